@@ -1,0 +1,113 @@
+"""Machines with a piecewise linear loss, by the quadratic programme that is their dual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.solvers.interior_point import interior_point
+from mercer.solvers.quadratic_program import QuadraticProgram
+from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.risk import Machine, Risk, best_intercept
+
+
+def box_machine(
+    K: np.ndarray,
+    y: np.ndarray,
+    loss: Any,
+    lam: float,
+    *,
+    fit_intercept: bool = True,
+    tol: float = 1e-8,
+    max_iter: int | None = 100,
+    max_time: float | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> Result:
+    r"""Minimise ``L(y, K alpha + b) + 1/2 lam alpha^T K alpha`` for a piecewise linear L.
+
+    With ``L = sum_i max over lo_i <= t <= hi_i of t (y_i - f_i) - tube |t|`` the dual is
+
+        min_alpha 1/2 alpha^T K alpha - y^T alpha + tube ||alpha||_1,
+        lo <= lam alpha <= hi,    sum(alpha) = 0 if there is a bias.
+
+    A positive tube splits each coefficient into a positive and a negative part.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Gram matrix, symmetric positive semidefinite.
+    y : ndarray of shape (n,)
+    loss : BoxLoss
+        With ``box(y)`` and ``tube``; see `mercer.estimators.losses`.
+    lam : float
+        Regulariser, positive.
+    fit_intercept : bool
+    tol : float
+        The relative duality gap at which the answer counts as converged.
+    max_iter, max_time, report
+        See `Monitor`.
+
+    Returns
+    -------
+    Result
+        ``value`` is a `Machine`; ``gap`` is the relative duality gap of `Risk.gap`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.estimators.losses import Hinge
+    >>> x = np.array([-2.0, 2.0])
+    >>> machine = box_machine(np.outer(x, x), np.array([-1.0, 1.0]), Hinge(), 0.1).value
+    >>> machine.alpha.round(6), abs(round(machine.intercept, 6))
+    (array([-0.125,  0.125]), 0.0)
+
+    References
+    ----------
+    Schölkopf and Smola (2002), "Learning with Kernels", chapters 7 and 9.
+    """
+    monitor = Monitor(tol=tol)
+    K = np.asarray(K, dtype=np.float64)
+    lo, hi = loss.box(y)
+    # A point of no weight has no room to move.
+    used = np.flatnonzero(hi > lo)
+    alpha, status = np.zeros(len(y)), None
+    if len(used):
+        program = _program(K, y, used, lo / lam, hi / lam, loss.tube, fit_intercept)
+        inner = interior_point(program, max_iter=max_iter, max_time=max_time, report=report)
+        alpha[used] = inner.value.coefficients
+        monitor.history, monitor.n_iter, status = list(inner.history), inner.n_iter, inner.status
+    alpha = np.clip(alpha, lo / lam, hi / lam)
+    f = K @ alpha
+    b = best_intercept(loss, y, f) if fit_intercept else 0.0
+    risk = Risk(K, y, loss, lam, fit_intercept)
+    gap = risk.gap(alpha, f + b, 1.0)
+    if gap <= tol:
+        status = Status.CONVERGED
+    elif status is None or status.ok:
+        status = Status.STALLED
+    return monitor.result(Machine(alpha, b), gap, status=status, method="interior point (box dual)")
+
+
+def _program(
+    K: np.ndarray,
+    y: np.ndarray,
+    used: np.ndarray,
+    lo: np.ndarray,
+    hi: np.ndarray,
+    tube: float,
+    fit_intercept: bool,
+) -> QuadraticProgram:
+    K, y, lo, hi = K[np.ix_(used, used)], y[used], lo[used], hi[used]
+    if tube > 0:
+        none = np.zeros_like(y)
+        p = np.concatenate([tube - y, -tube - y])
+        lo, hi = np.concatenate([none, lo]), np.concatenate([hi, none])
+    else:
+        p = -y
+    if not fit_intercept:
+        return QuadraticProgram(K, p, lo, hi)
+    return QuadraticProgram(
+        K, p, lo, hi, groups=np.zeros(len(p), dtype=np.intp), totals=np.zeros(1)
+    )

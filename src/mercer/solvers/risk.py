@@ -1,0 +1,166 @@
+"""Regularised risk over a Gram matrix: its value, its best bias, and how far from its minimum.
+
+    J(alpha, b) = L(y, K alpha + b) + 1/2 lam alpha^T K alpha
+
+Its Fenchel dual is ``max_u -L*(y, u) - u^T K u / (2 lam)``, with ``sum(u) = 0`` where there is a
+bias; at the optimum ``alpha = -u / lam`` and ``u`` is the gradient of L at the predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+
+class RiskLoss(Protocol):
+    """What a solver asks of a loss: see `mercer.estimators.losses.Loss`."""
+
+    def value(self, y: np.ndarray, f: np.ndarray) -> float: ...
+    def gradient(self, y: np.ndarray, f: np.ndarray) -> np.ndarray: ...
+    def curvature(self, y: np.ndarray, f: np.ndarray) -> np.ndarray | None: ...
+    def conjugate(self, y: np.ndarray, u: np.ndarray) -> float | None: ...
+
+
+class Machine(NamedTuple):
+    """The function ``f(x) = sum_i alpha_i k(x_i, x) + b``."""
+
+    alpha: np.ndarray
+    intercept: float
+
+
+@dataclass(frozen=True)
+class Risk:
+    """The problem of minimising J over ``alpha``, and over ``b`` if there is a bias.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Gram matrix, symmetric positive semidefinite.
+    y : ndarray of shape (n,)
+    loss : RiskLoss
+    lam : float
+        Regulariser, positive.
+    fit_intercept : bool
+    """
+
+    K: np.ndarray
+    y: np.ndarray
+    loss: RiskLoss
+    lam: float
+    fit_intercept: bool
+
+    def gap(self, alpha: np.ndarray, f: np.ndarray, start: float) -> float:
+        """How far from optimal: the duality gap where the conjugate is known.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (n,)
+        f : ndarray of shape (n,)
+            Predictions, bias included.
+        start : float
+            Norm of the gradient at zero, see `gradient_norm`.
+
+        Returns
+        -------
+        float
+            ``(J - dual) / scale`` with the scale the larger of the two objectives' sizes and the
+            better of the dual points ``-lam alpha`` and the gradient of L; where the conjugate is
+            unknown, the norm of the gradient of J relative to ``start``.
+        """
+        candidates = (self.loss.gradient(self.y, f), -self.lam * alpha)
+        bounds = [self.bounds(alpha, f, u) for u in candidates]
+        known = [max(upper - lower, 0.0) / scale for upper, lower, scale in filter(None, bounds)]
+        if known:
+            return min(known)
+        now = self.gradient_norm(alpha, f)
+        return now / start if start > 0 else now
+
+    def bounds(
+        self, alpha: np.ndarray, f: np.ndarray, u: np.ndarray
+    ) -> tuple[float, float, float] | None:
+        """J at alpha, the dual at u, and the size of what they are sums of.
+
+        The minimum of J lies between the first two. None where the conjugate is unknown.
+        """
+        u = balanced(u) if self.fit_intercept else u
+        conjugate = self.loss.conjugate(self.y, u)
+        if conjugate is None:
+            return None
+        value = self.loss.value(self.y, f)
+        norm = 0.5 * self.lam * max(float(alpha @ (self.K @ alpha)), 0.0)
+        dual_norm = 0.5 / self.lam * max(float(u @ (self.K @ u)), 0.0)
+        size = abs(value) + norm
+        if np.isfinite(conjugate):
+            size = max(size, abs(conjugate) + dual_norm)
+        return value + norm, -conjugate - dual_norm, size or 1.0
+
+    def gradient_norm(self, alpha: np.ndarray, f: np.ndarray) -> float:
+        """The norm, in feature space and over the bias, of the gradient of J."""
+        g = self.loss.gradient(self.y, f)
+        u = g + self.lam * alpha
+        slope = g.sum() if self.fit_intercept else 0.0
+        return float(np.sqrt(max(u @ (self.K @ u), 0.0) + slope**2))
+
+
+def balanced(u: np.ndarray) -> np.ndarray:
+    """Shrink the heavier side of ``u`` until it sums to zero.
+
+    Shrinking towards zero stays in the domain of any convex conjugate that zero belongs to,
+    which is that of every loss bounded below.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> balanced(np.array([1.0, 1.0, -1.0]))
+    array([ 0.5,  0.5, -1. ])
+    """
+    positive, negative = u[u > 0].sum(), -u[u < 0].sum()
+    if positive > negative:
+        return np.where(u > 0, u * (negative / positive), u)
+    if negative > 0:
+        return np.where(u < 0, u * (positive / negative), u)
+    return u
+
+
+def best_intercept(loss: Any, y: np.ndarray, f: np.ndarray) -> float:
+    """The b that minimises ``L(y, f + b)`` for a convex L: the middle one where there are many.
+
+    Found by bisection on the sign of the derivative, to the last bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.estimators.losses import Absolute
+    >>> best_intercept(Absolute(), np.array([0.0, 1.0, 5.0]), np.zeros(3))
+    1.0
+    """
+
+    def slope(b: float) -> float:
+        return float(np.sum(loss.gradient(y, f + b)))
+
+    # Far out on either side the derivative may be finite only up to some size of b.
+    reach = 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        while slope(-reach) > 0 or slope(reach) < 0:
+            reach *= 2.0
+            if reach > 1e100:
+                return 0.0
+        lowest = _bisect(lambda b: slope(b) >= 0, -reach, reach)
+        highest = -_bisect(lambda b: slope(-b) <= 0, -reach, reach)
+    return 0.5 * (lowest + highest)
+
+
+def _bisect(test: Any, low: float, high: float) -> float:
+    """The smallest b in ``[low, high]`` with ``test(b)``, which stays true once it is."""
+    if test(low):
+        return low
+    while True:
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            return high
+        if test(middle):
+            high = middle
+        else:
+            low = middle
