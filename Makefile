@@ -1,0 +1,54 @@
+# Each target creates and uses .venv; `make demo` and `make test` are all a newcomer needs.
+PYTHON ?= python3
+BIN := .venv/bin
+# Tests use one process per core, so each of them one BLAS thread.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test test-all lint format bench docs clean
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.base: pyproject.toml .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[plots]"
+	@touch $@
+
+.venv/.test: .venv/.base
+	$(BIN)/python -m pip install --quiet --editable ".[plots,test]"
+	@touch $@
+
+.venv/.lint: .venv/.base
+	$(BIN)/python -m pip install --quiet --editable ".[lint,test]"
+	@touch $@
+
+.venv/.docs: .venv/.base
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
+demo: .venv/.base
+	$(BIN)/python examples/first_look.py
+
+test: .venv/.test
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not long" -q
+
+test-all: .venv/.test
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q
+
+lint: .venv/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --level error
+	$(BIN)/lint-imports
+
+format: .venv/.lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.base
+	$(BIN)/python benchmarks/gram.py
+
+docs: .venv/.docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf .venv docs/_build docs/gallery docs/api build dist

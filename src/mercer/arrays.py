@@ -1,0 +1,101 @@
+"""The one module that knows which array library, dtype and device it is dealing with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn
+from sklearn.utils.validation import check_array
+
+Array = Any  # a NumPy array or a SciPy CSR array; other libraries join here
+
+
+def memory_budget() -> int:
+    """Bytes that one temporary may take: scikit-learn's ``working_memory`` setting."""
+    return int(sklearn.get_config()["working_memory"] * 2**20)
+
+
+def row_blocks(n: int, bytes_per_row: float, budget: float | None = None) -> Iterator[slice]:
+    """Slices that cover ``range(n)``, each of as many rows as fit the budget, at least one."""
+    budget = memory_budget() if budget is None else budget
+    step = max(1, int(budget // max(1.0, bytes_per_row)))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def n_rows(X: Any) -> int:
+    """How many objects X holds, whatever it is."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def take_rows(X: Any, indices: Any) -> Any:
+    """The objects of X at these positions, in X's own form."""
+    if hasattr(X, "iloc"):
+        return X.iloc[indices]
+    if hasattr(X, "shape"):
+        return X[indices]
+    if isinstance(indices, slice):
+        return X[indices]
+    return [X[i] for i in indices]
+
+
+def as_dense(X: Array) -> np.ndarray:
+    """X as a dense array."""
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
+
+
+def as_vectors(X: Any, name: str = "X") -> Array:
+    """Points in R^d as a finite float array of shape (n, d).
+
+    float32 stays float32, everything else becomes float64; sparse input becomes CSR.
+
+    Examples
+    --------
+    >>> as_vectors([[1, 2], [3, 4]]).dtype
+    dtype('float64')
+    """
+    columns = list(getattr(X, "columns", ())) or None
+    if not hasattr(X, "ndim") and isinstance(X, str | bytes):
+        raise TypeError(
+            f"{name} is a single {type(X).__name__}; expected an array of numbers of shape (n, d)"
+        )
+    if getattr(X, "ndim", 2) != 2 and not hasattr(X, "dtype"):
+        raise ValueError(f"{name} has {X.ndim} dimensions; expected shape (n, d)")
+    array = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=(np.float64, np.float32),
+        ensure_all_finite=False,
+        input_name=name,
+    )
+    refuse_non_finite(array, name, columns)
+    return array
+
+
+def refuse_non_finite(X: Array, name: str = "X", columns: list | None = None) -> None:
+    """Raise a ValueError that names the first missing or infinite entry of X, if there is one."""
+    values = X.data if sp.issparse(X) else X
+    if np.isfinite(values.sum()):
+        return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sp.issparse(X):
+        coo = X.tocoo()
+        where = int(np.flatnonzero(~np.isfinite(coo.data))[0])
+        row, column, value = coo.row[where], coo.col[where], coo.data[where]
+    else:
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        value = X[row, column]
+    label = repr(columns[column]) if columns else str(column)
+    if np.isnan(value):
+        raise ValueError(
+            f"{name} has a missing value (NaN) at row {row}, column {label}; impute it first, "
+            "for example with sklearn.impute.SimpleImputer"
+        )
+    raise ValueError(
+        f"{name} has an infinite value at row {row}, column {label}; remove or clip it first"
+    )

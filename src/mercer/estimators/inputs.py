@@ -1,0 +1,212 @@
+"""The door of every kernel estimator: strings become kernels, inputs are checked."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_y,
+    check_consistent_length,
+    validate_data,
+)
+
+from mercer import kernels as K
+from mercer.arrays import n_rows
+from mercer.kernels import Kernel
+from mercer.operators import DenseGram, GramOperator, corrected, gram, is_indefinite
+
+INDEFINITE = {"error", "clip", "flip", "shift"}
+# Beyond this many points the Gram of a kernel of unknown validity is not factorised to look.
+LOOK_AT_MOST = 5000
+
+
+def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> Any:
+    """X, or (X, y), checked for fit as the estimator's kernel needs it.
+
+    Numbers for vector kernels, names and functions; a square matrix for a precomputed kernel; any
+    collection of objects for the others. ``check`` goes to `sklearn.utils.validation.validate_data`
+    (``multi_output``, ``y_numeric``).
+    """
+    if takes_vectors(estimator.kernel):
+        given = (X,) if y is None else (X, y)
+        checked = validate_data(
+            estimator, *given, accept_sparse="csr", dtype=(np.float64, np.float32), **check
+        )
+        if is_precomputed(estimator.kernel):
+            _require_square(checked if y is None else checked[0])
+        return checked
+    X = _collection(estimator, X, reset=True)
+    if y is None:
+        return X
+    y = _check_y(y, estimator=estimator, **check)
+    check_consistent_length(X, y)
+    return X, y
+
+
+def validate_query(estimator: Any, X: Any) -> Any:
+    """X checked for predict, against what the estimator was fitted on."""
+    if takes_vectors(estimator.kernel):
+        return validate_data(
+            estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
+        )
+    return _collection(estimator, X, reset=False)
+
+
+def resolve_kernel(estimator: Any, X: Any) -> Kernel:
+    """The kernel to fit with and store as ``kernel_``: a clone, names and functions made objects.
+
+    Names are scikit-learn's. A function takes two rows, or two arrays if the class sets
+    ``_kernel_callable = "gram"`` (as the support vector machines do).
+    """
+    kernel = estimator.kernel
+    if isinstance(kernel, Kernel):
+        _refuse_unused(estimator)
+        fitted = clone(kernel)
+        _ = fitted.domain
+        return fitted
+    if isinstance(kernel, type):
+        raise TypeError(f"kernel={kernel.__name__} is a class; pass an object: {kernel.__name__}()")
+    if callable(kernel):
+        parameters = getattr(estimator, "kernel_params", None) or {}
+        function = functools.partial(kernel, **parameters) if parameters else kernel
+        rows = getattr(estimator, "_kernel_callable", "rows") == "rows"
+        return K.FromFunction(function, pairwise=rows)
+    if kernel not in NAMES:
+        raise ValueError(
+            f"kernel={kernel!r}; expected a mercer kernel, a function, or one of {sorted(NAMES)}"
+        )
+    return NAMES[kernel](estimator, X)
+
+
+def training_gram(estimator: Any, X: Any, kernel: Kernel) -> tuple[GramOperator, np.ndarray | None]:
+    """The Gram operator to train on, and what carries its coefficients to new points.
+
+    An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says.
+
+    Returns
+    -------
+    operator : GramOperator
+    correction : (n, n) array or None
+        Coefficients alpha found with ``operator`` predict as ``correction @ alpha``, where given.
+    """
+    method = estimator.indefinite
+    if method not in INDEFINITE:
+        raise ValueError(f"indefinite={method!r}; expected one of {sorted(INDEFINITE)}")
+    validity = kernel.validity
+    operator = gram(kernel, X)
+    if validity.status == "valid":
+        return operator, None
+    small = operator.shape[0] <= LOOK_AT_MOST
+    if validity.status == "unknown" and not (small and is_indefinite(operator.dense())):
+        return operator, None
+    if method == "error":
+        raise ValueError(_refusal(estimator, kernel))
+    fixed, correction = corrected(operator.dense(), method)
+    return DenseGram(fixed, f"{method} of the negative eigenvalues; {operator.reason}"), correction
+
+
+def input_tags(estimator: Any, tags: Any) -> Any:
+    """scikit-learn's tags, as the estimator's kernel makes them."""
+    kernel = estimator.kernel
+    tags.input_tags.pairwise = is_precomputed(kernel)
+    tags.input_tags.sparse = takes_vectors(kernel) and not callable(kernel)
+    if isinstance(kernel, Kernel):
+        tags.input_tags.sparse = kernel.domain.is_vectors
+        tags.input_tags.positive_only = kernel.domain.name.startswith("non-negative")
+        tags.input_tags.string = not kernel.domain.is_vectors
+        tags.input_tags.two_d_array = kernel.domain.is_vectors
+    return tags
+
+
+def is_precomputed(kernel: Any) -> bool:
+    return kernel == "precomputed" if isinstance(kernel, str) else isinstance(kernel, K.Precomputed)
+
+
+def takes_vectors(kernel: Any) -> bool:
+    """Whether the kernel's points are rows of a numeric array."""
+    return kernel.domain.is_vectors if isinstance(kernel, Kernel) else True
+
+
+def _collection(estimator: Any, X: Any, reset: bool) -> Any:
+    """Objects of any kind, at least one; the width of a table is remembered and compared."""
+    if isinstance(X, str | bytes) or not (hasattr(X, "__len__") or hasattr(X, "shape")):
+        raise TypeError(f"X is a single {type(X).__name__}; expected one object per sample")
+    if n_rows(X) == 0:
+        raise ValueError("X is empty; expected at least one sample")
+    if len(getattr(X, "shape", ())) == 2:
+        _check_feature_names(estimator, X, reset=reset)
+        _check_n_features(estimator, X, reset=reset)
+    return X
+
+
+def _require_square(X: Any) -> None:
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "
+            "matrix: pass the Gram matrix of the training points with themselves."
+        )
+
+
+def _refuse_unused(estimator: Any) -> None:
+    """With a kernel object, gamma, degree and coef0 say nothing; set to a value, they are wrong."""
+    signature = inspect.signature(type(estimator)).parameters
+    for name in ("gamma", "degree", "coef0", "kernel_params"):
+        if name not in signature:
+            continue
+        value, default = getattr(estimator, name), signature[name].default
+        if value is not default and value != default:
+            raise ValueError(
+                f"{name}={value!r} has no effect beside kernel={estimator.kernel!r}; set it on the "
+                "kernel object itself"
+            )
+
+
+def _refusal(estimator: Any, kernel: Kernel) -> str:
+    found = kernel.validity.counterexample
+    shown = f" For example, {found}" if found is not None else ""
+    return (
+        f"kernel={kernel!r} is not positive semidefinite, and {type(estimator).__name__} needs a "
+        "valid kernel. Choose another, or set indefinite='clip', 'flip' or 'shift' to correct the "
+        f"Gram matrix.{shown}"
+    )
+
+
+def _gamma(estimator: Any, X: Any) -> float:
+    gamma = getattr(estimator, "gamma", None)
+    if gamma == "scale":
+        dense = X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var()
+        return 1.0 / (X.shape[1] * float(dense)) if dense > 0 else 1.0
+    if gamma is None or gamma == "auto":
+        return 1.0 / X.shape[1]
+    if isinstance(gamma, Real) and float(gamma) > 0:
+        return float(gamma)
+    raise ValueError(f"gamma={gamma!r}; expected a positive number, 'scale', 'auto' or None")
+
+
+def _polynomial(estimator: Any, X: Any) -> Kernel:
+    return K.Polynomial(degree=estimator.degree, gamma=_gamma(estimator, X), coef0=estimator.coef0)
+
+
+def _chi2(estimator: Any, X: Any) -> Kernel:
+    return K.Chi2() if getattr(estimator, "gamma", None) is None else K.Chi2(_gamma(estimator, X))
+
+
+NAMES = {
+    "linear": lambda estimator, X: K.Linear(),
+    "poly": _polynomial,
+    "polynomial": _polynomial,
+    "rbf": lambda estimator, X: K.RBF(gamma=_gamma(estimator, X)),
+    "laplacian": lambda estimator, X: K.Laplacian(gamma=_gamma(estimator, X)),
+    "sigmoid": lambda estimator, X: K.Sigmoid(gamma=_gamma(estimator, X), coef0=estimator.coef0),
+    "cosine": lambda estimator, X: K.Cosine(),
+    "chi2": _chi2,
+    "precomputed": lambda estimator, X: K.Precomputed(),
+}

@@ -1,0 +1,49 @@
+"""The tiny language kernels are written in, its NumPy interpreter and its derivative."""
+
+from mercer.expressions.derivative import derivative
+from mercer.expressions.interpreter import Pairs, lower
+from mercer.expressions.nodes import (
+    Constant,
+    Diagonal,
+    Expression,
+    Parameter,
+    Point,
+    Statistic,
+    diagonal,
+    divide,
+    exp,
+    expression,
+    normalised,
+    sqrt,
+    statistic,
+    tanh,
+)
+from mercer.expressions.statistics import STATISTICS, PairStatistic
+from mercer.expressions.views import Check, Circle, Map, Scale, View
+
+__all__ = [
+    "STATISTICS",
+    "Check",
+    "Circle",
+    "Constant",
+    "Diagonal",
+    "Expression",
+    "Map",
+    "PairStatistic",
+    "Pairs",
+    "Parameter",
+    "Point",
+    "Scale",
+    "Statistic",
+    "View",
+    "derivative",
+    "diagonal",
+    "divide",
+    "exp",
+    "expression",
+    "lower",
+    "normalised",
+    "sqrt",
+    "statistic",
+    "tanh",
+]

@@ -1,0 +1,182 @@
+"""Pair statistics: the numbers about two points that vector kernels are functions of.
+
+Each is a function of ``X: (n, d)`` and ``Y: (m, d)``, dense or CSR, and returns ``(n, m)``. What
+the interpreter needs to know about one (how to prepare its inputs, its diagonal, its directional
+derivative) stands in the table `STATISTICS` at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from mercer.arrays import Array, as_dense, row_blocks
+
+# Below this many features squared distances are summed from differences, without cancellation.
+EXACT_FEATURES = 4
+# From dot products, sqdist has an absolute error of a few eps * (|x|^2 + |z|^2); where it is
+# smaller than this fraction of the norms, it is recomputed from differences.
+NEAR = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-2}
+GATHER_BYTES = 2**26
+
+
+def dot(X: Array, Y: Array) -> np.ndarray:
+    """x·z."""
+    return np.asarray(safe_sparse_dot(X, Y.T, dense_output=True))
+
+
+def sqdist(X: Array, Y: Array) -> np.ndarray:
+    """‖x - z‖², careful where points nearly coincide."""
+    if not sp.issparse(X) and not sp.issparse(Y) and X.shape[1] <= EXACT_FEATURES:
+        return _over_features(X, Y, _add_squared_difference)
+    x2, y2 = row_norms(X, squared=True), row_norms(Y, squared=True)
+    distances = dot(X, Y)
+    distances *= -2
+    distances += x2[:, None]
+    distances += y2
+    limit = NEAR[distances.dtype]
+    near = np.nonzero(distances < limit * (x2[:, None] + y2))
+    for block in row_blocks(len(near[0]), X.shape[1] * distances.itemsize, GATHER_BYTES):
+        i, j = near[0][block], near[1][block]
+        distances[i, j] = row_norms(X[i] - Y[j], squared=True)
+    return distances
+
+
+def l1(X: Array, Y: Array) -> np.ndarray:
+    """Σ |x_j - z_j|."""
+    return cdist(as_dense(X), as_dense(Y), "cityblock").astype(X.dtype, copy=False)
+
+
+def minsum(X: Array, Y: Array) -> np.ndarray:
+    """Σ min(x_j, z_j)."""
+    return _over_features(X, Y, lambda out, x, z: np.add(out, np.minimum(x, z), out=out))
+
+
+def chi2(X: Array, Y: Array) -> np.ndarray:
+    """Σ (x_j - z_j)² / (x_j + z_j) with 0/0 = 0, for non-negative points."""
+    return _over_features(X, Y, _add_chi2)
+
+
+def conjunction(X: Array, Y: Array) -> np.ndarray:
+    """Π (1 + x_j z_j)."""
+    return _over_features(X, Y, _multiply_conjunct, start=1.0)
+
+
+def _over_features(X: Array, Y: Array, update: Callable, start: float = 0.0) -> np.ndarray:
+    X, Y = as_dense(X), as_dense(Y)
+    out = np.full((X.shape[0], Y.shape[0]), start, dtype=np.result_type(X, Y))
+    for x, z in zip(X.T, Y.T, strict=True):
+        update(out, x[:, None], z)
+    return out
+
+
+def _add_squared_difference(out: np.ndarray, x: np.ndarray, z: np.ndarray) -> None:
+    difference = x - z
+    difference *= difference
+    out += difference
+
+
+def _add_chi2(out: np.ndarray, x: np.ndarray, z: np.ndarray) -> None:
+    difference, total = x - z, x + z
+    total[total == 0] = 1
+    # The quotient before the second product, so that tiny and huge entries survive.
+    out += difference / total * difference
+
+
+def _multiply_conjunct(out: np.ndarray, x: np.ndarray, z: np.ndarray) -> None:
+    out *= 1 + x * z
+
+
+# Directional derivatives. F, G are the points as the statistic sees them, dF, dG how they change
+# with a parameter; only features that change are passed.
+
+
+def _dot_tangent(F: Array, G: Array, dF: Array, dG: Array) -> np.ndarray:
+    return dF @ G.T + F @ dG.T
+
+
+def _sqdist_tangent(F: Array, G: Array, dF: Array, dG: Array) -> np.ndarray:
+    return _tangent_over_features(F, G, dF, dG, lambda x, z, dx, dz: 2 * (x - z) * (dx - dz))
+
+
+def _l1_tangent(F: Array, G: Array, dF: Array, dG: Array) -> np.ndarray:
+    return _tangent_over_features(F, G, dF, dG, lambda x, z, dx, dz: np.sign(x - z) * (dx - dz))
+
+
+def _tangent_over_features(
+    F: Array, G: Array, dF: Array, dG: Array, term: Callable[..., np.ndarray]
+) -> np.ndarray:
+    out = np.zeros((F.shape[0], G.shape[0]), dtype=np.result_type(F, G))
+    for x, z, dx, dz in zip(F.T, G.T, dF.T, dG.T, strict=True):
+        out += term(x[:, None], z, dx[:, None], dz)
+    return out
+
+
+def _centred(F: Array, G: Array) -> tuple[Array, Array]:
+    """Both sets of points moved by one vector, which distances do not see but rounding does."""
+    if sp.issparse(F) or sp.issparse(G) or F.shape[1] <= EXACT_FEATURES:
+        return F, G
+    centre = G.mean(axis=0)
+    centred = G - centre
+    return (centred if F is G else F - centre), centred
+
+
+@dataclass(frozen=True)
+class PairStatistic:
+    """A pair statistic and what the interpreter needs to know about it.
+
+    Attributes
+    ----------
+    name : str
+    block : callable
+        ``block(F, G) -> (n, m)``.
+    diagonal : callable
+        ``diagonal(F) -> (n,)``, the statistic of each point with itself.
+    prepare : callable
+        ``prepare(F, G) -> (F, G)``, applied once before blocks are asked for.
+    tangent : callable or None
+        ``tangent(F, G, dF, dG) -> (n, m)``, the directional derivative.
+    vanishes : bool
+        Whether the statistic of a point with itself is always zero.
+    """
+
+    name: str
+    block: Callable[[Any, Any], np.ndarray]
+    diagonal: Callable[[Any], np.ndarray]
+    prepare: Callable[[Any, Any], tuple[Any, Any]] = lambda F, G: (F, G)
+    tangent: Callable[[Any, Any, Any, Any], np.ndarray] | None = None
+    vanishes: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _zeros(F: Array) -> np.ndarray:
+    return np.zeros(F.shape[0], dtype=F.dtype)
+
+
+def _sum(F: Array) -> np.ndarray:
+    return np.asarray(F.sum(axis=1)).ravel()
+
+
+def _conjunction_diagonal(F: Array) -> np.ndarray:
+    return np.prod(1 + np.square(as_dense(F)), axis=1)
+
+
+STATISTICS = {
+    s.name: s
+    for s in (
+        PairStatistic("dot", dot, lambda F: row_norms(F, squared=True), tangent=_dot_tangent),
+        PairStatistic("sqdist", sqdist, _zeros, _centred, _sqdist_tangent, vanishes=True),
+        PairStatistic("l1", l1, _zeros, tangent=_l1_tangent, vanishes=True),
+        PairStatistic("minsum", minsum, _sum),
+        PairStatistic("chi2", chi2, _zeros, vanishes=True),
+        PairStatistic("conjunction", conjunction, _conjunction_diagonal),
+    )
+}

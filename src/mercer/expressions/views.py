@@ -1,0 +1,140 @@
+"""How a statistic sees the input: checked, columns picked, scaled, mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.arrays import Array
+
+
+class Step(Protocol):
+    """One stage of a view. Steps are hashable, so that equal views share their work."""
+
+    def apply(self, X: Any, name: str) -> Any: ...
+
+
+class DifferentiableStep(Step, Protocol):
+    """A step with hyperparameters, and how its output changes with them."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int | None: ...
+
+    def derivative(self, X: Array, index: int | None) -> Array: ...
+
+    def chain(self, X: Array, dX: Array) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Check:
+    """Refuse what lies outside the domain, with a message that names the argument."""
+
+    domain: Any
+
+    def apply(self, X: Any, name: str) -> Any:
+        return self.domain.check(X, name)
+
+
+@dataclass(frozen=True)
+class Map:
+    """Apply a function to the whole set of points."""
+
+    function: Callable[[Any], Any]
+
+    def apply(self, X: Any, name: str) -> Any:
+        return self.function(X)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """x_j / s_j: each feature measured in units of its own scale."""
+
+    path: str
+    scales: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.scales)
+
+    def apply(self, X: Array, name: str) -> Array:
+        if X.shape[1] != len(self.scales):
+            raise ValueError(
+                f"{name} has {X.shape[1]} features but scales has {len(self.scales)} entries; "
+                "give one scale per feature"
+            )
+        return self._times(X, 1 / np.asarray(self.scales, dtype=X.dtype))
+
+    def derivative(self, X: Array, index: int | None) -> Array:
+        factors = np.zeros(len(self.scales), dtype=X.dtype)
+        chosen = slice(None) if index is None else index
+        factors[chosen] = -1 / np.square(np.asarray(self.scales, dtype=X.dtype)[chosen])
+        return self._times(X, factors)
+
+    def chain(self, X: Array, dX: Array) -> Array:
+        return self._times(dX, 1 / np.asarray(self.scales, dtype=X.dtype))
+
+    @staticmethod
+    def _times(X: Array, factors: np.ndarray) -> Array:
+        return (X @ sp.diags_array(factors)).tocsr() if sp.issparse(X) else X * factors
+
+
+@dataclass(frozen=True)
+class Circle:
+    """(cos t_j, sin t_j) with t_j = 2π x_j / period: each feature wound round a circle."""
+
+    path: str
+    period: float
+    size: None = None
+
+    def apply(self, X: Array, name: str) -> Array:
+        if sp.issparse(X):
+            X = X.toarray()
+        t = X * (2 * np.pi / self.period)
+        return np.hstack([np.cos(t), np.sin(t)])
+
+    def derivative(self, X: Array, index: int | None) -> Array:
+        return self.chain(X, -X / self.period)
+
+    def chain(self, X: Array, dX: Array) -> Array:
+        factor = 2 * np.pi / self.period
+        t, dt = X * factor, dX * factor
+        return np.hstack([-np.sin(t) * dt, np.cos(t) * dt])
+
+
+@dataclass(frozen=True)
+class View:
+    """A chain of steps from the user's input to the points a statistic is taken of."""
+
+    steps: tuple[Any, ...] = ()
+
+    def then(self, *steps: Step) -> View:
+        return View(self.steps + steps)
+
+    def apply(self, X: Any, name: str) -> Any:
+        for step in self.steps:
+            X = step.apply(X, name)
+        return X
+
+    def parameters(self) -> dict[str, int | None]:
+        """Paths of the hyperparameters this view depends on, with their sizes (None: a scalar)."""
+        return {step.path: step.size for step in self.steps if hasattr(step, "derivative")}
+
+    def tangent(self, X: Any, path: str, index: int | None, name: str) -> Array:
+        """How the output changes with one hyperparameter (one entry of it, given ``index``)."""
+        dX = None
+        for step in self.steps:
+            if dX is not None:
+                dX = step.chain(X, dX) if hasattr(step, "chain") else dX
+            if getattr(step, "path", None) == path:
+                own = step.derivative(X, index)
+                dX = own if dX is None else dX + own
+            X = step.apply(X, name)
+        assert dX is not None, f"the view does not depend on {path}"
+        return dX

@@ -1,0 +1,85 @@
+"""Kernels, their algebra, proofs and feature maps.
+
+>>> from mercer import kernels as K
+>>> k = 0.5 * K.RBF(gamma=2.0) + K.Polynomial(degree=2)
+>>> k.validity.status
+'valid'
+"""
+
+from mercer.kernels.algebra import Constant, Power, Product, Sum
+from mercer.kernels.distance import (
+    RBF,
+    Exponential,
+    Laplacian,
+    Matern,
+    Periodic,
+    RationalQuadratic,
+)
+from mercer.kernels.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
+from mercer.kernels.given import FromFeatures, FromFunction, FromMatrix, Precomputed
+from mercer.kernels.histogram import Chi2, Min, Tanimoto
+from mercer.kernels.kernel import REGISTRY, Kernel, NoFiniteFeatureMap
+from mercer.kernels.parsing import KernelSyntaxError, parse
+from mercer.kernels.sets import SetConjunction, SetIntersection, SetJaccard
+from mercer.kernels.strings import Gappy, Mismatch, Spectrum, WeightedDegree
+from mercer.kernels.subsequences import Subsequence
+from mercer.kernels.substrings import Substring
+from mercer.kernels.transformations import (
+    Composed,
+    Exp,
+    Normalized,
+    OnColumns,
+    Rescaled,
+    exp,
+    sqnorm,
+)
+from mercer.kernels.trees import PartialTree, SubsetTree, Subtree
+
+__all__ = [
+    "RBF",
+    "REGISTRY",
+    "Chi2",
+    "Composed",
+    "Conjunction",
+    "Constant",
+    "Cosine",
+    "Exp",
+    "Exponential",
+    "FromFeatures",
+    "FromFunction",
+    "FromMatrix",
+    "Gappy",
+    "Kernel",
+    "KernelSyntaxError",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Min",
+    "Mismatch",
+    "NoFiniteFeatureMap",
+    "Normalized",
+    "OnColumns",
+    "PartialTree",
+    "Periodic",
+    "Polynomial",
+    "Power",
+    "Precomputed",
+    "Product",
+    "RationalQuadratic",
+    "Rescaled",
+    "SetConjunction",
+    "SetIntersection",
+    "SetJaccard",
+    "Sigmoid",
+    "Spectrum",
+    "Subsequence",
+    "SubsetTree",
+    "Substring",
+    "Subtree",
+    "Sum",
+    "Tanimoto",
+    "WeightedDegree",
+    "exp",
+    "parse",
+    "sqnorm",
+]

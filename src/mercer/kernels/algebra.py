@@ -1,0 +1,360 @@
+"""Sums, products and powers of kernels, each with its proof and its feature map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from mercer.expressions import Expression, View
+from mercer.kernels import feature_maps as maps
+from mercer.kernels.domains import ANYTHING, Domain
+from mercer.kernels.kernel import Kernel, Parameters
+from mercer.kernels.validity import Validity, indefinite, valid
+
+
+def as_kernel(operand: Any) -> Kernel:
+    """A kernel as itself, a number as a constant kernel."""
+    if isinstance(operand, Kernel):
+        return operand
+    if isinstance(operand, Real) and not isinstance(operand, bool):
+        return Constant(float(operand))
+    raise TypeError(
+        f"a kernel cannot be combined with {operand!r} of type {type(operand).__name__}; "
+        "expected a kernel or a number"
+    )
+
+
+def add(left: Any, right: Any) -> Any:
+    """left + right; adding the number 0 changes nothing, so that ``sum([...])`` works."""
+    if isinstance(left, Real) and left == 0:
+        return right
+    if isinstance(right, Real) and right == 0:
+        return left
+    return _combinable(Sum(as_kernel(left), as_kernel(right)))
+
+
+def subtract(left: Any, right: Any) -> Kernel:
+    return add(left, multiply(-1.0, right))
+
+
+def multiply(left: Any, right: Any) -> Kernel:
+    """left * right, a number always on the left."""
+    left, right = as_kernel(left), as_kernel(right)
+    if isinstance(right, Constant) and not isinstance(left, Constant):
+        left, right = right, left
+    return _combinable(Product(left, right))
+
+
+def _combinable(kernel: Kernel) -> Kernel:
+    _ = kernel.domain  # raises where the parts have no points in common
+    return kernel
+
+
+class Constant(Kernel):
+    r"""k(x, z) = value.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        A kernel when non-negative.
+
+    Examples
+    --------
+    >>> Constant(2.0)([[0.0], [1.0]]).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
+
+    _parameter_constraints: dict = {"value": [Interval(Real, None, None, closed="neither")]}
+
+    def __init__(self, value: float = 1.0):
+        self.value = value
+
+    def build(self, view: View, path: str) -> Expression:
+        self._validate_params()
+        return Parameters(self, path).value
+
+    @property
+    def domain(self) -> Domain:
+        return ANYTHING
+
+    def judge(self) -> Validity:
+        self._validate_params()
+        if self.value >= 0:
+            return valid(f"{self!r} is a kernel", "the product of the constant feature sqrt(value)")
+        return indefinite(self.__call__, np.zeros((1, 1)), "one point has a negative square")
+
+    @property
+    def is_stationary(self) -> bool:
+        return True
+
+    @property
+    def is_isotropic(self) -> bool:
+        return True
+
+    @property
+    def is_infinitely_divisible(self) -> bool:
+        return self.value > 0
+
+    def feature_map(self) -> maps.FeatureMap:
+        return maps.ConstantMap(self.value)
+
+
+class _Binary(Kernel):
+    def __init__(self, left: Kernel, right: Kernel):
+        self.left = left
+        self.right = right
+
+    @property
+    def domain(self) -> Domain:
+        for part in (self.left, self.right):
+            if getattr(part, "is_precomputed", False):
+                raise TypeError(
+                    "Precomputed() cannot be part of a sum or product; add the matrices instead"
+                )
+        return self.left.domain.intersect(self.right.domain)
+
+    @property
+    def is_stationary(self) -> bool:
+        return self.left.is_stationary and self.right.is_stationary
+
+    @property
+    def is_isotropic(self) -> bool:
+        return self.left.is_isotropic and self.right.is_isotropic
+
+    def _parts(self, view: View, path: str) -> tuple[Expression, Expression]:
+        return self.left.build(view, path + "left__"), self.right.build(view, path + "right__")
+
+
+class Sum(_Binary):
+    """left(x, z) + right(x, z).
+
+    Parameters
+    ----------
+    left, right : Kernel
+    """
+
+    def build(self, view: View, path: str) -> Expression:
+        left, right = self._parts(view, path)
+        return left + right
+
+    def judge(self) -> Validity:
+        left, right = self.left.judge(), self.right.judge()
+        if left.status == right.status == "valid":
+            return valid(f"{self!r} is a kernel", "sum of kernels", left.proof, right.proof)
+        terms = [t for t in linear_combination(self) if t.factor != 0]
+        judged = [(t, t.kernel.judge()) for t in terms]
+        if all(t.factor > 0 and v.status == "valid" for t, v in judged):
+            text = " + ".join(f"{t.factor:g} * {t.kernel!r}" for t in terms) or "0"
+            return valid(
+                f"{self!r} = {text} is a kernel",
+                "like terms collected, then a non-negative combination of kernels",
+                *(v.proof for _, v in judged),
+            )
+        return self.searched("no rule proves this sum valid, and no counterexample was found")
+
+    def feature_map(self) -> maps.FeatureMap:
+        return maps.SumMap(self.left.feature_map(), self.right.feature_map())
+
+    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+        left = "Constant(value=0.0)" if _is_number(self.left, 0.0) else _operand(self.left, 0)
+        right = self.right
+        if (
+            isinstance(right, Product)
+            and _is_number(right.left, -1.0)
+            and not isinstance(right.right, Constant)
+        ):
+            return f"{left} - {_operand(right.right, 1)}"
+        if isinstance(self.left, Constant) and not isinstance(right, Constant):
+            left = repr(float(self.left.value)) if self.left.value else left
+        if isinstance(right, Constant) and right.value and not isinstance(self.left, Constant):
+            return f"{left} + {float(right.value)!r}"
+        return f"{left} + {_operand(right, 1)}"
+
+
+class Product(_Binary):
+    """left(x, z) * right(x, z).
+
+    Parameters
+    ----------
+    left, right : Kernel
+    """
+
+    def build(self, view: View, path: str) -> Expression:
+        left, right = self._parts(view, path)
+        return left * right
+
+    @property
+    def is_infinitely_divisible(self) -> bool:
+        return self.left.is_infinitely_divisible and self.right.is_infinitely_divisible
+
+    def judge(self) -> Validity:
+        left, right = self.left.judge(), self.right.judge()
+        claim = f"{self!r} is a kernel"
+        if left.status == right.status == "valid":
+            if isinstance(self.left, Constant):
+                return valid(claim, "non-negative scaling", right.proof)
+            return valid(claim, "product of kernels", left.proof, right.proof)
+        factor, rest = constant_factor(self)
+        if factor == 0:
+            return valid(claim, "zero times anything is the zero kernel")
+        inner = rest.judge() if rest is not self else None
+        if factor > 0 and inner is not None and inner.status == "valid":
+            return valid(claim, "constants multiplied, then non-negative scaling", inner.proof)
+        return self.searched("no rule proves this product valid, and no counterexample was found")
+
+    def feature_map(self) -> maps.FeatureMap:
+        return maps.ProductMap(self.left.feature_map(), self.right.feature_map())
+
+    def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        # The spectrum of a product is the convolution of the spectra: frequencies add.
+        return self.left.frequencies(rng, n, d) + self.right.frequencies(rng, n, d)
+
+    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+        if isinstance(self.left, Constant) and not isinstance(self.right, Constant):
+            left = repr(float(self.left.value))
+        else:
+            left = _operand(self.left, 1)
+        return f"{left} * {_operand(self.right, 2)}"
+
+
+class Power(Kernel):
+    """k(x, z) ** exponent.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    exponent : int, or a positive number for infinitely divisible kernels
+    """
+
+    _parameter_constraints: dict = {
+        "kernel": [Kernel],
+        "exponent": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(self, kernel: Kernel, exponent: float):
+        self.kernel = kernel
+        self.exponent = exponent
+
+    def _check(self) -> None:
+        self._validate_params()
+        if not float(self.exponent).is_integer() and not self.kernel.is_infinitely_divisible:
+            raise ValueError(
+                f"exponent={self.exponent!r} is not an integer, and {self.kernel!r} is not "
+                "infinitely divisible, so this power is not a kernel; use an integer exponent"
+            )
+
+    def build(self, view: View, path: str) -> Expression:
+        self._check()
+        return self.kernel.build(view, path + "kernel__") ** float(self.exponent)
+
+    @property
+    def domain(self) -> Domain:
+        return self.kernel.domain
+
+    @property
+    def is_stationary(self) -> bool:
+        return self.kernel.is_stationary
+
+    @property
+    def is_isotropic(self) -> bool:
+        return self.kernel.is_isotropic
+
+    @property
+    def is_infinitely_divisible(self) -> bool:
+        return self.kernel.is_infinitely_divisible and self.exponent > 0
+
+    def judge(self) -> Validity:
+        self._check()
+        inner = self.kernel.judge()
+        claim = f"{self!r} is a kernel"
+        if self.exponent == 0:
+            return valid(claim, "the constant 1")
+        if inner.status == "valid":
+            if float(self.exponent).is_integer():
+                return valid(claim, "integer power: a repeated product", inner.proof)
+            return valid(claim, "power of an infinitely divisible kernel", inner.proof)
+        return self.searched("no rule proves this power valid, and no counterexample was found")
+
+    def feature_map(self) -> maps.FeatureMap:
+        self._check()
+        if not float(self.exponent).is_integer():
+            return super().feature_map()
+        degree = int(self.exponent)
+        coefficients = np.zeros(degree + 1)
+        coefficients[degree] = 1.0
+        return maps.MonomialMap(coefficients, inner=self.kernel.feature_map())
+
+    def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        self._check()
+        if not float(self.exponent).is_integer():
+            return super().frequencies(rng, n, d)
+        draws = [self.kernel.frequencies(rng, n, d) for _ in range(int(self.exponent))]
+        return np.sum(draws, axis=0) if draws else np.zeros((n, d))
+
+    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+        exponent = self.exponent
+        text = repr(int(exponent)) if isinstance(exponent, Integral) else repr(float(exponent))
+        return f"{bracketed(self.kernel)} ** {text}"
+
+
+@dataclass(frozen=True)
+class Term:
+    factor: float
+    kernel: Kernel
+
+
+def constant_factor(kernel: Kernel) -> tuple[float, Kernel]:
+    """A product's constants multiplied together, and the kernel that remains."""
+    if isinstance(kernel, Constant):
+        return float(kernel.value), Constant(1.0)
+    if not isinstance(kernel, Product):
+        return 1.0, kernel
+    a, left = constant_factor(kernel.left)
+    b, right = constant_factor(kernel.right)
+    if left is kernel.left and right is kernel.right:
+        return 1.0, kernel
+    if _is_number(left, 1.0):
+        return a * b, right
+    if _is_number(right, 1.0):
+        return a * b, left
+    return a * b, Product(left, right)
+
+
+def linear_combination(kernel: Kernel) -> list[Term]:
+    """A kernel as Σ c_i k_i with like terms collected."""
+    collected: dict[tuple, Term] = {}
+
+    def visit(part: Kernel, scale: float) -> None:
+        factor, rest = constant_factor(part)
+        if isinstance(rest, Sum):
+            visit(rest.left, scale * factor)
+            visit(rest.right, scale * factor)
+            return
+        key = rest.key()
+        before = collected[key].factor if key in collected else 0.0
+        collected[key] = Term(before + scale * factor, rest)
+
+    visit(kernel, 1.0)
+    return list(collected.values())
+
+
+def bracketed(kernel: Kernel) -> str:
+    """A kernel as text that a method call or a power can follow."""
+    return _operand(kernel, 3)
+
+
+def _is_number(kernel: Kernel, value: float) -> bool:
+    return isinstance(kernel, Constant) and kernel.value == value
+
+
+_LEVELS = {Sum: 0, Product: 1, Power: 2}
+
+
+def _operand(kernel: Kernel, level: int) -> str:
+    """An operand as text, in brackets where it binds less tightly than its place needs."""
+    text = repr(kernel)
+    return f"({text})" if _LEVELS.get(type(kernel), 3) < level else text

@@ -1,0 +1,138 @@
+"""check_kernel: what is known about a kernel, a function or a matrix, and what its Gram shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import as_dense, as_vectors, n_rows
+from mercer.kernels.given import FromFunction, rounding
+from mercer.kernels.kernel import Kernel
+from mercer.kernels.validity import Counterexample, Validity, is_clearly_negative, shrink
+
+
+@dataclass(frozen=True, eq=False)
+class KernelReport:
+    """What `check_kernel` found.
+
+    Attributes
+    ----------
+    valid : True, False or None
+        None where neither a proof nor a counterexample is known.
+    min_eigenvalue : float or None
+        The smallest eigenvalue of the Gram matrix looked at.
+    counterexample : Counterexample or None
+    validity : Validity or None
+        The kernel's own proof or reason.
+    tolerance : float
+        How far below zero rounding alone can push an eigenvalue of this Gram.
+    message : str
+    """
+
+    valid: bool | None
+    min_eigenvalue: float | None
+    counterexample: Counterexample | None
+    validity: Validity | None
+    tolerance: float
+    message: str
+
+    def __str__(self) -> str:
+        head = {True: "valid", False: "not a kernel", None: "not decided"}[self.valid]
+        parts = [f"{head}: {self.message}"]
+        if self.min_eigenvalue is not None:
+            parts.append(
+                f"smallest eigenvalue {self.min_eigenvalue:.3g} (rounding: ±{self.tolerance:.1g})"
+            )
+        if self.validity is not None and self.validity.proof is not None:
+            parts.append(str(self.validity.proof))
+        if self.counterexample is not None:
+            parts.append(str(self.counterexample))
+        return "\n".join(parts)
+
+
+def check_kernel(k: Kernel | Callable | Any, X: Any = None) -> KernelReport:
+    """Whether a similarity is a kernel: its Gram matrices are positive semidefinite.
+
+    Parameters
+    ----------
+    k : Kernel, callable ``k(x, z)``, or (n, n) matrix
+    X : points, optional
+        A Gram matrix on them is looked at; needed for a callable.
+
+    Returns
+    -------
+    KernelReport
+        For a kernel, ``valid`` comes from its proof or a counterexample. A callable can be refuted
+        by X but not proved. A matrix is judged by its eigenvalues, up to rounding.
+
+    Examples
+    --------
+    >>> from mercer import kernels as K
+    >>> check_kernel(K.Sigmoid(coef0=1.0)).valid
+    False
+    >>> check_kernel([[1.0, 2.0], [2.0, 1.0]]).min_eigenvalue
+    -1.0
+    """
+    if isinstance(k, Kernel):
+        return _check_kernel(k, X)
+    if callable(k):
+        if X is None:
+            raise ValueError("X is needed to check a function: a Gram matrix is looked at")
+        return _check_kernel(FromFunction(k), X)
+    if X is not None:
+        raise ValueError("X has no meaning for a matrix; pass the matrix alone")
+    return _check_matrix(k)
+
+
+def _check_kernel(k: Kernel, X: Any) -> KernelReport:
+    validity = k.validity
+    known = {"valid": True, "indefinite": False, "unknown": None}[validity.status]
+    found = validity.counterexample
+    if X is None:
+        eigenvalue = found.eigenvalue if found else None
+        return KernelReport(known, eigenvalue, found, validity, 0.0, _reason(validity))
+    K = k(X)
+    _refuse_asymmetric(K)
+    smallest, tolerance = float(np.linalg.eigvalsh(K)[0]), rounding(K)
+    if known is None and is_clearly_negative(np.linalg.eigvalsh(K)):
+        found = shrink(X, K)
+        known, message = False, "the Gram matrix of X has a clearly negative eigenvalue"
+    elif known is None:
+        message = f"no contradiction on these {n_rows(X)} points, which prove nothing beyond them"
+    else:
+        message = _reason(validity)
+    return KernelReport(known, smallest, found, validity, tolerance, message)
+
+
+def _check_matrix(matrix: Any) -> KernelReport:
+    K = as_dense(as_vectors(matrix, "the matrix"))
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"the matrix has shape {K.shape}; a Gram matrix is square")
+    _refuse_asymmetric(K)
+    eigenvalues = np.linalg.eigvalsh(K)
+    tolerance = rounding(K)
+    if eigenvalues[0] >= -tolerance:
+        outcome, message = True, "no eigenvalue is negative beyond rounding"
+    elif is_clearly_negative(eigenvalues):
+        outcome, message = False, "an eigenvalue is clearly negative"
+    else:
+        outcome, message = None, "an eigenvalue is negative, but so little that rounding may do it"
+    found = shrink(np.arange(len(K)), K) if outcome is False else None
+    return KernelReport(outcome, float(eigenvalues[0]), found, None, tolerance, message)
+
+
+def _refuse_asymmetric(K: np.ndarray) -> None:
+    difference = np.abs(K - K.T).max() if K.size else 0.0
+    if difference > 1e-8 * max(np.abs(K).max(), np.finfo(float).tiny):
+        i, j = np.unravel_index(np.argmax(np.abs(K - K.T)), K.shape)
+        raise ValueError(
+            f"not symmetric: entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:g} and {K[j, i]:g}; "
+            "a kernel has k(x, z) = k(z, x)"
+        )
+
+
+def _reason(validity: Validity) -> str:
+    return validity.proof.claim if validity.proof else validity.reason

@@ -1,0 +1,234 @@
+"""Kernels given by the user: a Gram matrix, a matrix on indices, features, a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import as_dense, as_vectors, n_rows
+from mercer.expressions import Check, Expression, Map, PairStatistic, Statistic, View
+from mercer.kernels import feature_maps as maps
+from mercer.kernels.domains import ANYTHING, INDICES, Domain
+from mercer.kernels.dot_product import Linear
+from mercer.kernels.kernel import Kernel
+from mercer.kernels.validity import Validity, is_clearly_negative, shrink, valid
+
+_GRAM_ROWS = Domain("rows of a Gram matrix", as_vectors, is_vectors=True)
+
+
+class Precomputed(Kernel):
+    """The points are rows of a Gram matrix computed beforehand.
+
+    Estimators then take K(train, train) in fit and K(test, train) in predict.
+
+    Examples
+    --------
+    >>> Precomputed()([[2.0, 1.0], [1.0, 2.0]]).tolist()
+    [[2.0, 1.0], [1.0, 2.0]]
+    """
+
+    is_precomputed = True
+
+    @property
+    def domain(self) -> Domain:
+        return _GRAM_ROWS
+
+    def build(self, view: View, path: str) -> Expression:
+        raise TypeError("Precomputed() cannot be combined; combine the matrices instead")
+
+    def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
+        """X itself: the matrix of the points asked for with the points fitted on."""
+        K = as_dense(as_vectors(X))
+        if Y is None and K.shape[0] != K.shape[1]:
+            raise ValueError(
+                f"X has shape {K.shape}; a precomputed kernel needs the square Gram matrix "
+                "of the points with themselves"
+            )
+        return K
+
+    def diag(self, X: Any) -> np.ndarray:
+        return np.diagonal(self(X)).copy()
+
+    def judge(self) -> Validity:
+        return Validity(
+            "unknown", reason="it depends on the matrix; check_kernel(matrix) looks at one"
+        )
+
+
+class FromMatrix(Kernel):
+    """k(i, j) = A[i, j], a kernel on the indices of a positive semidefinite matrix.
+
+    Parameters
+    ----------
+    A : (n, n) symmetric array
+
+    Examples
+    --------
+    >>> FromMatrix([[2.0, 1.0], [1.0, 2.0]])([0, 1], [1]).tolist()
+    [[1.0], [2.0]]
+    """
+
+    def __init__(self, A: Any):
+        self.A = A
+
+    @property
+    def domain(self) -> Domain:
+        return INDICES
+
+    def matrix(self) -> np.ndarray:
+        A = as_dense(as_vectors(self.A, "A"))
+        if A.shape[0] != A.shape[1] or not np.allclose(A, A.T, rtol=1e-10, atol=0):
+            raise ValueError(f"A must be square and symmetric; got shape {A.shape}")
+        return A
+
+    def build(self, view: View, path: str) -> Expression:
+        A = self.matrix()
+        kind = PairStatistic("A", _Lookup(A).block, _Lookup(A).diagonal)
+        return Statistic(kind, view.then(Check(self.domain)))
+
+    def judge(self) -> Validity:
+        A = self.matrix()
+        eigenvalues = np.linalg.eigvalsh(A)
+        if eigenvalues[0] >= -rounding(A):
+            return valid("A is positive semidefinite", "its eigenvalues, up to rounding")
+        if is_clearly_negative(eigenvalues):
+            found = shrink(np.arange(len(A)), A)
+            return Validity("indefinite", counterexample=found, reason="A has this submatrix")
+        return Validity("unknown", reason="the smallest eigenvalue is too close to zero to tell")
+
+    def feature_map(self) -> maps.FeatureMap:
+        if self.judge().status != "valid":
+            return super().feature_map()
+        return maps.MatrixMap(self.matrix())
+
+
+class _Lookup:
+    def __init__(self, A: np.ndarray):
+        self.A = A
+
+    def _inside(self, i: np.ndarray) -> np.ndarray:
+        if i.size and (i.min() < 0 or i.max() >= len(self.A)):
+            raise ValueError(f"X has an index outside 0..{len(self.A) - 1}, the rows of A")
+        return i
+
+    def block(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return self.A[np.ix_(self._inside(i), self._inside(j))]
+
+    def diagonal(self, i: np.ndarray) -> np.ndarray:
+        return np.diagonal(self.A)[self._inside(i)]
+
+
+class FromFeatures(Kernel):
+    """k(x, z) = phi(x)·phi(z) for features of the user's.
+
+    Parameters
+    ----------
+    phi : callable or transformer
+        From n points to an (n, D) array, or an object with ``transform``.
+
+    Examples
+    --------
+    >>> psi = FromFeatures(lambda x: np.hstack([x, x**2]))
+    >>> psi(np.array([[1.0]]), np.array([[2.0]])).item()
+    6.0
+    """
+
+    def __init__(self, phi: Any):
+        self.phi = phi
+
+    @property
+    def domain(self) -> Domain:
+        return ANYTHING
+
+    def embed(self, X: Any) -> Any:
+        if not callable(self.phi) and not hasattr(self.phi, "transform"):
+            raise TypeError(f"phi must be a function or a transformer; got {self.phi!r}")
+        F = self.phi.transform(X) if hasattr(self.phi, "transform") else self.phi(X)
+        F = as_vectors(F, "phi(X)")
+        if n_rows(F) != n_rows(X):
+            raise ValueError(
+                f"phi returned {n_rows(F)} rows for {n_rows(X)} points; it is called with all "
+                "points at once and must return one row for each"
+            )
+        return F
+
+    def build(self, view: View, path: str) -> Expression:
+        return Linear().build(view.then(Map(self.embed)), path)
+
+    def judge(self) -> Validity:
+        return valid(f"{self!r} is a kernel", "inner product of explicit features")
+
+    def feature_map(self) -> maps.FeatureMap:
+        return maps.FunctionMap(self.embed)
+
+
+class FromFunction(Kernel):
+    """k(x, z) = f(x, z) for a function of the user's.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(x, z)`` of two points, or of two sets of points with ``pairwise=False``.
+    pairwise : bool, default=True
+        Whether f takes two points (True) or two sets of points and returns their Gram (False).
+    valid : bool or None, default=None
+        What the user knows about f; None says nothing.
+
+    Examples
+    --------
+    >>> FromFunction(lambda x, z: float(x[0] * z[0]))([[2.0]], [[3.0]]).item()
+    6.0
+    """
+
+    _parameter_constraints: dict = {
+        "f": [callable],
+        "pairwise": ["boolean"],
+        "valid": ["boolean", None],
+    }
+
+    def __init__(self, f: Callable, pairwise: bool = True, valid: bool | None = None):
+        self.f = f
+        self.pairwise = pairwise
+        self.valid = valid
+
+    @property
+    def domain(self) -> Domain:
+        return ANYTHING
+
+    def build(self, view: View, path: str) -> Expression:
+        self._validate_params()
+        return Statistic(PairStatistic("f", self._block, self._diagonal), view)
+
+    def _block(self, A: Any, B: Any) -> np.ndarray:
+        n, m = n_rows(A), n_rows(B)
+        if self.pairwise:
+            return np.array([[float(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
+        K = np.array(self.f(A, B), dtype=float)
+        if K.shape != (n, m):
+            raise ValueError(
+                f"the kernel function returned shape {K.shape} for {n} and {m} points; expected "
+                f"({n}, {m}). If it takes two single points, set pairwise=True"
+            )
+        return K
+
+    def _diagonal(self, A: Any) -> np.ndarray:
+        if self.pairwise:
+            return np.array([float(self.f(a, a)) for a in A])
+        return np.array([self._block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(n_rows(A))])
+
+    def judge(self) -> Validity:
+        self._validate_params()
+        if self.valid:
+            return valid(f"{self!r} is a kernel", "stated by the user: valid=True")
+        said = (
+            "stated by the user not to be one" if self.valid is False else "nothing is known of f"
+        )
+        return Validity("unknown", reason=f"{said}; check_kernel(k, X) looks at its Gram on X")
+
+
+def rounding(K: np.ndarray) -> float:
+    """How far below zero rounding alone can push an eigenvalue of a positive semidefinite K."""
+    largest = float(np.max(np.abs(K))) if K.size else 0.0
+    return 10 * len(K) * float(np.finfo(K.dtype).eps) * max(largest, np.finfo(float).tiny)

@@ -1,0 +1,311 @@
+"""What every kernel can do, derived from its formula, its domain and its proof."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from mercer.expressions import Check, Expression, Pairs, Parameter, Scale, View, derivative
+from mercer.expressions import statistic as statistic_node
+from mercer.kernels.domains import REALS, Domain
+from mercer.kernels.validity import Validity, search, valid
+
+if TYPE_CHECKING:
+    from mercer.kernels.approximations import ApproximateMap
+    from mercer.kernels.feature_maps import FeatureMap
+
+REGISTRY: dict[str, type[Kernel]] = {}
+
+
+class NoFiniteFeatureMap(TypeError):
+    """The kernel has no feature map into a finite-dimensional space."""
+
+
+class Kernel(BaseEstimator):
+    """A similarity k(x, z), with everything that is derived from its definition.
+
+    Subclasses say what they are (`build`), where (`domain`) and why they are valid (`judge`).
+    """
+
+    # NumPy scalars on the left of an operator then leave the operation to us.
+    __array_ufunc__ = None
+    _parameter_constraints: dict = {}
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if not abstract and not cls.__name__.startswith("_"):
+            REGISTRY.setdefault(cls.__name__, cls)
+
+    # What a kernel says of itself.
+
+    def build(self, view: View, path: str) -> Expression:
+        """The kernel's formula on points seen through ``view``, parameters named from ``path``."""
+        raise NotImplementedError
+
+    @property
+    def domain(self) -> Domain:
+        """The points this kernel is defined on."""
+        return REALS
+
+    def judge(self) -> Validity:
+        """Whether the kernel is positive semidefinite at its current parameters, and why."""
+        raise NotImplementedError
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether k(x, z) is a function of x - z."""
+        return False
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether k(x, z) is a function of a distance between x and z."""
+        return False
+
+    @property
+    def is_infinitely_divisible(self) -> bool:
+        """Whether k**t is positive semidefinite for every t > 0."""
+        return False
+
+    def feature_map(self) -> FeatureMap:
+        """A transformer phi with phi(x)·phi(z) = k(x, z), where one of finite size exists.
+
+        Raises
+        ------
+        NoFiniteFeatureMap
+        """
+        raise NoFiniteFeatureMap(
+            f"{self!r} has no finite feature map; approximate_map(n_components) gives one that "
+            "approximates it"
+        )
+
+    def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        """n draws from the kernel's spectral distribution, shape (n, d), for stationary kernels."""
+        raise TypeError(
+            f"method='fourier' needs a stationary kernel with a known spectrum, and {self!r} is "
+            "not one; use method='nystrom'"
+        )
+
+    # What follows.
+
+    def expression(self) -> Expression:
+        """The kernel as one expression over pair statistics."""
+        return self.build(View(), "")
+
+    def over(self, X: Any, Y: Any = None) -> Pairs:
+        """The kernel over all pairs of X and Y, to be evaluated block by block."""
+        return Pairs(self.expression(), X, Y)
+
+    def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
+        """The Gram matrix, shape (n, m); symmetric to the last bit where Y is None."""
+        return self.over(X, Y).gram()
+
+    def diag(self, X: Any) -> np.ndarray:
+        """k(x, x) for each x, shape (n,)."""
+        return self.over(X).diagonal()
+
+    def gradient(self, X: Any, Y: Any = None) -> dict[str, np.ndarray]:
+        """The Gram's derivative with respect to each hyperparameter.
+
+        Returns
+        -------
+        dict
+            For every parameter path (``gamma``, ``left__scales``, ...) an array of shape (n, m),
+            or (n, m, d) for a vector of d scales.
+        """
+        e = self.expression()
+        found = {}
+        for path, size in e.parameters().items():
+            if size is None:
+                found[path] = Pairs(derivative(e, path), X, Y).gram()
+            else:
+                parts = [Pairs(derivative(e, path, i), X, Y).gram() for i in range(size)]
+                found[path] = np.stack(parts, axis=-1)
+        return found
+
+    @property
+    def validity(self) -> Validity:
+        """A proof, a counterexample, or "unknown" after a short search for one."""
+        return self.judge()
+
+    def searched(self, reason: str) -> Validity:
+        """Indefinite if a short search finds a counterexample, unknown otherwise."""
+        found = search(self.__call__, self.domain.sample)
+        if found is None:
+            return Validity("unknown", reason=reason)
+        return Validity("indefinite", counterexample=found, reason="these points show it")
+
+    def approximate_map(
+        self, n_components: int = 100, method: str = "fourier", random_state: Any = None
+    ) -> ApproximateMap:
+        """A transformer into ``n_components`` features whose inner products approximate k.
+
+        Parameters
+        ----------
+        n_components : int
+        method : "fourier" (stationary kernels), "nystrom" (any), "sketch" (polynomials)
+        random_state : int, RandomState or None
+        """
+        from mercer.kernels.approximations import approximate_map
+
+        return approximate_map(self, n_components, method, random_state)
+
+    # Algebra.
+
+    def __add__(self, other: Any) -> Kernel:
+        return _algebra().add(self, other)
+
+    def __radd__(self, other: Any) -> Kernel:
+        return _algebra().add(other, self)
+
+    def __sub__(self, other: Any) -> Kernel:
+        return _algebra().subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Kernel:
+        return _algebra().subtract(other, self)
+
+    def __mul__(self, other: Any) -> Kernel:
+        return _algebra().multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Kernel:
+        return _algebra().multiply(other, self)
+
+    def __neg__(self) -> Kernel:
+        return _algebra().multiply(-1.0, self)
+
+    def __pow__(self, exponent: float) -> Kernel:
+        return _algebra().Power(self, exponent)
+
+    def normalize(self) -> Kernel:
+        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is."""
+        return _transformations().Normalized(self)
+
+    def rescale(self, f: Any) -> Kernel:
+        """f(x) k(x,z) f(z), for f a function of an array of points or a formula in `sqnorm`."""
+        return _transformations().Rescaled(self, f)
+
+    def compose(self, phi: Callable[[Any], Any]) -> Kernel:
+        """k(phi(x), phi(z)), for phi a function of an array of points."""
+        return _transformations().Composed(self, phi)
+
+    def on(self, columns: Any) -> Kernel:
+        """The kernel on these columns of a table, by name or position."""
+        return _transformations().OnColumns(self, columns)
+
+    # Writing.
+
+    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+        shown = [
+            f"{name}={_literal(getattr(self, name))}"
+            for name, parameter in inspect.signature(type(self)).parameters.items()
+            if not (getattr(self, name) is None and parameter.default is None)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def key(self) -> tuple:
+        """A hashable value, equal for kernels that are the same by structure and parameters."""
+        return (type(self).__name__, *(_hashable(v) for v in self.get_params(deep=False).values()))
+
+
+class VectorKernel(Kernel, abstract=True):
+    """A kernel given by a formula over pair statistics: subclasses write `formula` and `why`."""
+
+    why: str = ""
+
+    def formula(self, s: Statistics, p: Parameters) -> Expression:
+        """The kernel, as an expression over statistics ``s.sqdist`` and parameters ``p.gamma``."""
+        raise NotImplementedError
+
+    def build(self, view: View, path: str) -> Expression:
+        self._validate_params()
+        return self.formula(Statistics(self.seen_through(view, path)), Parameters(self, path))
+
+    def seen_through(self, view: View, path: str) -> View:
+        return view.then(Check(self.domain))
+
+    def judge(self) -> Validity:
+        self._validate_params()
+        return valid(f"{self!r} is a kernel on {self.domain}", self.why)
+
+
+class ScaledKernel(VectorKernel, abstract=True):
+    """A vector kernel with ``scales``: one divisor per feature, k(x / s, z / s)."""
+
+    _parameter_constraints: dict = {"scales": ["array-like", None]}
+    scales: Any
+
+    def seen_through(self, view: View, path: str) -> View:
+        view = view.then(Check(self.domain))
+        if self.scales is None:
+            return view
+        scales = np.atleast_1d(np.asarray(self.scales, dtype=float))
+        if scales.ndim != 1 or not np.all(np.isfinite(scales) & (scales > 0)):
+            raise ValueError(
+                f"scales={_literal(self.scales)} of {type(self).__name__}: expected positive, "
+                "finite numbers, one per feature"
+            )
+        return view.then(Scale(path + "scales", tuple(scales.tolist())))
+
+
+class Statistics:
+    """The pair statistics of points seen through one view: ``s.dot``, ``s.sqdist``, ``s.l1``..."""
+
+    def __init__(self, view: View):
+        self.view = view
+
+    def __getattr__(self, name: str) -> Expression:
+        try:
+            return statistic_node(name, self.view)
+        except KeyError:
+            raise AttributeError(f"there is no pair statistic {name!r}") from None
+
+
+class Parameters:
+    """A kernel's numeric parameters as nodes of an expression: ``p.gamma``."""
+
+    def __init__(self, kernel: Kernel, path: str):
+        self._kernel, self._path = kernel, path
+
+    def __getattr__(self, name: str) -> Parameter:
+        return Parameter(self._path + name, float(getattr(self._kernel, name)))
+
+
+def _algebra() -> Any:
+    from mercer.kernels import algebra
+
+    return algebra
+
+
+def _transformations() -> Any:
+    from mercer.kernels import transformations
+
+    return transformations
+
+
+def _literal(value: Any) -> str:
+    """A parameter as text the parser reads back; functions in angle brackets, which it refuses."""
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist())
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, bool | str | bytes | Kernel | list | tuple | Real | type(None)):
+        return repr(value)
+    return f"<{getattr(value, '__name__', type(value).__name__)}>"
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, Kernel):
+        return value.key()
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.dtype.str, value.tobytes())
+    if isinstance(value, list | tuple):
+        return tuple(_hashable(v) for v in value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value

@@ -1,0 +1,190 @@
+"""The Gram matrix as an operator: products, rows and a diagonal, however it is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from mercer.arrays import Array, as_dense, row_blocks
+from mercer.expressions import Pairs
+from mercer.expressions.interpreter import TILE
+
+PANEL_BYTES = 2**25  # rows of K made at a time for a product: enough for BLAS, small for memory
+
+
+class GramOperator(LinearOperator):
+    """K = (k(x_i, y_j)), shape (n, m).
+
+    Subclasses give products, rows and the diagonal. ``reason`` says why this form was chosen.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, reason: str = ""):
+        super().__init__(np.dtype(dtype), shape)
+        self.reason = reason
+
+    def diagonal(self) -> np.ndarray:
+        """K_ii, shape (n,)."""
+        raise NotImplementedError
+
+    def rows(self, indices: Any) -> np.ndarray:
+        """K[indices], shape (len(indices), m); indices may be a slice."""
+        raise NotImplementedError
+
+    def dense(self) -> np.ndarray:
+        """The whole matrix."""
+        return self.rows(slice(None))
+
+    def _rmatmat(self, V: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _adjoint(self) -> LinearOperator:
+        return LinearOperator(
+            dtype=self.dtype,  # pyright: ignore[reportCallIssue]
+            shape=self.shape[::-1],
+            matvec=self._rmatmat,
+            matmat=self._rmatmat,
+            rmatvec=self._matmat,
+            rmatmat=self._matmat,
+        )
+
+    _transpose = _adjoint
+
+    def _rmatvec(self, v: np.ndarray) -> np.ndarray:
+        return self._rmatmat(v)
+
+    def _matvec(self, v: np.ndarray) -> np.ndarray:
+        return self._matmat(v)
+
+
+class DenseGram(GramOperator):
+    """A stored matrix."""
+
+    def __init__(self, K: np.ndarray, reason: str = "given as a matrix"):
+        super().__init__(K.shape, K.dtype, reason)
+        self.K = K
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.K @ V
+
+    def _rmatmat(self, V: np.ndarray) -> np.ndarray:
+        return self.K.T @ V
+
+    def diagonal(self) -> np.ndarray:
+        return np.diagonal(self.K).copy()
+
+    def rows(self, indices: Any) -> np.ndarray:
+        return self.K[indices]
+
+    def dense(self) -> np.ndarray:
+        return self.K
+
+
+class TiledGram(GramOperator):
+    """Recomputed block by block at every product; never stored.
+
+    Products of float32 tiles are summed in float64 across tiles.
+    """
+
+    def __init__(self, pairs: Pairs, reason: str = "recomputed in tiles"):
+        super().__init__(pairs.shape, pairs.dtype, reason)
+        self.pairs = pairs
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        n, m = self.shape
+        out = np.zeros((n, *V.shape[1:]))
+        V = V.astype(self.dtype, copy=False)
+        for rows in row_blocks(n, m * self.dtype.itemsize, PANEL_BYTES):
+            for columns in row_blocks(m, 1, TILE * 8):
+                out[rows] += self.pairs.block(rows, columns) @ V[columns]
+        return out
+
+    def _rmatmat(self, V: np.ndarray) -> np.ndarray:
+        n, m = self.shape
+        out = np.zeros((m, *V.shape[1:]))
+        V = V.astype(self.dtype, copy=False)
+        for rows in row_blocks(n, 1, TILE * 8):
+            for columns in row_blocks(m, n * self.dtype.itemsize, PANEL_BYTES):
+                out[columns] += self.pairs.block(rows, columns).T @ V[rows]
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        return self.pairs.diagonal()
+
+    def rows(self, indices: Any) -> np.ndarray:
+        return self.pairs.block(indices, slice(None))
+
+    def dense(self) -> np.ndarray:
+        return self.pairs.gram()
+
+
+class FeatureGram(GramOperator):
+    """Φ(X) Φ(Y)ᵀ for explicit features, dense or sparse."""
+
+    def __init__(self, left: Array, right: Array, reason: str = "explicit features"):
+        super().__init__((left.shape[0], right.shape[0]), np.result_type(left, right), reason)
+        self.left = left
+        self.right = right
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.left @ (self.right.T @ V)
+
+    def _rmatmat(self, V: np.ndarray) -> np.ndarray:
+        return self.right @ (self.left.T @ V)
+
+    def diagonal(self) -> np.ndarray:
+        if sp.issparse(self.left):
+            return np.asarray(self.left.multiply(self.right).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", self.left, self.right)
+
+    def rows(self, indices: Any) -> np.ndarray:
+        return as_dense(self.left[indices] @ self.right.T)
+
+
+class CentredGram(GramOperator):
+    """The Gram matrix of features centred on their mean over the training points.
+
+    Parameters
+    ----------
+    gram : GramOperator
+        K of the training points, (n, n), or of new points with them, (q, n).
+    training : CentredGram or None
+        The centred Gram of the training points, for new points.
+    """
+
+    def __init__(self, gram: GramOperator, training: CentredGram | None = None):
+        super().__init__(gram.shape, np.float64, f"centred; {gram.reason}")
+        self.gram = gram
+        m = gram.shape[1]
+        self.row_means = gram @ np.full(m, 1 / m)
+        self.column_means = self.row_means if training is None else training.column_means
+        self.grand_mean = float(self.column_means.mean())
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        total = V.sum(axis=0)
+        pulled = self.column_means @ V
+        if V.ndim == 1:
+            shift = self.row_means * total
+        else:
+            shift = np.outer(self.row_means, total)
+        return self.gram @ V - shift - pulled + self.grand_mean * total
+
+    def _rmatmat(self, V: np.ndarray) -> np.ndarray:
+        total = V.sum(axis=0)
+        pulled = self.row_means @ V
+        if V.ndim == 1:
+            shift = self.column_means * total
+        else:
+            shift = np.outer(self.column_means, total)
+        return self.gram.T @ V - shift - pulled + self.grand_mean * total
+
+    def diagonal(self) -> np.ndarray:
+        n = min(self.shape)
+        own = self.gram.diagonal().astype(float)[:n]
+        return own - self.row_means[:n] - self.column_means[:n] + self.grand_mean
+
+    def rows(self, indices: Any) -> np.ndarray:
+        means = self.row_means[indices][:, None] + self.column_means
+        return self.gram.rows(indices) - means + self.grand_mean

@@ -1,0 +1,141 @@
+"""What a solver returns: an answer, how far it is from the optimum, and what to do about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Status(Enum):
+    """How a solver ended; ``advice`` says in plain words what to do about it."""
+
+    CONVERGED = "the tolerance was reached"
+    EXACT = "solved directly, up to rounding"
+    MAX_ITER = "max_iter was reached first: raise it, loosen tol, or standardise the features"
+    MAX_TIME = "max_time was reached first: raise it, loosen tol, or standardise the features"
+    STOPPED = "stopped by a callback: the model is usable, and fit can go on from here"
+    STALLED = (
+        "rounding stops further progress: standardise the features, "
+        "or choose a smaller C or a larger alpha"
+    )
+    DIVERGED = "the iterates grew without bound: choose a smaller step_size"
+    INFEASIBLE = "no point satisfies the constraints: use a finite C, or a richer kernel"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answer is as accurate as was asked for."""
+        return self in (Status.CONVERGED, Status.EXACT)
+
+    @property
+    def advice(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a solver found and how far that is from the optimum.
+
+    Attributes
+    ----------
+    value : Any
+        The solution, in the solver's own form.
+    status : Status
+        How the solver ended.
+    gap : float
+        Certificate measured in float64 at the end: a duality gap, a relative residual or an
+        optimality violation, as the solver's docstring says. Zero is perfect.
+    n_iter : int
+        Iterations used.
+    seconds : float
+        Wall-clock time.
+    history : tuple of float
+        The gap as it went, one entry per recorded iteration.
+    method : str
+        Which solver ran and why it was chosen.
+    """
+
+    value: Any
+    status: Status
+    gap: float
+    n_iter: int
+    seconds: float
+    history: tuple[float, ...] = field(default=(), repr=False)
+    method: str = ""
+
+    @property
+    def message(self) -> str:
+        """One sentence for people: status, figures and advice."""
+        return (
+            f"{self.method or 'solver'}: {self.status.name.lower()} with gap {self.gap:.1e} "
+            f"after {self.n_iter} iterations, {self.seconds:.2g} s; {self.status.advice}"
+        )
+
+
+class Monitor:
+    """Counts iterations, watches the clock and the gap, and closes with a `Result`.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when the recorded gap is at most this.
+    max_iter : int or None
+        Stop after this many recorded iterations.
+    max_time : float or None
+        Stop after this many seconds.
+    report : callable or None
+        ``report(n_iter, gap)`` is called at every record; a true return value stops the solver.
+    """
+
+    def __init__(
+        self,
+        *,
+        tol: float,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        report: Callable[[int, float], bool | None] | None = None,
+    ):
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.report = report
+        self.n_iter = 0
+        self.history: list[float] = []
+        self.status: Status | None = None
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    def record(self, gap: float, steps: int = 1) -> bool:
+        """Note the gap after ``steps`` more iterations; True when it is time to stop."""
+        self.n_iter += steps
+        self.history.append(float(gap))
+        stopped = bool(self.report(self.n_iter, float(gap))) if self.report else False
+        if gap <= self.tol:
+            self.status = Status.CONVERGED
+        elif stopped:
+            self.status = Status.STOPPED
+        elif self.max_iter is not None and self.n_iter >= self.max_iter:
+            self.status = Status.MAX_ITER
+        elif self.max_time is not None and self.seconds >= self.max_time:
+            self.status = Status.MAX_TIME
+        return self.status is not None
+
+    def result(
+        self, value: Any, gap: float, *, status: Status | None = None, method: str = ""
+    ) -> Result:
+        """Close with the solution and its final, freshly measured gap."""
+        final = status or self.status or Status.MAX_ITER
+        return Result(
+            value=value,
+            status=final,
+            gap=float(gap),
+            n_iter=self.n_iter,
+            seconds=self.seconds,
+            history=tuple(self.history),
+            method=method,
+        )
