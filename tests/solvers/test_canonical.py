@@ -36,7 +36,7 @@ def related_grams(n, m, seed=0):
 def pencil(Ks, penalties):
     """The generalised eigenproblem in the dual coefficients, written out."""
     m = len(Ks)
-    D = scipy.linalg.block_diag(*(K @ K + c * K for K, c in zip(Ks, penalties)))
+    D = scipy.linalg.block_diag(*(K @ K + c * K for K, c in zip(Ks, penalties, strict=True)))
     N = np.block([[Ks[v] @ Ks[w] if v != w else Ks[v] * 0 for w in range(m)] for v in range(m)])
     return N + D, D
 
@@ -72,7 +72,7 @@ def test_correlations_equal_the_generalised_eigenproblem(m, regularization):
 def test_directions_satisfy_the_constraint_and_attain_the_value(m):
     Ks, views, penalties = setup(30, m, 0.05)
     value = canonical_variates(views, penalties, 3).value
-    for K, c, alpha in zip(Ks, penalties, value.directions):
+    for K, c, alpha in zip(Ks, penalties, value.directions, strict=True):
         constraint = alpha.T @ (K @ K + c * K) @ alpha
         assert_allclose(np.diag(constraint), 1.0, rtol=1e-9)
     if m == 2:
@@ -87,7 +87,10 @@ def test_no_other_direction_does_better():
     rng = np.random.RandomState(1)
     for _ in range(300):
         alpha, beta = rng.normal(size=(2, 20))
-        sizes = [np.sqrt(a @ (K @ K + c * K) @ a) for K, c, a in zip(Ks, penalties, (alpha, beta))]
+        sizes = [
+            np.sqrt(a @ (K @ K + c * K) @ a)
+            for K, c, a in zip(Ks, penalties, (alpha, beta), strict=True)
+        ]
         assert alpha @ Ks[0] @ Ks[1] @ beta <= best * sizes[0] * sizes[1] + 1e-12
 
 
@@ -145,7 +148,7 @@ def test_an_ill_conditioned_solution_says_so():
 @pytest.mark.parametrize("m", [2, 3])
 def test_leading_correlation_is_the_first_of_all(m):
     _, views, penalties = setup(25, m, 0.1)
-    whitened = [view.whitened(c) for view, c in zip(views, penalties)]
+    whitened = [view.whitened(c) for view, c in zip(views, penalties, strict=True)]
     expected = canonical_variates(views, penalties, 1).value.correlations[0]
     assert leading_correlation(whitened) == pytest.approx(expected, rel=1e-10)
 
@@ -159,12 +162,12 @@ def test_leading_correlation_of_a_large_product():
 @pytest.mark.parametrize("m", [2, 3])
 def test_permuting_whitened_rows_equals_permuting_the_points(m):
     Ks, views, penalties = setup(15, m, 0.1)
-    whitened = [view.whitened(c) for view, c in zip(views, penalties)]
+    whitened = [view.whitened(c) for view, c in zip(views, penalties, strict=True)]
     null = permuted_correlations(whitened, 4, random_state=7)
     rng = np.random.RandomState(7)
     for observed in null:
         orders = [np.arange(15), *(rng.permutation(15) for _ in range(m - 1))]
-        permuted = [View.from_gram(K[np.ix_(p, p)]) for K, p in zip(Ks, orders)]
+        permuted = [View.from_gram(K[np.ix_(p, p)]) for K, p in zip(Ks, orders, strict=True)]
         expected = canonical_variates(permuted, penalties, 1).value.correlations[0]
         assert observed == pytest.approx(expected, rel=1e-9)
 

@@ -33,7 +33,9 @@ def test_the_gap_is_the_residual(method):
     K = gram(60, 8)
     result = leading_eigenpairs(K, 2, method=method, random_state=0)
     values, vectors = result.value.values, result.value.vectors
-    residual = max(np.linalg.norm(K @ v - lam * v) for lam, v in zip(values, vectors.T))
+    residual = max(
+        np.linalg.norm(K @ v - lam * v) for lam, v in zip(values, vectors.T, strict=True)
+    )
     assert result.gap == pytest.approx(residual / values[0], rel=1e-6, abs=1e-15)
     assert relative_residual(K, values * 1.5, vectors) > 0.1
 

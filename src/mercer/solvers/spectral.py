@@ -34,6 +34,7 @@ def leading_eigenpairs(
     max_iter: int | None = None,
     iterated_power: int | str = "auto",
     random_state: Any = None,
+    floor: float = 0.0,
 ) -> Result:
     """The largest eigenvalues of a symmetric operator: K v_j = lam_j v_j, lam_1 >= lam_2 >= ...
 
@@ -57,14 +58,16 @@ def leading_eigenpairs(
         Power steps of "randomized".
     random_state : int, RandomState or None
         The starting vectors of "arpack" and "randomized".
+    floor : float
+        Eigenvalues of K below this are its rounding (`rounding_floor`).
 
     Returns
     -------
     Result
         ``value`` is an `Eigenpairs`, each vector's largest entry positive. ``gap`` is
-        max_j ||K v_j - lam_j v_j|| / lam_1, measured in float64; ``n_iter`` counts products with
-        K (Lanczos) or power steps (sketch). When Lanczos stops early the
-        status is ``MAX_ITER`` and only the pairs that converged are returned.
+        max_j ||K v_j - lam_j v_j|| / max(lam_1, floor), measured in float64; ``n_iter`` counts
+        products with K (Lanczos) or power steps (sketch). When Lanczos stops early the status is
+        ``MAX_ITER`` and only the pairs that converged are returned.
 
     References
     ----------
@@ -90,7 +93,7 @@ def leading_eigenpairs(
         values, vectors, steps = _sketch(K, k, iterated_power, random_state)
     order = np.argsort(values)[::-1]
     values, vectors = values[order], vectors[:, order]
-    gap = relative_residual(K, values, vectors)
+    gap = relative_residual(K, values, vectors, floor)
     if solver == "randomized":
         status = Status.CONVERGED if gap <= max(tol, SKETCH_ACCURACY) else Status.MAX_ITER
     monitor.record(gap, steps)
@@ -169,12 +172,12 @@ def _sketch(
     return values[-k:], Q @ rotation[:, -k:], steps
 
 
-def relative_residual(K: Any, values: np.ndarray, vectors: np.ndarray) -> float:
-    """max_j ||K v_j - lam_j v_j|| / lam_1; zero for the zero operator."""
+def relative_residual(K: Any, values: np.ndarray, vectors: np.ndarray, floor: float = 0.0) -> float:
+    """max_j ||K v_j - lam_j v_j|| / max(lam_1, floor); zero for the zero operator."""
     if len(values) == 0:
         return 0.0
     residual = np.linalg.norm(_apply(K, vectors) - vectors * values, axis=0).max()
-    scale = np.abs(values).max()
+    scale = max(float(np.abs(values).max()), floor)
     return float(residual / scale) if scale > 0 else float(residual)
 
 
@@ -192,3 +195,24 @@ def rounding_floor(n: int, magnitude: float, dtype: Any = np.float64) -> float:
     True
     """
     return 4 * n * float(np.finfo(dtype).eps) * float(magnitude)
+
+
+def centred_projection(K: Any, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and offset that project new points without forming a centred cross-Gram.
+
+    For columns alpha of shape (n, k) returns ``coef`` (n, k) and ``offset`` (k,) with
+
+        k(x, X) @ coef - offset = <phi(x) - m, phi(X) - m> @ alpha,
+
+    m the mean of the feature vectors of X: centring alpha cancels the terms constant along X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [4.0]])
+    >>> coef, offset = centred_projection(X @ X.T, np.array([[1.0], [0.0]]))
+    >>> np.array([[3.0]]) @ X.T @ coef - offset  # (3 - 2) * (0 - 2)
+    array([[-2.]])
+    """
+    coef = alpha - alpha.mean(axis=0)
+    return coef, _apply(K, coef).mean(axis=0)

@@ -1,0 +1,421 @@
+"""Kernel canonical correlation analysis of two or more views."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from itertools import combinations
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_consistent_length
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimators.inputs import input_tags
+from mercer.estimators.views import (
+    KernelView,
+    decompose,
+    second_view,
+    view_name,
+)
+from mercer.kernels import Kernel
+from mercer.solvers.canonical import (
+    View,
+    canonical_variates,
+    leading_correlation,
+    leave_one_out_correlation,
+    permuted_correlations,
+)
+
+#: Candidates of ``regularization="loo"``.
+REGULARIZATIONS = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 1, 11))
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """Outcome of a permutation test.
+
+    Attributes
+    ----------
+    statistic : float
+        The observed leading canonical correlation.
+    pvalue : float
+        (b + 1) / (m + 1), b the number of the m permutations at least as correlated.
+    null_distribution : ndarray of shape (m,)
+        The leading correlation under each permutation.
+    """
+
+    statistic: float
+    pvalue: float
+    null_distribution: np.ndarray = field(repr=False)
+
+
+class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Functions of two or more views of the same points that correlate most.
+
+    Two views: find f in the RKHS of the first kernel and g in that of the second that maximise
+    the regularised correlation
+
+    .. math:: \frac{\mathrm{cov}(f(x), g(y))}
+              {\sqrt{(\mathrm{var}\, f(x) + \kappa_1 \|f\|^2)
+                     (\mathrm{var}\, g(y) + \kappa_2 \|g\|^2)}},
+
+    which for centred Grams :math:`K_1, K_2` of n points is
+
+    .. math:: \max_{\alpha, \beta} \alpha^\top K_1 K_2 \beta \quad\text{subject to}\quad
+              \alpha^\top (K_1^2 + n \kappa_1 K_1) \alpha =
+              \beta^\top (K_2^2 + n \kappa_2 K_2) \beta = 1,
+
+    and further pairs under the same conditions, uncorrelated in this inner product with those
+    before. The penalty is free of scale: :math:`\kappa_v = \rho \, \mathrm{tr}(K_v) / n` for
+    ``regularization`` :math:`\rho`, that is, relative to the total variance of the view in its
+    feature space. For a direction that carries the share :math:`\rho` of that variance the
+    penalty equals the variance; multiplying a kernel by a constant changes nothing. Without
+    regularisation a kernel whose Gram is invertible finds correlation 1 between views that have
+    nothing to do with each other.
+
+    More views are taken by Kettenring's MAXVAR, the leading eigenvector of the matrix of all
+    regularised correlations between the views; for two views that is the same thing.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        How many sets of variates; no more than the smallest rank of a view's Gram are returned.
+    kernel : str, Kernel, callable, or list of these, default="rbf"
+        One for all views or a list with one per view: kernel objects (also of strings, trees,
+        graphs, sets), scikit-learn's names, or functions of two rows.
+    gamma : float, None or list, default=None
+        For named kernels that have one; None is 1 / n_features of the view. Lists here and below
+        have one entry per view.
+    degree : float or list, default=3
+        For "poly".
+    coef0 : float or list, default=1
+        For "poly" and "sigmoid".
+    kernel_params : dict, None or list, default=None
+        Further arguments of callable kernels.
+    regularization : float or "loo", default=0.1
+        The :math:`\rho` above. "loo" takes, from a grid between 1e-4 and 10, the value whose
+        first variates correlate best when each point's are predicted from all the others.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite.
+
+    Attributes
+    ----------
+    canonical_correlations_ : ndarray of shape (n_components_,)
+        Regularised correlations on the training points, decreasing. For m > 2 views
+        :math:`(\mu - 1) / (m - 1)` with :math:`\mu` the MAXVAR eigenvalue: a weighted mean over
+        pairs.
+    n_components_ : int
+        How many there are.
+    regularization_ : float
+        The :math:`\rho` used.
+    regularizations_, loo_scores_ : ndarrays of shape (n_candidates,)
+        The candidates and their leave-one-out correlations, with ``regularization="loo"``.
+    views_ : list of KernelView
+        Per view the kernel ``kernel_``, the training points ``X_fit_``, and ``dual_coef_`` and
+        ``offset_``, with variates ``kernel_(x, X_fit_) @ dual_coef_ - offset_``. On the training
+        points a variate has mean zero and var + kappa |f|^2 = 1.
+    result_ : Result
+        The solver's report; ``gap`` is the largest violation of the stationarity condition.
+
+    References
+    ----------
+    Bach and Jordan, "Kernel independent component analysis", JMLR 3 (2002). Hardoon, Szedmak,
+    Shawe-Taylor, "Canonical correlation analysis: an overview with application to learning
+    methods", Neural Computation 16 (2004). Fukumizu, Bach, Gretton, "Statistical consistency of
+    kernel canonical correlation analysis", JMLR 8 (2007). Kettenring, "Canonical analysis of
+    several sets of variables", Biometrika 58 (1971).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.estimators.cca import KernelCCA
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.uniform(-3, 3, size=(200, 1))
+    >>> X = np.hstack([np.cos(t), rng.normal(size=(200, 1))])
+    >>> Y = t + 0.1 * rng.normal(size=(200, 1))
+    >>> cca = KernelCCA(n_components=1, regularization=0.02).fit(X[:100], Y[:100])
+    >>> bool(cca.score(X[100:], Y[100:]) > 0.9)
+    True
+    >>> cca.permutation_test(99, random_state=0).pvalue
+    0.01
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [str, Kernel, callable, list, tuple],
+        "gamma": [Interval(Real, 0, None, closed="left"), str, None, list, tuple],
+        "degree": [Interval(Real, 0, None, closed="left"), list, tuple],
+        "coef0": [Interval(Real, None, None, closed="neither"), list, tuple],
+        "kernel_params": [dict, None, list, tuple],
+        "regularization": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"})],
+        "indefinite": [StrOptions({"error", "clip", "flip", "shift"})],
+    }
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        kernel="rbf",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        regularization=0.1,
+        indefinite="error",
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.regularization = regularization
+        self.indefinite = indefinite
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, Y: Any = None, *, y: Any = None) -> KernelCCA:
+        """Find the canonical variates.
+
+        Parameters
+        ----------
+        X : the first view, in the form its kernel takes; or, with Y None, the list of all views.
+        Y : the second view, of the same points in the same order. A vector counts as one column.
+        y : another name for Y, as scikit-learn passes it.
+
+        Returns
+        -------
+        self
+        """
+        data = self._training_views(X, second_view(Y, y))
+        views = [self._view(v, len(data)) for v in range(len(data))]
+        for view, points in _with_columns(views, data):
+            view.remember(points)
+        check_consistent_length(*(view.X_fit_ for view in views))
+        grams = [view.training_gram() for view in views]
+        spectra = [decompose(K, view_name(v)) for v, (K, _) in enumerate(grams)]
+        self.regularization_ = self._choose_regularization(spectra)
+        self.result_ = canonical_variates(spectra, self._penalties(spectra), self.n_components)
+        self._warn_if_stalled()
+        self.canonical_correlations_ = self.result_.value.correlations
+        self.n_components_ = len(self.canonical_correlations_)
+        root_n = np.sqrt(grams[0][0].shape[0])  # from sums of squares to variances
+        for view, gram_, alpha in zip(views, grams, self.result_.value.directions, strict=True):
+            view.project_onto(root_n * alpha, *gram_)
+        self.views_ = views
+        return self
+
+    def _training_views(self, X: Any, Y: Any) -> list[Any]:
+        if Y is not None:
+            # How the model was fitted decides how a lone argument is read later.
+            self._fitted_on_list = False
+            return [X, Y]
+        self._fitted_on_list = True
+        if not isinstance(X, list | tuple) or len(X) < 2:
+            raise ValueError(
+                "KernelCCA requires y to be passed, but the target y is None: give the second "
+                "view as Y, or all views as one list fit([X1, X2, ...])"
+            )
+        return list(X)
+
+    def _view(self, v: int, m: int) -> KernelView:
+        """The parameters of view v of m."""
+        names = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+        chosen = {}
+        for name in names:
+            value = getattr(self, name)
+            if isinstance(value, list | tuple):
+                if len(value) != m:
+                    raise ValueError(
+                        f"{name} has {len(value)} entries for {m} views; give one per view, or a "
+                        "single value for all"
+                    )
+                value = value[v]
+            chosen[name] = value
+        return KernelView(**chosen, indefinite=self.indefinite)
+
+    def _penalties(self, spectra: list[View], regularization: float | None = None) -> list[float]:
+        """c_v = n kappa_v = rho tr(K_v)."""
+        rho = self.regularization_ if regularization is None else regularization
+        return [rho * view.trace for view in spectra]
+
+    def _choose_regularization(self, spectra: list[View]) -> float:
+        if self.regularization != "loo":
+            return float(self.regularization)
+        n = len(spectra[0].vectors)
+        if n < 3:
+            raise ValueError(
+                f"regularization='loo' needs at least 3 points, found {n}; give a number"
+            )
+        self.regularizations_ = np.array(REGULARIZATIONS)
+        self.loo_scores_ = np.array(
+            [
+                leave_one_out_correlation(spectra, self._penalties(spectra, rho))
+                for rho in REGULARIZATIONS
+            ]
+        )
+        return REGULARIZATIONS[int(np.argmax(self.loo_scores_))]
+
+    def _warn_if_stalled(self) -> None:
+        if self.result_.status.ok:
+            return
+        warnings.warn(
+            f"KernelCCA: rounding leaves the variates a violation of {self.result_.gap:.1e}, "
+            f"since regularization={self.regularization_:g} lets in directions with almost no "
+            "variance; raise it",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def transform(self, X: Any, Y: Any = None, *, y: Any = None) -> Any:
+        """The canonical variates of new points.
+
+        Parameters
+        ----------
+        X : the first view of the points; or the list of all views, where `fit` was given a list.
+        Y : the second view
+        y : another name for Y
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_components_), or a tuple with one per view
+            The first view's variates alone where only X is given.
+        """
+        check_is_fitted(self)
+        data = self._query_views(X, second_view(Y, y))
+        if len(data) == 1:
+            return self.views_[0].variates(data[0])
+        return tuple(view.variates(points) for view, points in _with_columns(self.views_, data))
+
+    def _query_views(self, X: Any, Y: Any) -> list[Any]:
+        if Y is not None:
+            data = [X, Y]
+        elif self._fitted_on_list and isinstance(X, list | tuple):
+            data = list(X)
+        else:
+            return [X]
+        if len(data) != len(self.views_):
+            raise ValueError(
+                f"KernelCCA was fitted on {len(self.views_)} views and found {len(data)}; pass the "
+                "same views, in the same order"
+            )
+        return data
+
+    def fit_transform(self, X: Any, Y: Any = None, *, y: Any = None) -> Any:
+        """Fit, and return the variates of the training points.
+
+        Parameters
+        ----------
+        X, Y, y : as for `fit`
+
+        Returns
+        -------
+        tuple of ndarrays of shape (n_samples, n_components_), one per view
+            As `transform` of the same arguments; but where Y is a vector, which is how a
+            `~sklearn.pipeline.Pipeline` passes a target, the first view's variates alone.
+        """
+        Y = second_view(Y, y)
+        self.fit(X, Y)
+        if Y is not None and self.views_[1].is_vector(Y):
+            return self.transform(X)
+        return self.transform(X, Y)
+
+    def score(self, X: Any, Y: Any = None, *, y: Any = None) -> float:
+        """Mean correlation of the variates of these points, which should be held out.
+
+        The Pearson correlation of each component between views, unregularised, averaged over
+        components and pairs of views. A variate that is constant on these points counts as zero.
+
+        Parameters
+        ----------
+        X, Y, y : as for `transform`
+
+        Returns
+        -------
+        float
+        """
+        variates = self.transform(X, Y, y=y)
+        if not isinstance(variates, tuple):
+            raise ValueError("score needs every view: pass Y, or the list of views")
+        if len(variates[0]) < 2:
+            raise ValueError(f"score needs at least 2 points, found {len(variates[0])}")
+        pairs = [_correlations(a, b) for a, b in combinations(map(np.asarray, variates), 2)]
+        return float(np.mean(pairs))
+
+    def permutation_test(
+        self, n_permutations: int = 999, random_state: Any = None
+    ) -> PermutationTest:
+        """Test whether the views are independent, on the training points.
+
+        The statistic is the first canonical correlation. Its null distribution is had by pairing
+        the first view with random permutations of the others, which under independence are as
+        likely as the pairing seen, so the p-value (b + 1) / (m + 1) is exact for a fixed
+        ``regularization``. With "loo" the value chosen for the pairing seen is used throughout,
+        which favours it slightly; choose it on other points where that matters.
+
+        Parameters
+        ----------
+        n_permutations : int, default=999
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        PermutationTest
+            With ``pvalue``, ``statistic`` and ``null_distribution``.
+        """
+        check_is_fitted(self)
+        if not isinstance(n_permutations, Integral) or n_permutations < 1:
+            raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 1")
+        grams = [view.training_gram()[0] for view in self.views_]
+        spectra = [decompose(K, view_name(v)) for v, K in enumerate(grams)]
+        whitened = [
+            view.whitened(c) for view, c in zip(spectra, self._penalties(spectra), strict=True)
+        ]
+        observed = leading_correlation(whitened)
+        null = permuted_correlations(whitened, int(n_permutations), random_state)
+        # Permutations that change nothing must count as ties whatever their rounding.
+        at_least = int(np.sum(null >= observed - 1e-9))
+        return PermutationTest(observed, (at_least + 1) / (len(null) + 1), null)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features of the first view."""
+        return self.views_[0].n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the features of the first view."""
+        return self.views_[0].feature_names_in_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self):
+        first = self.kernel[0] if isinstance(self.kernel, list | tuple) else self.kernel
+        tags = input_tags(KernelView(first), super().__sklearn_tags__())
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _with_columns(views: list[KernelView], data: list[Any]) -> list[tuple[KernelView, Any]]:
+    """Each view with its points, vectors after the first made columns."""
+    others = [(view, view.as_column(Y)) for view, Y in zip(views[1:], data[1:], strict=True)]
+    return [(views[0], data[0]), *others]
+
+
+def _correlations(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of each column of A with that of B, zero where one is constant."""
+    A, B = A - A.mean(axis=0), B - B.mean(axis=0)
+    sizes = np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
+    return np.sum(A * B, axis=0) / np.where(sizes > 0, sizes, 1.0)

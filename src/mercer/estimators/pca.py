@@ -1,0 +1,361 @@
+"""Kernel principal component analysis."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mercer.estimators.inputs import (
+    input_tags,
+    resolve_kernel,
+    training_gram,
+    validate_query,
+    validate_training,
+)
+from mercer.kernels import Kernel, Precomputed
+from mercer.operators import CentredGram, gram
+from mercer.solvers.spectral import centred_projection, leading_eigenpairs, rounding_floor
+
+# Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
+# kept so that the same components survive.
+ZERO_RATIO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
+
+
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Principal components in a kernel's feature space.
+
+    With the centred Gram :math:`\tilde K = HKH`, :math:`H = I - \frac1n 11^\top`, and its
+    eigenpairs :math:`\tilde K v_j = \lambda_j v_j`, component j of a point x is
+
+    .. math:: \frac{1}{\sqrt{\lambda_j}} \sum_i v_{ij} \, \langle \varphi(x) - \bar\varphi,
+              \varphi(x_i) - \bar\varphi \rangle,
+
+    the coordinate of :math:`\varphi(x)`, less the mean of the training points, along the j-th
+    direction of greatest variance.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components. None keeps all with a non-zero eigenvalue.
+    kernel : str, Kernel or callable, default="linear"
+        A kernel object, a name ("linear", "poly", "rbf", "sigmoid", "cosine", "precomputed", ...)
+        or a function of two rows.
+    gamma : float or None, default=None
+        For named kernels that have one; None is 1 / n_features.
+    degree : float, default=3
+        For "poly".
+    coef0 : float, default=1
+        For "poly" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Further arguments of a callable kernel.
+    alpha : float, default=1.0
+        Ridge penalty of the regression that learns the inverse transform.
+    fit_inverse_transform : bool, default=False
+        Whether to learn pre-images: kernel ridge regression from the components, under the same
+        kernel, back to the data.
+    eigen_solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
+        LAPACK on the whole matrix, Lanczos on products with it, or a random sketch. "auto" takes
+        Lanczos when few components of more than 200 points are asked for.
+    tol : float, default=0
+        Tolerance of "arpack"; 0 is machine precision.
+    max_iter : int or None, default=None
+        Restarts of "arpack".
+    iterated_power : int or "auto", default="auto"
+        Power steps of "randomized".
+    remove_zero_eig : bool, default=False
+        Whether to leave out components whose eigenvalue is zero also when n_components is given.
+    random_state : int, RandomState or None, default=None
+        Starting vectors of "arpack" and "randomized".
+    copy_X : bool, default=True
+        Whether ``X_fit_`` is a copy of the training points.
+    n_jobs : int or None, default=None
+        Accepted for scikit-learn's sake; Gram matrices use the threads of the linear algebra.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the centred Gram, decreasing; those that are rounding are set to zero.
+    eigenvectors_ : ndarray of shape (n_samples, n_components)
+        Unit eigenvectors, each with its largest entry positive.
+    explained_variance_ : ndarray of shape (n_components,)
+        ``eigenvalues_ / (n_samples - 1)``: the variance of each component.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        ``eigenvalues_`` over the exact trace of the centred Gram, so that the shares are of the
+        whole variance however few components are kept.
+    dual_coef_ : ndarray of shape (n_samples, n_features)
+        Coefficients of the pre-image regression, with ``fit_inverse_transform``.
+    X_transformed_fit_ : ndarray of shape (n_samples, n_components)
+        Components of the training points, with ``fit_inverse_transform``.
+    X_fit_ : the training points.
+    projection_, projection_offset_ : ndarrays of shape (n_samples, n_components), (n_components,)
+        The components of x are ``k(x, X_fit_) @ projection_ - projection_offset_``.
+    kernel_ : Kernel
+        The kernel used.
+    gamma_ : float
+        Its gamma, where it has one.
+    result_ : Result
+        The eigensolver's report; ``gap`` is the largest residual
+        :math:`\|\tilde K v_j - \lambda_j v_j\| / \lambda_1`.
+
+    References
+    ----------
+    Schölkopf, Smola, Müller, "Nonlinear component analysis as a kernel eigenvalue problem",
+    Neural Computation 10 (1998). Bakır, Weston, Schölkopf, "Learning to find pre-images",
+    NIPS 16 (2004).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer.estimators.pca import KernelPCA
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> pca = KernelPCA(n_components=2, kernel="rbf", gamma=0.1).fit(X)
+    >>> pca.transform(X).shape
+    (150, 2)
+    >>> pca.explained_variance_ratio_.round(2)
+    array([0.68, 0.18])
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "kernel": [str, Kernel, callable],
+        "gamma": [Interval(Real, 0, None, closed="left"), str, None],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "fit_inverse_transform": ["boolean"],
+        "eigen_solver": [StrOptions({"auto", "dense", "arpack", "randomized"})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "iterated_power": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "remove_zero_eig": ["boolean"],
+        "random_state": ["random_state"],
+        "copy_X": ["boolean"],
+        "n_jobs": [None, Integral],
+        "indefinite": [StrOptions({"error", "clip", "flip", "shift"})],
+    }
+
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        kernel="linear",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        alpha=1.0,
+        fit_inverse_transform=False,
+        eigen_solver="auto",
+        tol=0,
+        max_iter=None,
+        iterated_power="auto",
+        remove_zero_eig=False,
+        random_state=None,
+        copy_X=True,
+        n_jobs=None,
+        indefinite="error",
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.alpha = alpha
+        self.fit_inverse_transform = fit_inverse_transform
+        self.eigen_solver = eigen_solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.iterated_power = iterated_power
+        self.remove_zero_eig = remove_zero_eig
+        self.random_state = random_state
+        self.copy_X = copy_X
+        self.n_jobs = n_jobs
+        self.indefinite = indefinite
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> KernelPCA:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : the training points, whatever the kernel takes: an array or CSR matrix of shape
+            (n_samples, n_features), a list of objects, or a square Gram for "precomputed".
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_training(self, X, copy=self.copy_X)
+        self.kernel_ = resolve_kernel(self, X)
+        self._check_invertible(X)
+        K, correction = training_gram(self, X, self.kernel_)
+        self.X_fit_ = X
+        self._decompose(K)
+        self._prepare_projection(K, correction)
+        if self.fit_inverse_transform:
+            self._learn_pre_images(X)
+        return self
+
+    def _decompose(self, K: Any) -> None:
+        n, dtype = K.shape[0], np.dtype(K.dtype)
+        centred = CentredGram(K)
+        floor = rounding_floor(n, np.max(np.abs(K.diagonal())), dtype)
+        self.result_ = leading_eigenpairs(
+            centred,
+            n if self.n_components is None else self.n_components,
+            method=self.eigen_solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            iterated_power=self.iterated_power,
+            random_state=self.random_state,
+            floor=floor,
+        )
+        if not self.result_.status.ok:
+            warnings.warn(
+                f"KernelPCA: {self.result_.method} left a gap of {self.result_.gap:.1e}; raise "
+                "max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        values, vectors = self.result_.value.values, self.result_.value.vectors
+        floor = max(floor, ZERO_RATIO[dtype] * values[0])
+        values = np.where(values > floor, values, 0.0)
+        if self.remove_zero_eig or self.n_components is None:
+            vectors, values = vectors[:, values > 0], values[values > 0]
+        total = float(np.sum(centred.diagonal(), dtype=np.float64))
+        self.explained_variance_ = values / max(n - 1, 1)
+        self.explained_variance_ratio_ = values / total if total > floor else np.zeros_like(values)
+        self.eigenvalues_ = values.astype(dtype, copy=False)
+        self.eigenvectors_ = vectors.astype(dtype, copy=False)
+
+    def _prepare_projection(self, K: Any, correction: np.ndarray | None) -> None:
+        """Scale v_j to v_j / sqrt(lam_j), zero where lam_j is, and centre for new points."""
+        values = self.eigenvalues_.astype(np.float64)
+        scale = np.zeros_like(values)
+        scale[values > 0] = 1.0 / np.sqrt(values[values > 0])
+        coef, offset = centred_projection(K, self.eigenvectors_ * scale)
+        self.projection_ = coef if correction is None else correction @ coef
+        self.projection_offset_ = offset
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:
+        """Find the components and return those of the training points.
+
+        Parameters
+        ----------
+        X : the training points, as for `fit`
+        y : ignored
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X, **params)._training_components()
+
+    def _training_components(self) -> np.ndarray:
+        return self.eigenvectors_ * np.sqrt(self.eigenvalues_)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The components of new points.
+
+        Parameters
+        ----------
+        X : points of the kind given to `fit`; for "precomputed" the kernel between them and the
+            training points, shape (n_queries, n_samples).
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_components)
+        """
+        check_is_fitted(self)
+        K = gram(self.kernel_, validate_query(self, X), self.X_fit_)
+        components = K @ self.projection_ - self.projection_offset_
+        return components.astype(np.result_type(K.dtype, self.eigenvectors_.dtype), copy=False)
+
+    def _check_invertible(self, X: Any) -> None:
+        if not self.fit_inverse_transform:
+            return
+        if self.kernel == "precomputed" or isinstance(self.kernel, Precomputed):
+            raise ValueError(
+                "Cannot fit_inverse_transform with a precomputed kernel: pre-images are points, "
+                "and only their Gram is known; pass the points and a kernel"
+            )
+        if sp.issparse(X):
+            raise NotImplementedError(
+                "Inverse transform not implemented for sparse matrices; pass X.toarray()"
+            )
+        if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
+            raise ValueError(
+                f"fit_inverse_transform=True averages training points, which "
+                f"{type(self.kernel_).__name__}'s are not; set it to False"
+            )
+
+    def _learn_pre_images(self, X: np.ndarray) -> None:
+        """Kernel ridge from components to points: dual_coef_ = (K + alpha I)^-1 X."""
+        components = self._training_components()
+        K = self.kernel_(components)
+        K.flat[:: len(K) + 1] += self.alpha
+        try:
+            self.dual_coef_ = scipy.linalg.solve(K, X, assume_a="pos", overwrite_a=True)
+        except scipy.linalg.LinAlgError as error:
+            raise ValueError(
+                f"alpha={self.alpha} is too small for fit_inverse_transform: the kernel of the "
+                "components plus alpha on its diagonal is not positive definite; choose a larger "
+                "alpha"
+            ) from error
+        self.X_transformed_fit_ = components
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Approximate points whose components are the rows of X.
+
+        Kernel ridge regression from components to training points, so the mean that centring
+        removed is only restored as far as the regression can.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_components)
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_features)
+        """
+        check_is_fitted(self)
+        if not self.fit_inverse_transform:
+            raise NotFittedError(
+                "fit_inverse_transform was False when this KernelPCA was fitted, so no inverse "
+                "was learned; set it to True and fit again"
+            )
+        X = check_array(X, dtype=(np.float64, np.float32), accept_sparse="csr")
+        return gram(self.kernel_, X, self.X_transformed_fit_) @ self.dual_coef_
+
+    @property
+    def gamma_(self) -> float:
+        """The kernel's gamma, where it has one."""
+        return self.kernel_.gamma
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+    def __sklearn_tags__(self):
+        tags = input_tags(self, super().__sklearn_tags__())
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
