@@ -1,0 +1,455 @@
+"""Graph kernels against slow, obvious oracles."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from itertools import combinations, permutations, product
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+
+from mercer.kernels.graph_kernels import (
+    Graphlet,
+    Propagation,
+    RandomWalk,
+    ShortestPath,
+    WeisfeilerLehman,
+    WLOptimalAssignment,
+)
+from mercer.kernels.graphlets import class_edges, graphlet_counts
+from mercer.kernels.graphs import Graph
+from mercer.kernels.walks import DirectProduct, WalkGraph, check_convergence
+
+KERNELS = [
+    WeisfeilerLehman(iterations=3),
+    WLOptimalAssignment(iterations=3),
+    ShortestPath(),
+    RandomWalk(decay=0.02),
+    Graphlet(size=3),
+    Graphlet(size=4, connected=True),
+    Graphlet(size=5),
+    Propagation(iterations=3),
+]
+TRIANGLE = [(0, 1), (1, 2), (2, 0)]
+
+
+def random_graph(rng, n, p=0.4, labels="ab", edge_labels=None):
+    """A graph as a dict, with one label drawn for each node."""
+    edges = [(i, j) for i, j in combinations(range(n), 2) if rng.random() < p]
+    graph = {"edges": edges, "node_labels": rng.choice(list(labels), n).tolist()}
+    if edge_labels:
+        graph["edge_labels"] = rng.choice(list(edge_labels), len(edges)).tolist()
+    return graph
+
+
+def random_graphs(seed, count=8, **options):
+    rng = np.random.default_rng(seed)
+    return [random_graph(rng, int(rng.integers(1, 9)), **options) for _ in range(count)]
+
+
+def dense(x):
+    return Graph.parse(x).adjacency().toarray()
+
+
+def inner_products(features):
+    return np.array(
+        [[sum(v * b.get(f, 0) for f, v in a.items()) for b in features] for a in features]
+    )
+
+
+@st.composite
+def graphs(draw):
+    n = draw(st.integers(1, 7))
+    pairs = list(combinations(range(n), 2))
+    kept = [pair for pair in pairs if draw(st.booleans())]
+    return {
+        "edges": kept,
+        "node_labels": [draw(st.sampled_from("ab")) for _ in range(n)],
+        "edge_labels": [draw(st.sampled_from("xy")) for _ in kept],
+    }
+
+
+# Properties that all graph kernels share.
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_gram_is_symmetric_positive_semidefinite_and_consistent(kernel):
+    X = random_graphs(0, 12, edge_labels="xy") + random_graphs(1, 4, labels="b")
+    K = kernel(X)
+    np.testing.assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K).min() >= -1e-10 * np.trace(K)
+    np.testing.assert_allclose(kernel.diag(X), np.diag(K), rtol=1e-12)
+    np.testing.assert_allclose(kernel(X[:5], X[3:]), K[:5, 3:], rtol=1e-12)
+    np.testing.assert_array_equal(clone(kernel)(X), K)
+    assert kernel.validity.status == "valid"
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@settings(max_examples=25, deadline=None)
+@given(graph=graphs(), seed=st.integers(0, 2**32 - 1))
+def test_the_numbering_of_nodes_does_not_matter(kernel, graph, seed):
+    order = np.random.default_rng(seed).permutation(len(graph["node_labels"]))
+    renamed = {
+        "edges": [(int(order[j]), int(order[i])) for i, j in graph["edges"]],
+        "node_labels": {int(order[i]): x for i, x in enumerate(graph["node_labels"])},
+        "edge_labels": graph["edge_labels"],
+    }
+    K = kernel([graph, renamed, (TRIANGLE, list("aab"))])
+    np.testing.assert_allclose(K[0], K[1], rtol=1e-12)
+    np.testing.assert_allclose(K[0, 0], K[0, 1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_smallest_graphs(kernel):
+    one, two, none = ([], ["a"]), ([], ["a", "b"]), ([], [])
+    K = kernel([one, two, none])
+    assert np.isfinite(K).all()
+    np.testing.assert_array_equal(K[2], 0)
+    counts_nodes = {
+        "WeisfeilerLehman": 4,
+        "WLOptimalAssignment": 4,
+        "Propagation": 4,
+        "RandomWalk": 1,
+    }.get(type(kernel).__name__, 0)
+    assert K[0, 0] == counts_nodes
+    assert K[0, 1] == counts_nodes
+    assert K[1, 1] == 2 * counts_nodes
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_no_labels_is_one_label(kernel):
+    plain = [(graph["edges"], None) for graph in random_graphs(2)]
+    edges = [edges for edges, _ in plain]
+    nodes = [Graph.parse(graph).n_nodes for graph in plain]
+    labelled = [(e, dict.fromkeys(sorted({i for p in e for i in p}), "c")) for e in edges]
+    assert [Graph.parse(graph).n_nodes for graph in labelled] == nodes
+    if isinstance(kernel, Propagation):  # bins move with the name of the label, not their contents
+        np.testing.assert_array_equal(kernel(plain), np.multiply.outer(nodes, nodes) * 4)
+    np.testing.assert_allclose(kernel(plain), kernel(labelled), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if not isinstance(k, RandomWalk)], ids=repr)
+def test_explicit_maps_reproduce_the_gram(kernel):
+    X = random_graphs(3)
+    phi = kernel.feature_map().fit(X)
+    Z = phi.transform(X)
+    np.testing.assert_allclose((Z @ Z.T).toarray(), kernel(X))
+
+
+# One kernel at a time.
+
+
+def naive_refinement(x, iterations):
+    """Weisfeiler-Lehman labels as ever longer strings."""
+    graph = Graph.parse(x)
+    ends = np.repeat(np.arange(graph.n_nodes), graph.degrees)
+    labels = [repr(label) for label in graph.node_labels]
+    yield labels
+    for _ in range(iterations):
+        around = [[] for _ in labels]
+        for i, j, e in zip(ends, graph.indices, graph.edge_labels, strict=True):
+            around[i].append(f"{e!r}-{labels[j]}")
+        labels = [f"<{x}|{','.join(sorted(a))}>" for x, a in zip(labels, around, strict=True)]
+        yield labels
+
+
+def naive_wl(x, iterations):
+    rounds = enumerate(naive_refinement(x, iterations))
+    return Counter((i, label) for i, labels in rounds for label in labels)
+
+
+@pytest.mark.parametrize("iterations", [0, 1, 3])
+@pytest.mark.parametrize("edge_labels", [None, "xy"])
+def test_weisfeiler_lehman_against_strings(iterations, edge_labels):
+    X = random_graphs(4, 10, edge_labels=edge_labels)
+    expected = inner_products([naive_wl(x, iterations) for x in X])
+    np.testing.assert_array_equal(WeisfeilerLehman(iterations=iterations)(X), expected)
+
+
+def test_weisfeiler_lehman_cannot_tell_these_apart_but_edge_labels_can():
+    two_triangles = [*TRIANGLE, (3, 4), (4, 5), (5, 3)]
+    hexagon = [(i, (i + 1) % 6) for i in range(6)]
+    K = WeisfeilerLehman()([(two_triangles, None), (hexagon, None)])
+    assert np.ptp(K) == 0
+    alternating = ["x", "y"] * 3
+    K = WeisfeilerLehman(1)([(hexagon, None, alternating), (hexagon, None, ["x"] * 6)])
+    np.testing.assert_array_equal(K, [[72, 36], [36, 72]])
+
+
+@pytest.mark.parametrize("iterations", [0, 2, 4])
+def test_optimal_assignment_is_optimal(iterations):
+    X = random_graphs(5, 8)
+    rounds = [np.array(list(naive_refinement(x, iterations))) for x in X]
+    expected = np.empty((8, 8))
+    for (i, a), (j, b) in product(enumerate(rounds), enumerate(rounds)):
+        agreements = (a[:, :, None] == b[:, None, :]).sum(axis=0)
+        expected[i, j] = agreements[linear_sum_assignment(-agreements)].sum()
+    np.testing.assert_array_equal(WLOptimalAssignment(iterations=iterations)(X), expected)
+
+
+def breadth_first(x):
+    graph = Graph.parse(x)
+    A = dense(graph)
+    counts = Counter()
+    for start in range(graph.n_nodes):
+        distance = {start: 0}
+        queue = deque([start])
+        while queue:
+            i = queue.popleft()
+            for j in np.flatnonzero(A[i]).tolist():
+                if j not in distance:
+                    distance[j] = distance[i] + 1
+                    queue.append(j)
+        for end, d in distance.items():
+            if end > start:
+                pair = sorted((graph.node_labels[start], graph.node_labels[end]))
+                counts[*pair, d] += 1
+    return counts
+
+
+@pytest.mark.parametrize("p", [0.0, 0.2, 0.6])
+def test_shortest_paths_against_breadth_first_search(p):
+    X = random_graphs(6, 10, p=p, labels="abc")
+    assert [ShortestPath().features(Graph.parse(x)) for x in X] == [breadth_first(x) for x in X]
+    expected = inner_products([breadth_first(x) for x in X])
+    np.testing.assert_array_equal(ShortestPath()(X), expected)
+    with sklearn.config_context(working_memory=1e-4):
+        np.testing.assert_array_equal(ShortestPath()(X), expected)
+
+
+def test_shortest_paths_with_labels_of_several_types():
+    labels = [1, "1", None, (1, "a"), 2.5, b"1"]
+    star = ([(0, i) for i in range(1, 6)], labels)
+    features = ShortestPath().features(Graph.parse(star))
+    assert len(features) == 15
+    assert sum(features.values()) == 15
+
+
+def common_walk_counts(x, y, length):
+    """The number of pairs of walks of each length with equal labels, walk by walk."""
+    tables = []
+    for z in (x, y):
+        graph = Graph.parse(z)
+        ends = np.repeat(np.arange(graph.n_nodes), graph.degrees)
+        steps = [[] for _ in range(graph.n_nodes)]
+        for i, j, e in zip(ends, graph.indices, graph.edge_labels, strict=True):
+            steps[i].append((j, e))
+        walks = [((label,), i) for i, label in enumerate(graph.node_labels)]
+        table = [Counter(labels for labels, _ in walks)]
+        for _ in range(length):
+            walks = [
+                ((*labels, e, graph.node_labels[j]), j) for labels, i in walks for j, e in steps[i]
+            ]
+            table.append(Counter(labels for labels, _ in walks))
+        tables.append(table)
+    return [sum(n * b[w] for w, n in a.items()) for a, b in zip(*tables, strict=True)]
+
+
+@pytest.mark.parametrize("edge_labels", [None, "xy"])
+def test_random_walks_against_walks_one_by_one(edge_labels):
+    rng = np.random.default_rng(7)
+    X = [random_graph(rng, n, p=0.5, edge_labels=edge_labels) for n in (1, 3, 4, 5)]
+    decay = 1e-3
+    K = RandomWalk(decay=decay)(X)
+    for i, j in product(range(4), range(4)):
+        counts = common_walk_counts(X[i], X[j], 5)
+        truncated = sum(decay**k * count for k, count in enumerate(counts))
+        # The rest is a geometric series in decay times the largest product of degrees, 16.
+        assert K[i, j] == pytest.approx(truncated, abs=25 * (16 * decay) ** 6 / (1 - 16 * decay))
+
+
+def test_random_walks_against_the_kronecker_product_and_eigenvalues():
+    X = random_graphs(8, 6, labels="ab")
+    K = RandomWalk(decay=0.02)(X)
+    for i, j in product(range(6), range(6)):
+        a, b = Graph.parse(X[i]), Graph.parse(X[j])
+        match = np.equal.outer(a.node_labels, b.node_labels).ravel()
+        W = np.kron(dense(a), dense(b))[np.ix_(match, match)]
+        ones = np.ones(len(W))
+        solved = ones @ np.linalg.solve(np.eye(len(W)) - 0.02 * W, ones) if len(W) else 0.0
+        assert K[i, j] == pytest.approx(solved, rel=1e-12)
+    plain = [(x["edges"], [0] * len(x["node_labels"])) for x in X]
+    K = RandomWalk(decay=0.02)(plain)
+    spectra = [np.linalg.eigh(dense(x)) for x in plain]
+    for (i, (s, U)), (j, (t, V)) in product(enumerate(spectra), enumerate(spectra)):
+        weight = np.multiply.outer(U.sum(axis=0) ** 2, V.sum(axis=0) ** 2)
+        assert K[i, j] == pytest.approx((weight / (1 - 0.02 * np.outer(s, t))).sum(), rel=1e-12)
+
+
+def test_large_graphs_walk_through_sparse_products():
+    cycle = ([(i, (i + 1) % 200) for i in range(200)], None)
+    expected = 200 * 200 / (1 - 4 * 0.2)
+    assert RandomWalk(decay=0.2)([cycle])[0, 0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_random_walks_that_do_not_sum_are_refused_with_the_bound():
+    with pytest.raises(ValueError, match=r"object 1: decay=0\.25 .* choose decay below 0\.25"):
+        RandomWalk(decay=0.25)([([(0, 1)], None), (TRIANGLE, None)])
+    assert RandomWalk(decay=0.2499)([(TRIANGLE, None)])[0, 0] == pytest.approx(9 / 0.0004)
+    star = [(0, i) for i in range(1, 10)]  # spectral radius 3, so 9 for the product
+    with pytest.raises(ValueError, match=r"choose decay below 0\.11"):
+        RandomWalk(decay=0.12)([(star, None)])
+    assert np.isfinite(RandomWalk(decay=0.11)([(star, None)])).all()
+    # With all labels different the product is the graph itself.
+    assert np.isfinite(RandomWalk(decay=0.3)([(star, list(range(10)))])).all()
+    with pytest.raises(ValueError, match=r"choose decay below 0\.33"):
+        RandomWalk(decay=0.34)([(star, list(range(10)))])
+
+
+@settings(max_examples=50, deadline=None)
+@given(x=graphs(), y=graphs(), scale=st.floats(0.3, 3.0))
+def test_the_bound_on_decay_is_that_of_the_spectrum(x, y, scale):
+    def radius(a, b):
+        product = DirectProduct(WalkGraph(Graph.parse(a)), WalkGraph(Graph.parse(b)))
+        shape = product.match.shape
+        basis = np.eye(product.match.size).reshape(-1, *shape) * product.match
+        return np.abs(np.linalg.eigvalsh([product.step(e).ravel() for e in basis])).max()
+
+    own = radius(x, x)
+    assert radius(x, y) <= np.sqrt(own * radius(y, y)) + 1e-9
+    decay = scale / max(own, 1.0)
+    if abs(decay * own - 1) < 1e-2:
+        return
+    if decay * own < 1:
+        check_convergence(WalkGraph(Graph.parse(x)), decay)
+    else:
+        with pytest.raises(ValueError, match="choose decay below"):
+            check_convergence(WalkGraph(Graph.parse(x)), decay)
+
+
+def test_a_decay_too_close_to_the_bound_to_decide_is_refused():
+    path = WalkGraph(Graph.from_edges([(i, i + 1) for i in range(60)]))
+    exact = 1 / (2 * np.cos(np.pi / 62)) ** 2
+    with pytest.raises(ValueError, match="choose decay below"):
+        check_convergence(path, exact)
+
+
+def naive_graphlets(x, size, connected):
+    """Counts over all sets of nodes, each brought to a smallest form over all orders."""
+    A = dense(x).astype(int)
+    counts = Counter()
+    for nodes in combinations(range(len(A)), size):
+        B = A[np.ix_(nodes, nodes)]
+        if connected and not np.linalg.matrix_power(B + np.eye(size, dtype=int), size).all():
+            continue
+        counts[min(B[np.ix_(o, o)].tobytes() for o in permutations(range(size)))] += 1
+    return counts
+
+
+@pytest.mark.parametrize(("size", "connected"), list(product([3, 4, 5], [False, True])))
+def test_graphlets_against_all_sets_of_nodes(size, connected):
+    rng = np.random.default_rng(9)
+    X = [random_graph(rng, n, p=p) for n, p in [(2, 0.5), (5, 0.5), (7, 0.3), (7, 0.8), (8, 0.15)]]
+    expected = inner_products([naive_graphlets(x, size, connected) for x in X])
+    np.testing.assert_array_equal(Graphlet(size=size, connected=connected)(X), expected)
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_graphlets_of_known_graphs(size):
+    n = 12
+    choose = {3: 220, 4: 495, 5: 792}[size]
+    complete = Graph.from_adjacency(1 - np.eye(n))
+    pairs = tuple(combinations(range(size), 2))
+    assert Graphlet(size).features(complete) == {pairs: choose}
+    assert Graphlet(size).features(Graph.from_edges([], n_nodes=n)) == {(): choose}
+    assert Graphlet(size, connected=True).features(Graph.from_edges([], n_nodes=n)) == {}
+    assert Graphlet(size).features(Graph.from_edges(TRIANGLE[: size - 2], n_nodes=size - 1)) == {}
+    star = Graph.from_edges([(0, i) for i in range(1, n)])
+    counts = sorted(Graphlet(size).features(star).values())
+    around = {3: 55, 4: 165, 5: 330}[size]
+    assert counts == sorted([around, choose - around])
+
+
+def test_graphlets_of_a_large_sparse_graph_add_up():
+    rng = np.random.default_rng(10)
+    ends = rng.integers(0, 400, (500, 2))
+    graph = Graph.from_edges([(int(i), int(j)) for i, j in ends if i != j], n_nodes=400)
+    counts = graphlet_counts(graph, 4, connected=False)
+    assert len(counts) >= 8
+    assert sum(counts.values()) == 400 * 399 * 398 * 397 // 24
+    edges = sum(len(class_edges(c)) * n for c, n in counts.items())
+    assert edges == len(graph.indices) // 2 * (398 * 397 // 2)
+    with sklearn.config_context(working_memory=1e-2):
+        assert graphlet_counts(graph, 4, connected=False) == counts
+
+
+def test_labels_do_not_change_graphlets():
+    a, b = (TRIANGLE, ["a", "b", "c"]), (TRIANGLE, None)
+    assert np.ptp(Graphlet()([a, b])) == 0
+
+
+def test_propagation_against_whole_distributions():
+    X = random_graphs(11, 8, labels="abc")
+    kernel = Propagation(iterations=3, random_state=4, bin_width=0.3)
+    features = []
+    for x in X:
+        graph = Graph.parse(x)
+        A = dense(graph)
+        degree = A.sum(axis=1)
+        T = np.where(degree[:, None] > 0, A / np.maximum(degree, 1)[:, None], np.eye(len(A)))
+        P = np.equal.outer(graph.node_labels, list("abc")).astype(float)
+        counts = Counter()
+        for t in range(4):
+            v = [kernel._projection(label)[t] for label in "abc"]
+            shift = 0.3 * kernel._uniform(t)
+            counts.update((t, b) for b in np.floor((P @ v + shift) / 0.3))
+            P = T @ P
+        features.append(counts)
+    np.testing.assert_array_equal(kernel(X), inner_products(features))
+
+
+def test_propagation_tells_equal_distributions_from_different_ones():
+    X = random_graphs(12, 6, labels="ab")
+    K = Propagation(iterations=2)(X)
+    features = []
+    for x in X:
+        graph = Graph.parse(x)
+        A = dense(graph)
+        P = np.equal.outer(graph.node_labels, ["a", "b"]).astype(float)
+        counts = Counter()
+        for t in range(3):
+            counts.update((t, *row) for row in P.round(6).tolist())
+            P = np.array([A[i] @ P / A[i].sum() if A[i].any() else P[i] for i in range(len(A))])
+        features.append(counts)
+    np.testing.assert_array_equal(K, inner_products(features))
+
+
+def test_propagation_depends_on_its_seed_and_object_alone():
+    X = random_graphs(13, 6, labels="abcd")
+    kernel = Propagation(iterations=2, bin_width=1.0)
+    np.testing.assert_array_equal(kernel(X), kernel(X))
+    together = [kernel.features(Graph.parse(x)) for x in X]
+    assert kernel.features(Graph.parse(X[-1])) == together[-1]
+    other = Propagation(iterations=2, random_state=1, bin_width=1.0)
+    assert not np.array_equal(kernel(X), other(X))
+    draws = np.array([kernel._uniform(t, b"%d" % i) for t in range(20) for i in range(50)])
+    assert 0 < draws.min() < 0.01
+    assert 0.99 < draws.max() < 1
+    assert abs(draws.mean() - 0.5) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (WeisfeilerLehman(iterations=-1), "iterations"),
+        (WeisfeilerLehman(iterations=1.5), "iterations"),
+        (WLOptimalAssignment(iterations=-1), "iterations"),
+        (RandomWalk(decay=0), "decay"),
+        (RandomWalk(decay=-0.1), "decay"),
+        (RandomWalk(decay="a"), "decay"),
+        (Graphlet(size=2), "size"),
+        (Graphlet(size=6), "size"),
+        (Graphlet(connected="yes"), "connected"),
+        (Propagation(random_state=None), "random_state"),
+        (Propagation(bin_width=0), "bin_width"),
+        (Propagation(iterations=-1), "iterations"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(kernel, name):
+    with pytest.raises((ValueError, TypeError), match=name):
+        kernel([(TRIANGLE, None)])
