@@ -1,0 +1,204 @@
+"""Kernels on finite sets, all of them functions of how many items two sets share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import chain, combinations
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.expressions import PairStatistic
+from mercer.kernels.budget import refuse_features
+from mercer.kernels.domains import SETS, Domain
+from mercer.kernels.sequences import describe
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, vectorize
+
+# 2^n is a float64 up to this n.
+LARGEST_EXPONENT = 1023
+
+
+def parse_set(x: Any) -> frozenset[Hashable]:
+    """A set from any iterable of hashable items; an item given twice counts once.
+
+    Examples
+    --------
+    >>> sorted(parse_set(["milk", "bread", "milk"]))
+    ['bread', 'milk']
+    """
+    if isinstance(x, frozenset):
+        return x
+    if isinstance(x, str | bytes | bytearray):
+        raise TypeError(
+            f"found {describe(x)} where a set was expected; wrap it: {{x}} is the set with this "
+            "one item, set(x) the set of its characters"
+        )
+    try:
+        return frozenset(x)
+    except TypeError as error:
+        raise TypeError(
+            f"found {describe(x)} where a set was expected, or another iterable of hashable items "
+            f"({error})"
+        ) from None
+
+
+class SetIntersection(ExplicitKernel):
+    r"""The number of common items.
+
+    .. math:: K(A, B) = |A \cap B|
+
+    The inner product of the sets' indicator vectors, which are stored sparsely: cost depends on the
+    sizes of the sets, not on how many items there are in the world.
+
+    Examples
+    --------
+    >>> SetIntersection()([{"milk", "bread"}, {"milk"}, set()])
+    array([[2., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 0.]])
+
+    References
+    ----------
+    Shalev-Shwartz and Ben-David, "Understanding Machine Learning" (2014), section 16, exercise 5.
+    """
+
+    @property
+    def domain(self) -> Domain:
+        return SETS
+
+    def parse_object(self, x: Any) -> frozenset[Hashable]:
+        return parse_set(x)
+
+    def features(self, x: frozenset[Hashable]) -> dict[Hashable, float]:
+        return dict.fromkeys(x, 1.0)
+
+
+class _OverlapKernel(PairwiseKernel):
+    """A function of the sizes of two sets and of their intersection."""
+
+    @property
+    def domain(self) -> Domain:
+        return SETS
+
+    def parse_object(self, x: Any) -> frozenset[Hashable]:
+        return parse_set(x)
+
+    def statistic(self) -> PairStatistic:
+        return PairStatistic(
+            type(self).__name__,
+            self._indicator_block,
+            self.self_pairs,
+            prepare=_indicators,
+        )
+
+    def pairs(self, A: list, B: list) -> np.ndarray:
+        return self._indicator_block(*_indicators(A, B))
+
+    def self_pairs(self, A: list) -> np.ndarray:
+        sizes = np.array([len(a) for a in A], dtype=np.float64)
+        return self.overlap(sizes, sizes, sizes)
+
+    def _indicator_block(self, F: sp.csr_array, G: sp.csr_array) -> np.ndarray:
+        sizes = [np.diff(M.indptr).astype(np.float64) for M in (F, G)]
+        return self.overlap((F @ G.T).toarray(), sizes[0][:, None], sizes[1])
+
+    def overlap(self, common: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """The kernel, from the sizes of the intersection and of both sets."""
+        raise NotImplementedError
+
+
+class SetConjunction(_OverlapKernel):
+    r"""The number of common subsets.
+
+    .. math:: K(A, B) = 2^{|A \cap B|}
+
+    The inner product of the indicators of all subsets: every conjunction of items that holds in
+    both sets, the empty one included.
+
+    Notes
+    -----
+    The diagonal is 2^\|A\|: normalise when the sets are large. More than 1023 common items are an
+    error, since the value is no float64. `feature_map` lists subsets, for small sets only.
+
+    Examples
+    --------
+    >>> SetConjunction()([{1, 2, 3}, {2, 3, 4}, set()])
+    array([[8., 4., 1.],
+           [4., 8., 1.],
+           [1., 1., 1.]])
+
+    References
+    ----------
+    Shawe-Taylor and Cristianini, "Kernel Methods for Pattern Analysis" (2004), section 9.1.
+    """
+
+    def overlap(self, common: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        most = int(common.max(initial=0))
+        if most > LARGEST_EXPONENT:
+            raise ValueError(
+                f"two sets have {most} items in common and 2^{most} overflows; SetConjunction "
+                f"takes at most {LARGEST_EXPONENT}: use SetIntersection or SetJaccard"
+            )
+        return np.exp2(common)
+
+    def proof_reason(self) -> str:
+        return "inner product of explicit features: the indicator of each subset"
+
+    @property
+    def is_infinitely_divisible(self) -> bool:
+        return True  # exp(t log 2 |A ∩ B|) is the exponential of a kernel for every t > 0
+
+    def features(self, x: frozenset[Hashable]) -> dict[Hashable, float]:
+        refuse_features(
+            2 ** len(x),
+            f"a set of {len(x)} items",
+            "use the kernel without its feature map",
+        )
+        subsets = chain.from_iterable(combinations(x, size) for size in range(len(x) + 1))
+        return {frozenset(subset): 1.0 for subset in subsets}
+
+    def feature_map(self) -> Any:
+        from mercer.kernels.feature_maps import VocabularyMap
+
+        return VocabularyMap(cast(Any, self))
+
+
+class SetJaccard(_OverlapKernel):
+    r"""The share of common items among all items of two sets.
+
+    .. math:: K(A, B) = \frac{|A \cap B|}{|A \cup B|}, \qquad K(\emptyset, \emptyset) = 1
+
+    Examples
+    --------
+    >>> SetJaccard()([{1, 2, 3}, {2, 3, 4}, set()])
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0. ],
+           [0. , 0. , 1. ]])
+
+    References
+    ----------
+    Gower, "A general coefficient of similarity and some of its properties", Biometrics 27 (1971);
+    Broder, "On the resemblance and containment of documents", SEQUENCES (1997), for the proof.
+    """
+
+    def overlap(self, common: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        union = a + b - common
+        return np.divide(common, union, out=np.ones_like(common), where=union > 0)
+
+    def proof_reason(self) -> str:
+        return (
+            "the probability that A and B have the same first item in a random order of all items: "
+            "a mean of inner products of indicator features, empty sets sharing one of their own"
+        )
+
+
+def _indicators(A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:
+    """Both collections as sparse rows of ones, over the items of both so that sizes are kept."""
+    vocabulary: dict[Hashable, int] = {}
+    F = vectorize([dict.fromkeys(a, 1.0) for a in A], vocabulary, grow=True)
+    if A is B:
+        return F, F
+    G = vectorize([dict.fromkeys(b, 1.0) for b in B], vocabulary, grow=True)
+    F.resize((len(A), max(1, len(vocabulary))))
+    return F, G

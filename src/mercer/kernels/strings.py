@@ -1,0 +1,366 @@
+"""Kernels that count words: contiguous, with mismatches, with gaps, and at fixed positions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import combinations, product
+from math import comb
+from numbers import Integral
+from typing import Any, cast
+
+import numpy as np
+from scipy.linalg import cholesky_banded
+from sklearn.utils._param_validation import Interval
+
+from mercer.arrays import row_blocks
+from mercer.kernels.budget import refuse_features
+from mercer.kernels.domains import STRINGS, Domain
+from mercer.kernels.sequences import Symbols, encode, join, parse_sequence, part, spell
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel
+
+POSITIVE = Interval(Integral, 1, None, closed="left")
+NATURAL = Interval(Integral, 0, None, closed="left")
+
+
+class _WordKernel(ExplicitKernel):
+    """A kernel whose features are words: short sequences of symbols."""
+
+    @property
+    def domain(self) -> Domain:
+        return STRINGS
+
+    def parse_object(self, x: Any) -> Symbols:
+        return parse_sequence(x)
+
+
+class Spectrum(_WordKernel):
+    r"""Common words of k symbols.
+
+    .. math:: K(s, t) = \sum_{u \in \Sigma^k} |s|_u \, |t|_u
+
+    where \|s\|_u is how often u occurs in s as k consecutive symbols, overlaps included. A sequence
+    of fewer than k symbols has no features: K = 0.
+
+    Parameters
+    ----------
+    k : int, default=3
+        Length of a word, at least 1.
+
+    Examples
+    --------
+    >>> Spectrum(k=2)(["abab", "ba"])
+    array([[5., 1.],
+           [1., 1.]])
+
+    References
+    ----------
+    Leslie, Eskin and Noble, "The spectrum kernel: a string kernel for SVM protein classification",
+    Pacific Symposium on Biocomputing (2002).
+    """
+
+    _parameter_constraints: dict = {"k": [POSITIVE]}
+
+    def __init__(self, k: int = 3) -> None:
+        self.k = k
+
+    def features(self, x: Symbols) -> dict[Hashable, float]:
+        return _as_features(_words(x, range(self.k)))
+
+
+class Mismatch(_WordKernel):
+    r"""Common words of k symbols, up to m mismatches.
+
+    .. math:: K(s, t) = \sum_{u \in \Sigma^k} \phi_u(s) \phi_u(t), \qquad
+              \phi_u(s) = \sum_i 1[d_H(s_i \ldots s_{i+k-1}, u) \le m]
+
+    with the Hamming distance d_H: every word of s counts for all words over the alphabet that
+    differ from it in at most m places. With m = 0 this is `Spectrum`.
+
+    Parameters
+    ----------
+    k : int, default=5
+        Length of a word, at least 1.
+    m : int, default=1
+        Most mismatches allowed, between 0 and k.
+    alphabet : str, bytes, list or tuple, default="ACGT"
+        All symbols there are, each once. K depends on how many there are, so it is not guessed from
+        the data; a symbol outside it is an error.
+
+    Examples
+    --------
+    >>> Mismatch(k=2, m=1)(["AC", "AG", "TG"])  # AG is near seven words, four of them near AC
+    array([[7., 4., 2.],
+           [4., 7., 4.],
+           [2., 4., 7.]])
+
+    References
+    ----------
+    Leslie, Eskin, Cohen, Weston and Noble, "Mismatch string kernels for discriminative protein
+    classification", Bioinformatics 20 (2004).
+    """
+
+    _parameter_constraints: dict = {
+        "k": [POSITIVE],
+        "m": [NATURAL],
+        "alphabet": [str, bytes, list, tuple],
+    }
+
+    def __init__(self, k: int = 5, m: int = 1, alphabet: Any = "ACGT") -> None:
+        self.k = k
+        self.m = m
+        self.alphabet = alphabet
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.m > self.k:
+            raise ValueError(
+                f"m={self.m} is more than k={self.k}: a word of k symbols has at most k mismatches"
+            )
+        symbols = self._symbols()
+        if not symbols:
+            raise ValueError("alphabet is empty; give all symbols that may occur")
+        repeated = [symbol for symbol, n in Counter(symbols).items() if n > 1]
+        if repeated:
+            raise ValueError(
+                f"alphabet has the symbol {repeated[0]!r} more than once; give each symbol once"
+            )
+
+    def _symbols(self) -> tuple[Hashable, ...]:
+        return spell(parse_sequence(self.alphabet))
+
+    def parse_object(self, x: Any) -> Symbols:
+        sequence = super().parse_object(x)
+        known = frozenset(self._symbols())
+        for position, symbol in enumerate(spell(sequence)):
+            if symbol not in known:
+                raise ValueError(
+                    f"the symbol {symbol!r} at position {position} is not in "
+                    f"alphabet={self.alphabet!r}; remove it from the data or give the whole "
+                    "alphabet"
+                )
+        return sequence
+
+    def features(self, x: Symbols) -> dict[Hashable, float]:
+        words, symbols = _words(x, range(self.k)), self._symbols()
+        near = sum(comb(self.k, i) * (len(symbols) - 1) ** i for i in range(self.m + 1))
+        refuse_features(
+            min(len(words) * near, len(symbols) ** self.k),
+            f"a sequence of {len(x)} symbols with k={self.k}, m={self.m} and an alphabet of "
+            f"{len(symbols)}",
+            "lower k or m",
+        )
+        counts: Counter[Symbols] = Counter()
+        for word, n in words.items():
+            for neighbour in _neighbours(spell(word), self.m, symbols):
+                counts[join(neighbour)] += n
+        return _as_features(counts)
+
+
+class Gappy(_WordKernel):
+    r"""Common words of k symbols, spread over at most k + gaps positions.
+
+    .. math:: K(s, t) = \sum_{u \in \Sigma^k} \phi_u(s) \phi_u(t), \qquad
+              \phi_u(s) = \#\{i_1 < \ldots < i_k : s_{i_1} \ldots s_{i_k} = u,\;
+                              i_k - i_1 < k + \mathrm{gaps}\}
+
+    Each occurrence counts once, wherever it is: also near the ends, and in a sequence shorter than
+    k + gaps. With gaps = 0 this is `Spectrum`. (The paper slides a window of k + gaps symbols along
+    the sequence and counts in how many windows u occurs: the same occurrence counts again in each
+    window that holds it, and a sequence shorter than a window has no features.)
+
+    Parameters
+    ----------
+    k : int, default=5
+        Symbols in a word, at least 1.
+    gaps : int, default=2
+        Most positions left out between the first symbol and the last, at least 0.
+
+    Examples
+    --------
+    >>> Gappy(k=2, gaps=1)(["abc", "ac"])  # ab, bc, ac; ac
+    array([[3., 1.],
+           [1., 1.]])
+
+    References
+    ----------
+    Leslie and Kuang, "Fast string kernels using inexact matching for protein sequences", Journal of
+    Machine Learning Research 5 (2004).
+    """
+
+    _parameter_constraints: dict = {"k": [POSITIVE], "gaps": [NATURAL]}
+
+    def __init__(self, k: int = 5, gaps: int = 2) -> None:
+        self.k = k
+        self.gaps = gaps
+
+    def features(self, x: Symbols) -> dict[Hashable, float]:
+        reach = min(self.k + self.gaps, len(x))
+        refuse_features(
+            len(x) * comb(max(reach - 1, 0), self.k - 1),
+            f"a sequence of {len(x)} symbols with k={self.k} and gaps={self.gaps}",
+            "lower k or gaps",
+        )
+        counts: Counter[Symbols] = Counter()
+        for rest in combinations(range(1, reach), self.k - 1):
+            counts.update(_words(x, (0, *rest)))
+        return _as_features(counts)
+
+
+class WeightedDegree(PairwiseKernel):
+    r"""Words that two sequences of equal length have at the same positions, or nearly so.
+
+    .. math:: K(s, t) = \sum_{d=1}^{D} \beta_d \sum_{l, l'} \delta_{|l - l'|}
+              1[s_l \ldots s_{l+d-1} = t_{l'} \ldots t_{l'+d-1}], \qquad
+              \beta_d = \frac{2 (D - d + 1)}{D (D + 1)}
+
+    over all positions l and l' where a word of d symbols fits, with δ_0 = 1, δ_r = 1 / (2 (r + 1))
+    for 1 <= r <= ``shift`` and 0 beyond; D = ``degree``.
+
+    Parameters
+    ----------
+    degree : int, default=20
+        Length of the longest word that counts, at least 1.
+    shift : int, default=0
+        Most positions by which a word may be displaced, at least 0.
+
+    Notes
+    -----
+    K is a sum over words u of β x_uᵀ T z_u, where x_u and z_u indicate the positions at which u
+    starts in s and in t, and T is the banded Toeplitz matrix of δ. T is positive definite: its
+    symbol 1 + Σ_{r=1}^{shift} cos(rθ) / (r + 1) is at least 1/2 for all θ (Rogosinski and Szegő,
+    1928). Its Cholesky factor gives `feature_map`.
+
+    Examples
+    --------
+    >>> WeightedDegree(degree=2)(["ACGT", "ACTT"])  # β = 2/3, 1/3
+    array([[3.66666667, 2.33333333],
+           [2.33333333, 3.66666667]])
+
+    References
+    ----------
+    Rätsch, Sonnenburg and Schölkopf, "RASE: recognition of alternatively spliced exons in C.
+    elegans", Bioinformatics 21 (2005).
+    """
+
+    _parameter_constraints: dict = {"degree": [POSITIVE], "shift": [NATURAL]}
+
+    def __init__(self, degree: int = 20, shift: int = 0) -> None:
+        self.degree = degree
+        self.shift = shift
+
+    @property
+    def domain(self) -> Domain:
+        return STRINGS
+
+    def parse_object(self, x: Any) -> Symbols:
+        return parse_sequence(x)
+
+    def proof_reason(self) -> str:
+        if self.shift == 0:
+            return "inner product of explicit features: the weighted words at each position"
+        return (
+            "sum over words of xᵀTz, with x and z the positions where the word starts and T the "
+            "Toeplitz matrix of shift weights, positive definite since "
+            "1 + sum of cos(rθ)/(r + 1) >= 1/2 (Rogosinski and Szegő 1928)"
+        )
+
+    def pairs(self, A: list, B: list) -> np.ndarray:
+        codes = _equally_long([*A, *B])
+        S, T = codes[: len(A), None], codes[None, len(A) :]
+        out = np.empty((len(A), len(B)))
+        for rows in row_blocks(len(A), 64 * len(B)):
+            out[rows] = self._matches(S[rows], T)
+        return out
+
+    def self_pairs(self, A: list) -> np.ndarray:
+        codes = _equally_long(A)
+        return self._matches(codes, codes)
+
+    def _matches(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """K of S[..., :] and T[..., :], by how long the words that end at each position agree."""
+        length = S.shape[-1]
+        weight = np.append(0.0, np.cumsum(self._word_weights(length)))
+        out = np.zeros(np.broadcast_shapes(S.shape[:-1], T.shape[:-1]))
+        for r in range(-min(self.shift, length - 1), min(self.shift, length - 1) + 1):
+            start, other = max(r, 0), max(-r, 0)
+            run, total = np.zeros(out.shape, dtype=np.intp), np.zeros(out.shape)
+            for j in range(length - abs(r)):
+                same = S[..., start + j] == T[..., other + j]
+                run = np.where(same, np.minimum(run + 1, len(weight) - 1), 0)
+                total += weight[run]
+            out += self._shift_weight(abs(r)) * total
+        return out
+
+    def _word_weights(self, length: int) -> np.ndarray:
+        """β_1, β_2, ... of the words that fit into a sequence of this length."""
+        D, d = self.degree, np.arange(1, min(self.degree, length) + 1)
+        return 2.0 * (D - d + 1) / (D * (D + 1.0))
+
+    @staticmethod
+    def _shift_weight(r: int) -> float:
+        return 1.0 if r == 0 else 1 / (2 * (r + 1))
+
+    def features(self, x: Symbols) -> dict[Hashable, float]:
+        """Feature (j, u) is β^½ Σ_l R_lj over the positions l where u starts, with T = R Rᵀ."""
+        n, band = len(x), min(self.shift, max(len(x) - 1, 0)) + 1
+        refuse_features(
+            n * min(self.degree, n) * band,
+            f"a sequence of {n} symbols with degree={self.degree} and shift={self.shift}",
+            "lower degree or shift",
+        )
+        toeplitz = np.repeat([[self._shift_weight(r)] for r in range(band)], n, axis=1)
+        factor = cholesky_banded(toeplitz, lower=True)  # R_lj at [l - j, j]
+        found: Counter[Hashable] = Counter()
+        for d, beta in enumerate(self._word_weights(n), start=1):
+            for start in range(n - d + 1):
+                word = part(x, start, start + d)
+                for j in range(max(0, start - band + 1), start + 1):
+                    found[j, word] += np.sqrt(beta) * factor[start - j, j]
+        return dict(found)
+
+    def feature_map(self) -> Any:
+        from mercer.kernels.feature_maps import VocabularyMap
+
+        return VocabularyMap(cast(Any, self))
+
+
+def _words(x: Symbols, offsets: Sequence[int]) -> Counter[Symbols]:
+    """How often each word stands at these offsets from some position of a sequence."""
+    if offsets[-1] >= len(x):
+        return Counter()
+    columns = zip(*(x[offset:] for offset in offsets), strict=False)
+    if isinstance(x, str):
+        return Counter(map("".join, columns))
+    if isinstance(x, bytes):
+        return Counter(map(bytes, columns))
+    return Counter(map(join, columns))
+
+
+def _neighbours(
+    word: tuple[Hashable, ...], m: int, symbols: Iterable[Hashable]
+) -> Iterator[tuple[Hashable, ...]]:
+    """All words that differ from this one in at most m places."""
+    others = [[symbol for symbol in symbols if symbol != own] for own in word]
+    for n_changes in range(m + 1):
+        for places in combinations(range(len(word)), n_changes):
+            for changes in product(*(others[place] for place in places)):
+                changed = list(word)
+                for place, symbol in zip(places, changes, strict=True):
+                    changed[place] = symbol
+                yield tuple(changed)
+
+
+def _equally_long(sequences: list) -> np.ndarray:
+    codes = encode(sequences)
+    lengths = sorted({len(code) for code in codes})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"sequences of {lengths[0]} and of {lengths[-1]} symbols; WeightedDegree compares "
+            "position by position and needs equal lengths: cut or pad them first"
+        )
+    return np.stack(codes)
+
+
+def _as_features(counts: Counter[Symbols]) -> dict[Hashable, float]:
+    return {word: float(n) for word, n in counts.items()}
