@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sklearn
 from numpy.testing import assert_allclose
 from sklearn import datasets
 from sklearn import decomposition as sk
@@ -264,10 +265,20 @@ def test_duplicates_add_no_components():
 
 
 def test_a_large_offset_leaves_no_components_of_rounding():
-    """scikit-learn keeps dozens of components of noise here."""
     train, _ = DATA["iris"]
     pca = KernelPCA().fit(train + 1e6)
-    assert len(pca.eigenvalues_) <= 4
+    assert len(pca.eigenvalues_) == 4
+    assert_allclose(pca.eigenvalues_, KernelPCA().fit(train).eigenvalues_, rtol=0.1)
+
+
+def test_a_gram_too_large_to_store_gives_the_same_components():
+    train, test = DATA["digits"]
+    stored = KernelPCA(3, kernel="rbf", random_state=0).fit(train)
+    with sklearn.config_context(working_memory=0.1):
+        tiled = KernelPCA(3, kernel="rbf", random_state=0).fit(train)
+        assert_allclose(tiled.transform(test), stored.transform(test), atol=1e-9)
+    assert_allclose(tiled.eigenvalues_, stored.eigenvalues_, rtol=1e-10)
+    assert "Lanczos" in tiled.result_.method
 
 
 def test_float32_stays_float32():

@@ -124,6 +124,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Per view the kernel ``kernel_``, the training points ``X_fit_``, and ``dual_coef_`` and
         ``offset_``, with variates ``kernel_(x, X_fit_) @ dual_coef_ - offset_``. On the training
         points a variate has mean zero and var + kappa |f|^2 = 1.
+    views_listed_ : bool
+        Whether `fit` was given a list of views, so that `transform` reads a list as one too.
     result_ : Result
         The solver's report; ``gap`` is the largest violation of the stationarity condition.
 
@@ -196,7 +198,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         self
         """
-        data = self._training_views(X, second_view(Y, y))
+        Y = second_view(Y, y)
+        data = self._training_views(X, Y)
         views = [self._view(v, len(data)) for v in range(len(data))]
         for view, points in _with_columns(views, data):
             view.remember(points)
@@ -212,14 +215,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         for view, gram_, alpha in zip(views, grams, self.result_.value.directions, strict=True):
             view.project_onto(root_n * alpha, *gram_)
         self.views_ = views
+        # How the views were given decides how a lone argument of transform is read.
+        self.views_listed_ = Y is None
         return self
 
     def _training_views(self, X: Any, Y: Any) -> list[Any]:
         if Y is not None:
-            # How the model was fitted decides how a lone argument is read later.
-            self._fitted_on_list = False
             return [X, Y]
-        self._fitted_on_list = True
         if not isinstance(X, list | tuple) or len(X) < 2:
             raise ValueError(
                 "KernelCCA requires y to be passed, but the target y is None: give the second "
@@ -299,7 +301,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _query_views(self, X: Any, Y: Any) -> list[Any]:
         if Y is not None:
             data = [X, Y]
-        elif self._fitted_on_list and isinstance(X, list | tuple):
+        elif self.views_listed_ and isinstance(X, list | tuple):
             data = list(X)
         else:
             return [X]
@@ -377,9 +379,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 1")
         grams = [view.training_gram()[0] for view in self.views_]
         spectra = [decompose(K, view_name(v)) for v, K in enumerate(grams)]
-        whitened = [
-            view.whitened(c) for view, c in zip(spectra, self._penalties(spectra), strict=True)
-        ]
+        penalties = self._penalties(spectra)
+        whitened = [view.whitened(c) for view, c in zip(spectra, penalties, strict=True)]
         observed = leading_correlation(whitened)
         null = permuted_correlations(whitened, int(n_permutations), random_state)
         # Permutations that change nothing must count as ties whatever their rounding.

@@ -296,14 +296,15 @@ def _secular(mu: np.ndarray, nu: np.ndarray, E: np.ndarray, g: float) -> np.ndar
     """T(mu_i) for every point i, shape (n, m, m)."""
     m = E.shape[1]
     resolvent = 1.0 / _away_from_zero(nu - mu[:, None])
-    inner = np.einsum("nvr,nr,nwr->nvw", E, resolvent, E, optimize=True)
+    inner = (E * resolvent[:, None]) @ E.transpose(0, 2, 1)
     inverse_H = 1.0 / (mu * _away_from_zero(m - mu))[:, None, None] - np.eye(m) / mu[:, None, None]
     return inverse_H / g - inner
 
 
 def _away_from_zero(x: np.ndarray) -> np.ndarray:
-    """x, a difference of numbers near one, with zeros moved to half their rounding."""
-    return np.where(x == 0.0, np.finfo(float).epsneg, x)
+    """x, a fresh difference of numbers near one, with zeros moved to half their rounding."""
+    x[x == 0.0] = np.finfo(float).epsneg
+    return x
 
 
 def _largest_roots(nu: np.ndarray, E: np.ndarray, g: float) -> np.ndarray:
@@ -313,7 +314,7 @@ def _largest_roots(nu: np.ndarray, E: np.ndarray, g: float) -> np.ndarray:
     """
     n, m, _ = E.shape
     low, high = np.ones(n), np.full(n, float(m))
-    for _ in range(60):
+    for _ in range(44):
         mu = (low + high) / 2
         positive = (np.linalg.eigvalsh(_secular(mu, nu, E, g)) > 0).sum(axis=1)
         above = (nu > mu[:, None]).sum(axis=1) + positive - 1
@@ -321,21 +322,26 @@ def _largest_roots(nu: np.ndarray, E: np.ndarray, g: float) -> np.ndarray:
     return (low + high) / 2
 
 
+def _nearest_zero(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each symmetric matrix the eigenvalue of least size, and its eigenvector."""
+    values, vectors = np.linalg.eigh(T)
+    least = np.abs(values).argmin(axis=1)[:, None]
+    value = np.take_along_axis(values, least, axis=1)[:, 0]
+    return value, np.take_along_axis(vectors, least[:, None], axis=2)[:, :, 0]
+
+
 def _held_out_variates(
     mu: np.ndarray, nu: np.ndarray, E: np.ndarray, g: float, parts: list[np.ndarray]
 ) -> np.ndarray:
     """z_vi, shape (n, m), with each direction scaled to unit regularised variance."""
-    values, null_vectors = np.linalg.eigh(_secular(mu, nu, E, g))
-    smallest = np.abs(values).argmin(axis=1)[:, None]
-    remainder = np.abs(np.take_along_axis(values, smallest, axis=1)[:, 0])
-    y = np.take_along_axis(null_vectors, smallest[:, None], axis=2)[:, :, 0]
+    remainder, y = _nearest_zero(_secular(mu, nu, E, g))
     direction = np.einsum("nvr,nv->nr", E, y) / _away_from_zero(nu - mu[:, None])
     size = np.maximum(np.linalg.norm(direction, axis=1), np.finfo(float).tiny)
     direction /= size[:, None]
     scores = np.einsum("nvr,nr->nv", E, direction)
     # remainder / size^2 is a Newton step, near zero at a root. Where it is not, mu is a pole of
     # T: the direction stayed as it was, since the point lies at zero along it.
-    scores[remainder > 1e-10 * size**2] = 0.0
+    scores[np.abs(remainder) > 1e-10 * size**2] = 0.0
     for v, V in enumerate(parts):
         size = np.sum((direction @ V.T) ** 2, axis=1) - g * scores[:, v] ** 2
         scores[:, v] /= np.sqrt(np.maximum(size, np.finfo(float).eps))

@@ -95,7 +95,9 @@ def leading_eigenpairs(
     values, vectors = values[order], vectors[:, order]
     gap = relative_residual(K, values, vectors, floor)
     if solver == "randomized":
-        status = Status.CONVERGED if gap <= max(tol, SKETCH_ACCURACY) else Status.MAX_ITER
+        # Where all of K is rounding there is nothing to converge to.
+        enough = gap <= max(tol, SKETCH_ACCURACY) or values[0] <= floor
+        status = Status.CONVERGED if enough else Status.MAX_ITER
     monitor.record(gap, steps)
     pairs = Eigenpairs(values, svd_flip(vectors, None)[0])
     return monitor.result(pairs, gap, status=status, method=reason)
