@@ -5,10 +5,11 @@ It also gives minimum-norm least squares and exact leave-one-out predictions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, solve
 
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS, ROUNDING_LIMIT, as_columns, relative_gradient
@@ -86,6 +87,30 @@ class Eigensystem:
         prediction = self.gram @ self.coefficients(Y, lam)
         scale = self._root[in_use, None] * leverage[in_use]
         prediction[in_use] = Y[in_use] - residual[in_use] / scale
+        return prediction
+
+    def leave_folds_out(self, Y: np.ndarray, lam: float, folds: Iterable[np.ndarray]) -> np.ndarray:
+        r"""What each point is predicted to be by the fit without its fold, ``(n, t)``.
+
+        Without the points T the coefficients are ``beta - G_{:T} G_{TT}^{-1} beta_T``, exactly,
+        with G and ``beta`` as in `leave_one_out`. Every point belongs to one fold.
+        """
+        Y, _, _ = as_columns(Y, 0.0, None)
+        prediction = np.empty_like(Y)
+        everyone = np.arange(len(Y))
+        smooth = self._filter(np.array([lam]))
+        beta = self.vectors @ (smooth * (self.vectors.T @ (self._root[:, None] * Y)))
+        for fold in folds:
+            if lam <= self.cutoff:
+                # The cut-off of the whole matrix is not that of a part of it.
+                kept = np.setdiff1d(everyone, fold)
+                part = Eigensystem(self.gram[np.ix_(kept, kept)], self.weight[kept])
+                prediction[fold] = self.gram[np.ix_(fold, kept)] @ part.coefficients(Y[kept], lam)
+                continue
+            G = self.vectors @ (smooth * self.vectors[fold].T)
+            without = beta - G @ solve(G[fold], beta[fold], assume_a="pos")
+            without[fold] = 0.0
+            prediction[fold] = self.gram[fold] @ (self._root[:, None] * without)
         return prediction
 
     def _filter(self, lam: np.ndarray) -> np.ndarray:

@@ -24,6 +24,8 @@ class PerceptronState:
         Points visited so far.
     missed_coef, missed_intercept : ndarray
         Each change times the number of steps before it: what the average must leave out.
+    support : ndarray of shape (s,)
+        The points with coefficients, in the order in which they got them.
     mistakes : ndarray of shape (k, 2)
         Each mistake of the last run, in order: point and machine.
     """
@@ -33,13 +35,23 @@ class PerceptronState:
     steps: int
     missed_coef: np.ndarray
     missed_intercept: np.ndarray
+    support: np.ndarray
     mistakes: np.ndarray
 
     @classmethod
     def zeros(cls, c: int) -> PerceptronState:
         """The state before anything was seen, for c machines."""
-        nothing = np.zeros((0, c))
-        return cls(nothing, np.zeros(c), 0, nothing, np.zeros(c), np.zeros((0, 2), dtype=np.intp))
+        nothing, none = np.zeros((0, c)), np.zeros((0, 2), dtype=np.intp)
+        return cls(nothing, np.zeros(c), 0, nothing, np.zeros(c), none[:, 0], none)
+
+    def trimmed(self) -> PerceptronState:
+        """The same with its support points only, oldest first."""
+        return replace(
+            self,
+            coef=self.coef[self.support],
+            missed_coef=self.missed_coef[self.support],
+            support=np.arange(len(self.support)),
+        )
 
     def extended(self, n: int) -> PerceptronState:
         """A copy with room for n more points, their coefficients zero."""
@@ -93,7 +105,7 @@ def perceptron(
     budget : int, optional
         Keep at most this many support points; the one that became support first is forgotten.
     start : PerceptronState, optional
-        Where to go on from; its points are taken as support, oldest first.
+        Where to go on from.
     scores : ndarray of shape (n, c), optional
         Scores of the points under ``start``, bias included.
     stop_when_separated : bool
@@ -122,8 +134,9 @@ def perceptron(
     known = len(start.coef)
     state = start.extended(n)
     F = np.zeros((n, c)) if scores is None else scores.astype(np.float64)
-    support = deque(range(known))
-    is_support = np.arange(known + n) < known
+    support = deque(start.support.tolist())
+    is_support = np.zeros(known + n, dtype=bool)
+    is_support[start.support] = True
     mistakes: list[tuple[int, int]] = []
     monitor = Monitor(tol=0.0)
 
@@ -150,6 +163,7 @@ def perceptron(
         if monitor.record((len(mistakes) - before) / (n * c)) and stop_when_separated:
             break
 
+    state.support = np.array(support, dtype=np.intp)
     state.mistakes = np.array(mistakes, dtype=np.intp).reshape(-1, 2)
     gap = monitor.history[-1] if monitor.history else 0.0
     status = Status.CONVERGED if gap == 0.0 else Status.MAX_ITER

@@ -1,0 +1,101 @@
+"""Targets: class labels as signs, and weights per class and sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from mercer.arrays import n_rows
+from mercer.estimators.inputs import resolve_kernel, validate_training
+from mercer.kernels import Kernel
+
+
+def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndarray]:
+    """Training points and their targets, checked; ``y`` may not be missing."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None; pass "
+            "one target per sample"
+        )
+    return validate_training(estimator, X, y, **check)
+
+
+def class_labels(estimator: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct classes, sorted, and each label's position among them."""
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only, {classes[0]!r}; {type(estimator).__name__} needs samples of "
+            "at least two classes"
+        )
+    return classes, codes
+
+
+def signed_targets(codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Targets -1 and +1: one column for two classes (+1 the later), else one column per class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> signed_targets(np.array([0, 1, 1]), 2).ravel()
+    array([-1.,  1.,  1.])
+    """
+    if n_classes == 2:
+        return np.where(codes == 1, 1.0, -1.0)[:, None]
+    return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
+
+
+def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The class of the largest score; with one score per point, its sign decides."""
+    if scores.ndim == 1:
+        return classes[(scores > 0).astype(np.intp)]
+    return classes[np.argmax(scores, axis=1)]
+
+
+def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Sample weights as a float64 array of shape (n,), finite and not negative, or None."""
+    if sample_weight is None:
+        return None
+    # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
+    stand_in = np.empty((n_rows(X), 0))
+    return _check_sample_weight(sample_weight, stand_in, dtype=np.float64, ensure_non_negative=True)
+
+
+def weighted_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None) -> Kernel:
+    """The kernel to fit with, where gamma="scale" counts each point as often as it weighs."""
+    by_spread = isinstance(estimator.kernel, str) and estimator.gamma == "scale"
+    if sample_weight is None or not by_spread or not np.any(sample_weight):
+        return resolve_kernel(estimator, X)
+    share = sample_weight / sample_weight.sum()
+    centre = float((share @ X).mean())
+    squares = X.multiply(X) if sp.issparse(X) else (X - centre) ** 2
+    variance = float((share @ squares).mean()) - (centre**2 if sp.issparse(X) else 0.0)
+    # Only the width and the variance of these stand-ins are looked at.
+    spread = np.sqrt(max(variance, 0.0)) * np.array([[1.0], [-1.0]])
+    return resolve_kernel(estimator, np.repeat(spread, X.shape[1], axis=1))
+
+
+def class_weights(
+    class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None
+) -> np.ndarray | None:
+    """Weights per sample times weights per class, or None where there are neither."""
+    if class_weight is None:
+        return sample_weight
+    weight = compute_sample_weight(class_weight, y)
+    return weight if sample_weight is None else weight * sample_weight
+
+
+def require_weight(classes: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> None:
+    """Raise a ValueError that names a class whose samples all have weight zero, if there is one."""
+    totals = np.bincount(codes, weights=weight, minlength=len(classes))
+    if np.any(totals == 0):
+        empty = classes[int(np.flatnonzero(totals == 0)[0])]
+        raise ValueError(
+            f"all samples of class {empty!r} have weight zero; drop the class, or weigh it"
+        )

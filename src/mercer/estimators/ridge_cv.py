@@ -1,0 +1,184 @@
+"""Kernel ridge regression that chooses its regulariser by exact leave-one-out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimators.constraints import KERNEL
+from mercer.estimators.inputs import input_tags, training_gram
+from mercer.estimators.labels import checked_weights, labelled, weighted_kernel
+from mercer.estimators.ridge_solution import Fit, evaluate, store
+from mercer.solvers.eigh import Eigensystem, solve_eigh
+
+
+class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    r"""Kernel ridge regression with the regulariser chosen by exact leave-one-out.
+
+    One eigendecomposition of the Gram matrix serves every alpha. With
+    :math:`G = (K + \alpha I)^{-1}` the residual of point i under the fit without it is
+
+    .. math:: y_i - f_{-i}(x_i) = \frac{(G y)_i}{G_{ii}},
+
+    and likewise with sample weights and for whole folds; nothing is refitted and nothing
+    approximated.
+
+    Parameters
+    ----------
+    alphas : array-like of shape (n_alphas,), default=(0.1, 1, 10)
+        Regularisers to choose from, not negative.
+    kernel, gamma, degree, coef0, kernel_params
+        As in `KernelRidge`.
+    cv : int, cross-validation generator, iterable or None, default=None
+        None leaves out one point at a time. Otherwise folds are left out, as exactly; their test
+        sets must hold every point once, and their training sets all the others.
+    scoring : str, callable or None, default=None
+        A scorer of scikit-learn's kind, applied to all left-out predictions at once; None is the
+        negated mean squared error. Larger is better.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The regulariser chosen; among equals, the first.
+    best_score_ : float
+        Its leave-one-out score.
+    loo_scores_ : ndarray of shape (n_alphas,)
+        The score of each alpha, in the order given.
+    loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        What each training point is predicted to be without it or its fold, for the alpha chosen.
+    dual_coef_, X_fit_, kernel_, result_
+        As in `KernelRidge`.
+
+    References
+    ----------
+    Allen (1974), "The relationship between variable selection and data augmentation and a method
+    for prediction". Rifkin and Lippert (2007), "Notes on regularized least squares".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from mercer.estimators.ridge_cv import KernelRidgeCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = KernelRidgeCV(alphas=[1e-3, 1e-2, 0.1, 1], kernel="rbf", gamma=1.0).fit(X, y)
+    >>> model.alpha_
+    0.01
+    """
+
+    _parameter_constraints: dict = {
+        **KERNEL,
+        "alphas": ["array-like"],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+    }
+
+    def __init__(
+        self,
+        alphas: Any = (0.1, 1, 10),
+        *,
+        kernel: Any = "linear",
+        gamma: Any = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict | None = None,
+        cv: Any = None,
+        scoring: Any = None,
+        indefinite: str = "error",
+    ):
+        self.alphas = alphas
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.cv = cv
+        self.scoring = scoring
+        self.indefinite = indefinite
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeCV:
+        """Choose alpha and fit with it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+            Training points; for a precomputed kernel the Gram matrix.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : float or array-like of shape (n_samples,), optional
+            Weights of the squared errors, in the fit and in the score.
+
+        Returns
+        -------
+        self : KernelRidgeCV
+        """
+        X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
+        weight = checked_weights(sample_weight, X)
+        self.kernel_ = weighted_kernel(self, X, weight)
+        alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
+        if not len(alphas) or not np.all(np.isfinite(alphas) & (alphas >= 0)):
+            raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
+        operator, correction = training_gram(self, X, self.kernel_)
+        system = Eigensystem(operator.dense(), weight)
+        predictions = self._left_out(system, X, y, alphas)
+        self.loo_scores_ = np.array([self._score(y, p, weight) for p in predictions])
+        best = int(np.argmax(self.loo_scores_))
+        self.alpha_, self.best_score_ = float(alphas[best]), float(self.loo_scores_[best])
+        self.loo_predictions_ = predictions[best]
+        result = solve_eigh(system, y, self.alpha_)
+        dual_coef = result.value if correction is None else correction @ result.value
+        store(self, X, Fit(dual_coef, result), flat=y.ndim == 1)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict with the alpha chosen, shape (m,) or (m, n_targets)."""
+        check_is_fitted(self)
+        return evaluate(self, X)
+
+    def _left_out(
+        self, system: Eigensystem, X: Any, y: np.ndarray, alphas: np.ndarray
+    ) -> list[np.ndarray]:
+        """For each alpha, what each point is predicted to be without it or its fold."""
+        if self.cv is None:
+            return [system.leave_one_out(y, alpha).reshape(y.shape) for alpha in alphas]
+        n = len(y)
+        folds = []
+        for train, test in check_cv(self.cv).split(np.empty((n, 0)), y):
+            if len(train) + len(test) != n or np.intersect1d(train, test).size:
+                raise ValueError(
+                    f"cv={self.cv!r} has a split into {len(train)} and {len(test)} of {n} points; "
+                    "a training set must hold all points outside its test set"
+                )
+            folds.append(np.asarray(test))
+        if not np.array_equal(np.sort(np.concatenate(folds)), np.arange(n)):
+            raise ValueError(f"cv={self.cv!r} does not leave out every point exactly once")
+        return [system.leave_folds_out(y, alpha, folds).reshape(y.shape) for alpha in alphas]
+
+    def _score(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None) -> float:
+        if self.scoring is None:
+            errors = ((y - predicted) ** 2).reshape(len(y), -1).mean(axis=1)
+            return -float(np.average(errors, weights=weight))
+        scorer = get_scorer(self.scoring)
+        extra = {} if weight is None else {"sample_weight": weight}
+        return float(scorer(_Given(), predicted, y, **extra))
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
+
+class _Given(RegressorMixin, BaseEstimator):
+    """A regressor whose points are its predictions, so that any scorer can judge them."""
+
+    def fit(self, X: Any, y: Any = None) -> _Given:
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
