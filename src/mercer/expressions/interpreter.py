@@ -23,6 +23,7 @@ from mercer.expressions.nodes import (
     Tangent,
     add,
     diagonal,
+    inverse_sqrt,
     multiply,
 )
 from mercer.expressions.statistics import STATISTICS
@@ -250,17 +251,12 @@ def _exp(a: Any) -> Any:
     return np.exp(a, out=a) if isinstance(a, np.ndarray) else np.exp(a)
 
 
-def _inverse_sqrt(a: Any) -> Any:
-    a = np.asarray(a)
-    return np.divide(1, np.sqrt(a), out=np.zeros_like(a), where=a != 0)
-
-
 _FUNCTIONS = {
     "exp": _exp,
     "sqrt": np.sqrt,
     "tanh": np.tanh,
     "log": np.log,
-    "inverse_sqrt": _inverse_sqrt,
+    "inverse_sqrt": inverse_sqrt,
 }
 
 

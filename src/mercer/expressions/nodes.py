@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Union
 
+import numpy as np
+
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.expressions.views import View
 
@@ -292,8 +294,19 @@ _SCALAR_FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt,
     "tanh": math.tanh,
     "log": math.log,
-    "inverse_sqrt": lambda a: a**-0.5 if a else 0.0,
+    "inverse_sqrt": lambda a: float(inverse_sqrt(a)),
 }
+
+
+def inverse_sqrt(a: Any) -> np.ndarray:
+    """1/√a, and 0 where a = 0: what normalisation multiplies by."""
+    a = np.asarray(a)
+    if np.any(a < 0):
+        raise ValueError(
+            f"a kernel can be normalised where k(x, x) >= 0, and here it is {np.min(a):.3g} for "
+            "some x; check k.validity"
+        )
+    return np.divide(1, np.sqrt(a), out=np.zeros_like(a, dtype=np.result_type(a, 1.0)), where=a > 0)
 
 
 def apply_function(name: str, operand: Operand) -> Expression:

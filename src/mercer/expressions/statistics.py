@@ -33,6 +33,38 @@ def dot(X: Array, Y: Array) -> np.ndarray:
 
 def sqdist(X: Array, Y: Array) -> np.ndarray:
     """‖x - z‖², careful where points nearly coincide."""
+    return _sqdist_block(*_centred(X, Y))
+
+
+@dataclass(frozen=True)
+class _Centred:
+    """Points moved by one vector, which distances do not see but rounding does.
+
+    The points as given are kept beside them: moving a point costs it digits, and where two points
+    nearly coincide those are the ones that count.
+    """
+
+    moved: Array
+    given: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.given.shape
+
+    def __getitem__(self, rows: Any) -> _Centred:
+        return _Centred(self.moved[rows], self.given[rows])
+
+
+def _centred(F: Array, G: Array) -> tuple[_Centred, _Centred]:
+    if sp.issparse(F) or sp.issparse(G) or F.shape[1] <= EXACT_FEATURES:
+        return _Centred(F, F), _Centred(G, G)
+    centre = G.mean(axis=0)
+    right = _Centred(G - centre, G)
+    return (right if F is G else _Centred(F - centre, F)), right
+
+
+def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:
+    X, Y = F.moved, G.moved
     if not sp.issparse(X) and not sp.issparse(Y) and X.shape[1] <= EXACT_FEATURES:
         return _over_features(X, Y, _add_squared_difference)
     x2, y2 = row_norms(X, squared=True), row_norms(Y, squared=True)
@@ -41,10 +73,14 @@ def sqdist(X: Array, Y: Array) -> np.ndarray:
     distances += x2[:, None]
     distances += y2
     limit = NEAR[distances.dtype]
-    near = np.nonzero(distances < limit * (x2[:, None] + y2))
+    near = np.nonzero(distances <= limit * (x2[:, None] + y2))
     for block in row_blocks(len(near[0]), X.shape[1] * distances.itemsize, GATHER_BYTES):
         i, j = near[0][block], near[1][block]
-        distances[i, j] = row_norms(X[i] - Y[j], squared=True)
+        difference = F.given[i] - G.given[j]
+        distances[i, j] = row_norms(
+            difference if isinstance(difference, np.ndarray) else sp.csr_array(difference),
+            squared=True,
+        )
     return distances
 
 
@@ -118,15 +154,6 @@ def _tangent_over_features(
     return out
 
 
-def _centred(F: Array, G: Array) -> tuple[Array, Array]:
-    """Both sets of points moved by one vector, which distances do not see but rounding does."""
-    if sp.issparse(F) or sp.issparse(G) or F.shape[1] <= EXACT_FEATURES:
-        return F, G
-    centre = G.mean(axis=0)
-    centred = G - centre
-    return (centred if F is G else F - centre), centred
-
-
 @dataclass(frozen=True)
 class PairStatistic:
     """A pair statistic and what the interpreter needs to know about it.
@@ -173,7 +200,7 @@ STATISTICS = {
     s.name: s
     for s in (
         PairStatistic("dot", dot, lambda F: row_norms(F, squared=True), tangent=_dot_tangent),
-        PairStatistic("sqdist", sqdist, _zeros, _centred, _sqdist_tangent, vanishes=True),
+        PairStatistic("sqdist", _sqdist_block, _zeros, _centred, _sqdist_tangent, vanishes=True),
         PairStatistic("l1", l1, _zeros, tangent=_l1_tangent, vanishes=True),
         PairStatistic("minsum", minsum, _sum),
         PairStatistic("chi2", chi2, _zeros, vanishes=True),

@@ -17,6 +17,15 @@ from mercer.kernels.distance import (
 )
 from mercer.kernels.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.given import FromFeatures, FromFunction, FromMatrix, Precomputed
+from mercer.kernels.graph_kernels import (
+    Graphlet,
+    Propagation,
+    RandomWalk,
+    ShortestPath,
+    WeisfeilerLehman,
+    WLOptimalAssignment,
+)
+from mercer.kernels.graphs import Graph
 from mercer.kernels.histogram import Chi2, Min, Tanimoto
 from mercer.kernels.kernel import REGISTRY, Kernel, NoFiniteFeatureMap
 from mercer.kernels.parsing import KernelSyntaxError, parse
@@ -33,7 +42,7 @@ from mercer.kernels.transformations import (
     exp,
     sqnorm,
 )
-from mercer.kernels.trees import PartialTree, SubsetTree, Subtree
+from mercer.kernels.trees import PartialTree, SubsetTree, Subtree, Tree
 
 __all__ = [
     "RBF",
@@ -49,6 +58,8 @@ __all__ = [
     "FromFunction",
     "FromMatrix",
     "Gappy",
+    "Graph",
+    "Graphlet",
     "Kernel",
     "KernelSyntaxError",
     "Laplacian",
@@ -65,11 +76,14 @@ __all__ = [
     "Power",
     "Precomputed",
     "Product",
+    "Propagation",
+    "RandomWalk",
     "RationalQuadratic",
     "Rescaled",
     "SetConjunction",
     "SetIntersection",
     "SetJaccard",
+    "ShortestPath",
     "Sigmoid",
     "Spectrum",
     "Subsequence",
@@ -78,7 +92,10 @@ __all__ = [
     "Subtree",
     "Sum",
     "Tanimoto",
+    "Tree",
+    "WLOptimalAssignment",
     "WeightedDegree",
+    "WeisfeilerLehman",
     "exp",
     "parse",
     "sqnorm",

@@ -100,7 +100,12 @@ class Constant(Kernel):
         return self.value > 0
 
     def feature_map(self) -> maps.FeatureMap:
+        if self.value < 0:
+            return super().feature_map()
         return maps.ConstantMap(self.value)
+
+    def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        return np.zeros((n, d))
 
 
 class _Binary(Kernel):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import as_dense, as_vectors, n_rows
-from mercer.kernels.given import FromFunction, rounding
+from mercer.kernels.given import FromFunction, Precomputed, rounding
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import Counterexample, Validity, is_clearly_negative, shrink
 
@@ -94,7 +94,7 @@ def _check_kernel(k: Kernel, X: Any) -> KernelReport:
     if X is None:
         eigenvalue = found.eigenvalue if found else None
         return KernelReport(known, eigenvalue, found, validity, 0.0, _reason(validity))
-    K = k(X)
+    K = k(X) if isinstance(k, Precomputed) else k(X, X)  # both triangles, not one and its mirror
     _refuse_asymmetric(K)
     smallest, tolerance = float(np.linalg.eigvalsh(K)[0]), rounding(K)
     if known is None and is_clearly_negative(np.linalg.eigvalsh(K)):

@@ -39,7 +39,10 @@ def parse(text: str) -> Kernel:
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
-        raise _error(text, error.offset or 1, _syntax_message(text, error)) from None
+        at = (
+            error.offset or len(text.strip()) + 1
+        )  # the parser leaves it out at the end of the text
+        raise _error(text, at, _syntax_message(text, error)) from None
     except (MemoryError, RecursionError, ValueError):
         raise KernelSyntaxError("the text is nested too deeply or holds a null byte") from None
     try:
@@ -60,7 +63,7 @@ class _Reader:
 
     def read(self, node: ast.expr) -> Any:
         match node:
-            case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            case ast.Constant(value=bool() | int() | float() | str() | bytes() | None as value):
                 return value
             case ast.List() | ast.Tuple():
                 return [self.read(e) for e in node.elts]

@@ -131,8 +131,11 @@ def search(
     rng = np.random.default_rng(0)
     for attempt in range(tries):
         points = sample(rng, 12, 1 + attempt % 4)
-        with np.errstate(all="ignore"):
-            K = evaluate(points)
+        try:
+            with np.errstate(all="ignore"):
+                K = evaluate(points)
+        except ValueError:  # not defined at these points
+            continue
         if not np.all(np.isfinite(K)):
             continue
         if is_clearly_negative(np.linalg.eigvalsh(K)):

@@ -1,0 +1,187 @@
+"""Feature maps: weights, sparsity, budget, truncation, approximation."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from scipy.special import comb
+from sklearn.base import clone
+
+from mercer import kernels as K
+from naive_kernels import CASES, points
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(8, 4)), RNG.normal(size=(6, 4))
+EXPLICIT = ["Spectrum", "Mismatch", "Gappy", "SetIntersection", "Subtree", "WeisfeilerLehman"]
+EXPLICIT += ["WLOptimalAssignment", "ShortestPath", "Graphlet", "Propagation"]
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("coef0", [0.0, 0.7])
+def test_polynomial_maps_have_the_multinomial_weights(degree, coef0):
+    kernel = K.Polynomial(degree, 0.6, coef0)
+    phi = kernel.feature_map().fit(X)
+    size = comb(4 + degree, degree) if coef0 else comb(3 + degree, degree)
+    assert phi.n_features_out_ == size
+    exact = kernel(X, Y)
+    np.testing.assert_allclose(
+        phi.transform(X) @ phi.transform(Y).T, exact, rtol=0, atol=1e-13 * np.abs(exact).max()
+    )
+    assert len(phi.get_feature_names_out()) == size
+
+
+@pytest.mark.parametrize(
+    "kernel", [K.Linear(), K.Polynomial(2), K.Polynomial(4, coef0=0.0)], ids=repr
+)
+def test_sparse_points_give_sparse_features(kernel):
+    S = sp.random_array((9, 12), density=0.2, random_state=0, format="csr")
+    phi = kernel.feature_map().fit(S)
+    F = phi.transform(S)
+    assert sp.issparse(F)
+    np.testing.assert_allclose((F @ F.T).toarray(), kernel(S), rtol=1e-11, atol=1e-14)
+
+
+def test_products_of_sparse_maps():
+    S = sp.random_array((7, 6), density=0.4, random_state=1, format="csr")
+    kernel = K.Linear() * (K.Linear() + 1.0)
+    F = kernel.feature_map().fit_transform(S)
+    assert sp.issparse(F)
+    np.testing.assert_allclose((F @ F.T).toarray(), kernel(S), rtol=1e-12, atol=1e-14)
+
+
+def test_a_map_beyond_the_budget_is_refused_before_it_is_built():
+    images = np.zeros((1000, 1024))
+    phi = K.Polynomial(2).feature_map().fit(images)
+    assert phi.n_features_out_ == comb(1026, 2)
+    with pytest.raises(MemoryError, match="525,825 features"):
+        phi.transform(images)
+    with (
+        sklearn.config_context(working_memory=1),
+        pytest.raises(MemoryError, match="1,048,576 features"),
+    ):
+        K.Conjunction().feature_map().fit(np.ones((5, 20))).transform(np.ones((5, 20)))
+
+
+@pytest.mark.parametrize("name", EXPLICIT)
+def test_structured_maps_equal_their_kernels(name):
+    kernel = CASES[name][0]
+    A, B = points(kernel, 8, np.random.default_rng(1)), points(kernel, 5, np.random.default_rng(2))
+    phi = kernel.feature_map().fit(A)
+    left, right = phi.transform(A), phi.transform(B)
+    assert sp.issparse(left)
+    np.testing.assert_allclose((left @ right.T).toarray(), kernel(A, B), rtol=1e-12)
+    normal = kernel.normalize()
+    psi = normal.feature_map().fit(A)
+    np.testing.assert_allclose((psi.transform(A) @ psi.transform(B).T).toarray(), normal(A, B))
+
+
+def test_min_has_a_finite_map_on_integers_only():
+    counts = np.array([[3, 0], [1, 2], [5, 5]])
+    phi = K.Min().feature_map().fit(counts)
+    np.testing.assert_array_equal(phi.transform(counts) @ phi.transform(counts).T, K.Min()(counts))
+    with pytest.raises(ValueError, match="integers only"):
+        K.Min().feature_map().fit([[0.5]])
+
+
+def test_the_gaussian_refuses_and_its_truncation_converges():
+    with pytest.raises(K.NoFiniteFeatureMap):
+        K.RBF().feature_map()
+    kernel = K.RBF(0.3, scales=[1.0, 2.0, 1.0, 0.5])
+    errors = []
+    for order in (2, 6, 12, 20):
+        F = kernel.truncated_map(order).fit_transform(X / 2)
+        errors.append(np.max(np.abs(F @ F.T - kernel(X / 2))))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 1e-9
+    with pytest.raises(ValueError, match="order"):
+        kernel.truncated_map(-1)
+
+
+STATIONARY = [
+    K.RBF(0.3),
+    K.RBF(0.3, scales=[1.0, 2.0, 0.5, 1.0]),
+    K.Laplacian(0.2),
+    K.Exponential(0.4),
+    K.Matern(0.5),
+    K.Matern(1.5, 2.0),
+    K.Matern(2.5),
+    K.Matern(np.inf),
+    K.RationalQuadratic(0.8, 1.5),
+    K.Periodic(2.0, 1.2),
+    K.RBF(0.2) * K.Laplacian(0.1),
+    2.0 * K.RBF(0.2) + 0.5 * K.Matern() + 1.0,
+    K.RBF(0.1) ** 2,
+]
+
+
+@pytest.mark.parametrize("kernel", STATIONARY, ids=repr)
+def test_fourier_features_converge(kernel):
+    exact = kernel(X, Y)
+    scale = kernel(X[:1]).item()
+    for size in (200, 20_000):
+        phi = kernel.approximate_map(size, random_state=0).fit(X)
+        error = np.abs(phi.transform(X) @ phi.transform(Y).T - exact).max()
+        assert phi.transform(X).shape == (8, size)
+        assert error < 6 * scale / np.sqrt(size / 2)
+
+
+def test_approximate_maps_are_seeded_and_pickle():
+    for method in ("fourier", "nystrom"):
+        first = K.RBF().approximate_map(6, method, random_state=3).fit(X)
+        again = clone(first).fit(X)
+        np.testing.assert_array_equal(first.transform(Y), again.transform(Y))
+        stored = pickle.loads(pickle.dumps(first))
+        np.testing.assert_array_equal(stored.transform(Y), first.transform(Y))
+
+
+def test_nystrom_is_exact_with_every_point_and_bounded_by_the_kernel():
+    kernel = K.RBF(0.5)
+    phi = kernel.approximate_map(8, "nystrom", random_state=0).fit(X)
+    np.testing.assert_allclose(phi.transform(X) @ phi.transform(X).T, kernel(X), atol=1e-10)
+    few = kernel.approximate_map(3, "nystrom", random_state=0).fit(X).transform(X)
+    assert np.linalg.eigvalsh(kernel(X) - few @ few.T)[0] > -1e-10
+    doubled = np.vstack([X, X])
+    F = kernel.approximate_map(16, "nystrom", random_state=0).fit(doubled).transform(doubled)
+    np.testing.assert_allclose(F @ F.T, kernel(doubled), atol=1e-10)
+
+
+def test_nystrom_works_on_structured_objects():
+    words = ["abab", "abba", "baab", "aaaa", "bbbb"]
+    kernel = K.Subsequence(2).normalize()
+    F = kernel.approximate_map(5, "nystrom", random_state=0).fit(words).transform(words)
+    np.testing.assert_allclose(F @ F.T, kernel(words), atol=1e-10)
+
+
+def test_sketches_of_polynomials():
+    kernel = K.Polynomial(2, 0.5, 1.0)
+    F = kernel.approximate_map(20_000, "sketch", random_state=0).fit(X).transform(X)
+    assert np.abs(F @ F.T - kernel(X)).max() < 0.1 * kernel(X).max()
+    with pytest.raises(TypeError, match="Polynomial"):
+        K.RBF().approximate_map(10, "sketch").fit(X)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 7}, "even"),
+        ({"n_components": 2.5}, "n_components"),
+        ({"method": "magic"}, "method"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        K.RBF().approximate_map(**arguments)
+
+
+def test_unsuitable_kernels_are_told_what_to_use():
+    with pytest.raises(TypeError, match="nystrom"):
+        K.Linear().approximate_map(10).fit(X)
+    with pytest.raises(ValueError, match="n_components=20"):
+        K.RBF().approximate_map(20, "nystrom").fit(X)
+    with pytest.raises(ValueError, match="too few"):
+        (K.RBF() + K.Laplacian() + 1.0).approximate_map(4).fit(X)

@@ -1,0 +1,87 @@
+"""Text to kernel: what is read, and messages that point at the column."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mercer import kernels as K
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("RBF()", K.RBF()),
+        (" 2 * RBF(0.5) + Linear() ", 2 * K.RBF(0.5) + K.Linear()),
+        ("Matern(nu=inf)", K.Matern(nu=math.inf)),
+        ("RBF(scales=[1, 2.5])", K.RBF(scales=[1, 2.5])),
+        ("exp(0.1 * Linear()).normalize()", K.exp(0.1 * K.Linear()).normalize()),
+        ("(RBF() + 1) ** 2", (K.RBF() + 1) ** 2),
+        ("-RBF()", -K.RBF()),
+        ("RBF() - (Linear() - Cosine())", K.RBF() - (K.Linear() - K.Cosine())),
+        ("Spectrum(3).on('dna') + RBF().on(['a', 'b'])", None),
+        ("Mismatch(3, 1, alphabet=b'AC')", K.Mismatch(3, 1, alphabet=b"AC")),
+        ("Constant(0.0) + Constant(2.0)", K.Sum(K.Constant(0.0), K.Constant(2.0))),
+    ],
+)
+def test_reads(text, expected):
+    kernel = K.parse(text)
+    assert isinstance(kernel, K.Kernel)
+    if expected is not None:
+        assert kernel.key() == expected.key()
+    assert K.parse(repr(kernel)).key() == kernel.key()
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "match"),
+    [
+        ("RBG()", 1, "did you mean RBF"),
+        ("2 * RBF(gama=3)", 5, "gama"),
+        ("Linear() + RBF(gamma=-1)", 12, "gamma"),
+        ("Linear() + ", 11, "not well formed"),
+        ("RBF() + Linear", 9, r"needs brackets: Linear\(\)"),
+        ("RBF() / 2", 1, r"only \+ - \* and \*\*"),
+        ("RBF() + 'a'", 9, "'a'"),
+        ("3.0", 1, "expected a kernel"),
+        ("__import__('os').system('true')", 1, "unknown kernel '__import__'"),
+        ("RBF().__class__()", 1, "unknown method"),
+        ("(lambda: 1)()", 1, "expected a kernel"),
+        ("RBF(*[1])", 1, "not allowed"),
+        ("Composed(RBF(), 1)", 1, "Python function"),
+        ("RBF().rescale(1)", 1, "Python function"),
+        ("Sum(RBF(), RBF())", 1, "unknown kernel 'Sum'"),
+        ("Polynomial(degree=2.5)", 1, "degree"),
+        ("RBF() + Spectrum(3)", 1, "k.on"),
+        ("", 1, "not well formed"),
+    ],
+)
+def test_errors_point_at_the_column(text, column, match):
+    with pytest.raises(K.KernelSyntaxError, match=match) as caught:
+        K.parse(text)
+    message = str(caught.value)
+    assert message.startswith(f"column {column}:")
+    shown, caret = message.splitlines()[-2:]
+    assert caret.index("^") - 2 == column - 1
+    assert shown.strip() == text.strip()
+
+
+def test_depth_and_types():
+    with pytest.raises(K.KernelSyntaxError, match=r"nested too deeply|not well formed"):
+        K.parse("(" * 5000 + "RBF()" + ")" * 5000)
+    with pytest.raises(K.KernelSyntaxError, match="nested too deeply"):
+        K.parse("-" * 3000 + "RBF()")
+    with pytest.raises(TypeError, match="must be a str"):
+        K.parse(3)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text(alphabet="RBF()LineargammaExp*+-.,=0123 '[]", max_size=40))
+def test_nothing_but_a_kernel_or_a_clear_error(text):
+    try:
+        outcome = K.parse(text)
+    except K.KernelSyntaxError as error:
+        outcome = error
+    assert isinstance(outcome, K.Kernel) or str(outcome).startswith("column")

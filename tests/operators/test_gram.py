@@ -1,0 +1,112 @@
+"""Gram operators: every form gives the same products, rows and diagonal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from scipy.sparse.linalg import cg, eigsh
+from sklearn.preprocessing import KernelCenterer
+
+from mercer import gram
+from mercer import kernels as K
+from mercer.operators import (
+    CentredGram,
+    DenseGram,
+    FeatureGram,
+    TiledGram,
+    corrected,
+    is_indefinite,
+)
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(130, 4)), RNG.normal(size=(90, 4))
+KERNEL = K.Polynomial(2) + K.RBF(0.3)
+
+
+def forms():
+    phi = K.Polynomial(2).feature_map().fit(X)
+    F, G = phi.transform(X), phi.transform(Y)
+    return {
+        "dense": (DenseGram(KERNEL(X, Y)), KERNEL(X, Y)),
+        "tiled": (TiledGram(KERNEL.over(X, Y)), KERNEL(X, Y)),
+        "features": (FeatureGram(F, G), F @ G.T),
+        "sparse features": (FeatureGram(sp.csr_array(F), sp.csr_array(G)), F @ G.T),
+        "centred": (
+            CentredGram(DenseGram(KERNEL(Y, X)), CentredGram(DenseGram(KERNEL(X)))),
+            KernelCenterer().fit(KERNEL(X)).transform(KERNEL(Y, X)),
+        ),
+    }
+
+
+@pytest.mark.parametrize("form", list(forms()))
+def test_every_form_is_the_same_matrix(form):
+    operator, expected = forms()[form]
+    n, m = expected.shape
+    V, W = RNG.normal(size=(m, 3)), RNG.normal(size=(n, 3))
+    assert operator.shape == (n, m)
+    np.testing.assert_allclose(operator @ V, expected @ V, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(operator @ V[:, 0], expected @ V[:, 0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(operator.T @ W, expected.T @ W, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(operator.rmatvec(W[:, 0]), expected.T @ W[:, 0], atol=1e-9)
+    np.testing.assert_allclose(operator.rows([5, 3, 5]), expected[[5, 3, 5]], atol=1e-10)
+    np.testing.assert_allclose(operator.rows(slice(2, 4)), expected[2:4], atol=1e-10)
+    np.testing.assert_allclose(operator.dense(), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, K.Linear(), K.RBF()], ids=repr)
+def test_diagonals(kernel):
+    for operator in (gram(kernel, X), TiledGram(kernel.over(X))):
+        np.testing.assert_allclose(operator.diagonal(), kernel.diag(X))
+    centred = CentredGram(gram(kernel, X))
+    np.testing.assert_allclose(centred.diagonal(), np.diagonal(centred.dense()), atol=1e-10)
+
+
+def test_the_choice_follows_size_and_budget_and_is_said():
+    assert isinstance(gram(K.RBF(), X), DenseGram)
+    assert isinstance(gram(K.Linear(), X, Y), FeatureGram)
+    assert isinstance(gram(K.Linear(), X[:10]), DenseGram)
+    with sklearn.config_context(working_memory=0.01):
+        tiled = gram(K.RBF(), X)
+    assert isinstance(tiled, TiledGram)
+    assert "exceed the budget" in tiled.reason
+    assert "explicit features: 4" in gram(K.Linear(), X).reason
+    assert gram(K.Precomputed(), np.eye(3)).reason == "precomputed"
+    with pytest.raises(TypeError, match="must be a mercer kernel"):
+        gram("rbf", X)
+
+
+def test_float32_tiles_are_summed_in_float64():
+    small = X.astype(np.float32)
+    operator = TiledGram(K.RBF().over(small))
+    assert operator.dtype == np.float32
+    assert (operator @ np.ones(130)).dtype == np.float64
+
+
+def test_scipy_takes_them_as_linear_operators():
+    operator = gram(K.RBF(0.5), X)
+    largest = eigsh(operator, k=3, return_eigenvectors=False, v0=np.ones(130))
+    np.testing.assert_allclose(np.sort(largest), np.linalg.eigvalsh(operator.dense())[-3:])
+    solution, status = cg(operator + 0.1 * DenseGram(np.eye(130)), np.ones(130), rtol=1e-10)
+    assert status == 0
+    np.testing.assert_allclose(K.RBF(0.5)(X) @ solution + 0.1 * solution, 1.0, atol=1e-8)
+
+
+def test_indefinite_matrices_are_corrected_consistently():
+    A = RNG.normal(size=(12, 12))
+    A = A + A.T
+    assert is_indefinite(A)
+    assert not is_indefinite(A @ A)
+    eigenvalues = np.linalg.eigvalsh(A)
+    clipped, P = corrected(A, "clip")
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(clipped), np.clip(eigenvalues, 0, None), atol=1e-9
+    )
+    np.testing.assert_allclose(A @ P, clipped, atol=1e-9)
+    flipped, P = corrected(A, "flip")
+    np.testing.assert_allclose(np.linalg.eigvalsh(flipped), np.sort(np.abs(eigenvalues)))
+    np.testing.assert_allclose(A @ P, flipped, atol=1e-9)
+    shifted, P = corrected(A, "shift")
+    assert P is None
+    np.testing.assert_allclose(shifted - A, -eigenvalues[0] * np.eye(12), atol=1e-9)

@@ -1,0 +1,39 @@
+"""Blocks, budgets and the checks of numeric input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+
+from mercer.arrays import as_vectors, memory_budget, row_blocks, take_rows
+
+
+def test_blocks_cover_every_row_once():
+    for n, bytes_per_row, budget in ((10, 8, 24), (1, 1e9, 1), (7, 1, 7), (0, 1, 1)):
+        rows = [i for block in row_blocks(n, bytes_per_row, budget) for i in range(n)[block]]
+        assert rows == list(range(n))
+
+
+def test_the_budget_is_scikit_learns():
+    with sklearn.config_context(working_memory=3):
+        assert memory_budget() == 3 * 2**20
+
+
+def test_dtypes_and_sparsity_are_kept():
+    assert as_vectors(np.ones((2, 2), np.float32)).dtype == np.float32
+    assert as_vectors([[1, 2]]).dtype == np.float64
+    assert sp.issparse(as_vectors(sp.csc_array(np.eye(3))))
+
+
+def test_sparse_missing_values_are_found():
+    S = sp.csr_array(np.array([[0.0, 1.0], [np.nan, 0.0]]))
+    with pytest.raises(ValueError, match="row 1, column 0"):
+        as_vectors(S)
+
+
+def test_rows_are_taken_in_the_objects_own_form():
+    assert take_rows(["a", "b", "c"], [2, 0]) == ["c", "a"]
+    assert take_rows(["a", "b", "c"], slice(1, None)) == ["b", "c"]
+    assert take_rows(np.arange(4), [1, 3]).tolist() == [1, 3]
