@@ -1,7 +1,9 @@
 """Kernel methods: kernels you can combine and prove valid, and estimators that use them."""
 
-from mercer import kernels
+from mercer import estimators, kernels
+from mercer.estimators import *  # noqa: F403 (the estimators are the front door)
 from mercer.kernels.checking import check_kernel
 from mercer.operators import gram
 
-__all__ = ["check_kernel", "gram", "kernels"]
+__version__ = "0.1.0.dev0"
+__all__ = ["check_kernel", "gram", "kernels", *estimators.__all__]

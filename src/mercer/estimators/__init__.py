@@ -1,0 +1,33 @@
+"""scikit-learn estimators: validate, Gram operator, solver, fitted attributes."""
+
+from mercer.estimators.cca import KernelCCA
+from mercer.estimators.centroid import KernelCentroidClassifier
+from mercer.estimators.density import KernelDensity
+from mercer.estimators.machines import KernelMachineClassifier, KernelMachineRegressor
+from mercer.estimators.pca import KernelPCA
+from mercer.estimators.perceptron import KernelPerceptron
+from mercer.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from mercer.estimators.ridge_cv import KernelRidgeCV
+from mercer.estimators.sgd import KernelSGDClassifier
+from mercer.estimators.smoothers import (
+    LocalLinearRegressor,
+    NadarayaWatsonClassifier,
+    NadarayaWatsonRegressor,
+)
+
+__all__ = [
+    "KernelCCA",
+    "KernelCentroidClassifier",
+    "KernelDensity",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "KernelPCA",
+    "KernelPerceptron",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "KernelRidgeClassifier",
+    "KernelSGDClassifier",
+    "LocalLinearRegressor",
+    "NadarayaWatsonClassifier",
+    "NadarayaWatsonRegressor",
+]

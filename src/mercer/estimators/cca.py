@@ -13,14 +13,13 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.inputs import input_tags
+from mercer.estimators.inputs import fitting, input_tags
 from mercer.estimators.views import (
     KernelView,
     decompose,
@@ -184,7 +183,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.regularization = regularization
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, Y: Any = None, *, y: Any = None) -> KernelCCA:
         """Find the canonical variates.
 

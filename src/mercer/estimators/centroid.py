@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.inputs import (
+    fitting,
     input_tags,
     training_gram,
     validate_query,
@@ -96,7 +97,7 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
         self.kernel_params = kernel_params
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelCentroidClassifier:
         """Find the class means.
 

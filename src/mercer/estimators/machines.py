@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +19,7 @@ from mercer.estimators.constraints import (
     POSITIVE,
     at_least,
 )
-from mercer.estimators.inputs import input_tags
+from mercer.estimators.inputs import fitting, input_tags
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
@@ -159,7 +159,7 @@ class KernelMachineClassifier(ClassifierMixin, BaseEstimator):
         self.max_time = max_time
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit one machine for two classes, else one per class.
 
@@ -317,7 +317,7 @@ default="squared"
         self.max_time = max_time
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the machine.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from mercer.arrays import n_rows, take_rows
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.inputs import (
+    fitting,
     input_tags,
     is_precomputed,
     resolve_kernel,
@@ -137,7 +138,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> KernelPerceptron:
         """Learn from scratch.
 
@@ -167,7 +168,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         self._store(X, np.arange(n_rows(X)), self.result_.value, correction)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KernelPerceptron:
         """Visit these points once, going on from what was learnt before.
 

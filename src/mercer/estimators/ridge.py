@@ -10,13 +10,12 @@ from sklearn.base import (
     ClassifierMixin,
     MultiOutputMixin,
     RegressorMixin,
-    _fit_context,
 )
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE, POSITIVE, at_least
-from mercer.estimators.inputs import input_tags
+from mercer.estimators.inputs import fitting, input_tags
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
@@ -154,7 +153,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.keep_path = keep_path
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
         """Fit the regression.
 
@@ -276,7 +275,7 @@ tol, keep_path
         self.class_weight = class_weight
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeClassifier:
         """Fit one machine per class, or one for two classes.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import KERNEL
-from mercer.estimators.inputs import input_tags, training_gram
+from mercer.estimators.inputs import fitting, input_tags, training_gram
 from mercer.estimators.labels import checked_weights, labelled, weighted_kernel
 from mercer.estimators.ridge_solution import Fit, evaluate, store
 from mercer.solvers.eigh import Eigensystem, solve_eigh
@@ -101,7 +101,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.scoring = scoring
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeCV:
         """Choose alpha and fit with it.
 

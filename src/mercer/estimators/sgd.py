@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import n_rows
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
 from mercer.estimators.inputs import (
+    fitting,
     input_tags,
     resolve_kernel,
     training_gram,
@@ -117,7 +118,7 @@ class KernelSGDClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.indefinite = indefinite
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fitting
     def fit(self, X: Any, y: Any) -> KernelSGDClassifier:
         """Take the steps.
 

@@ -1,0 +1,255 @@
+"""What every kernel estimator must do, whatever it learns."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone, is_classifier, is_outlier_detector, is_regressor
+from sklearn.datasets import load_iris, make_regression
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+import mercer
+from mercer import kernels as K
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+IRIS = (IRIS - IRIS.mean(axis=0)) / IRIS.std(axis=0)
+X_REG, Y_REG = make_regression(n_samples=60, n_features=4, noise=1.0, random_state=0)
+Y_REG = Y_REG / Y_REG.std()
+
+SUPERVISED = {
+    "SVC": {},
+    "NuSVC": {"nu": 0.2},
+    "SVR": {},
+    "NuSVR": {},
+    "KernelRidge": {"alpha": 0.1},
+    "KernelRidgeClassifier": {"alpha": 0.1},
+    "KernelRidgeCV": {},
+    "KernelMachineClassifier": {"alpha": 0.1},
+    "KernelMachineRegressor": {"alpha": 0.1},
+    "KernelPerceptron": {"random_state": 0},
+    "KernelSGDClassifier": {"alpha": 0.01, "n_iter": 300, "random_state": 0},
+    "KernelCentroidClassifier": {},
+}
+UNSUPERVISED = {"KernelPCA": {"n_components": 2}, "OneClassSVM": {"nu": 0.2}}
+ALL = {**SUPERVISED, **UNSUPERVISED}
+# The nearest class mean needs no valid kernel and solves no problem.
+NEED_VALID = [name for name in ALL if name != "KernelCentroidClassifier"]
+
+
+def make(name, kernel):
+    return getattr(mercer, name)(**ALL[name]).set_params(kernel=kernel)
+
+
+def data(model):
+    return (X_REG, Y_REG) if is_regressor(model) else (IRIS, SPECIES)
+
+
+def output(model, X):
+    """What the model says of new points, as numbers."""
+    for method in ("decision_function", "transform", "predict"):
+        if hasattr(model, method):
+            return getattr(model, method)(X)
+    raise AssertionError(model)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_precomputed_gram_gives_the_same_model(name):
+    kernel = K.RBF(0.4)
+    model = make(name, kernel)
+    X, y = data(model)
+    train, new = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
+    direct = model.fit(X[train], y[train])
+    Gram = kernel(X[train])
+    for given in ("precomputed", K.Precomputed()):
+        stored = make(name, given).fit(Gram, y[train])
+        expected = output(direct, X[new])
+        found = output(stored, kernel(X[new], X[train]))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_object_and_a_name_give_the_same_model(name):
+    X, y = data(make(name, "rbf"))
+    by_name = make(name, "rbf").set_params(gamma=0.3).fit(X, y)
+    by_object = make(name, K.RBF(0.3)).fit(X, y)
+    np.testing.assert_allclose(output(by_name, X), output(by_object, X), rtol=1e-9, atol=1e-9)
+    assert isinstance(by_name.kernel_, K.RBF)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_sparse_and_frames_give_the_same_model(name):
+    X, y = data(make(name, "rbf"))
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    dense = make(name, K.RBF(0.3)).fit(X, y)
+    sparse = make(name, K.RBF(0.3)).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(
+        output(sparse, sp.csr_array(X)), output(dense, X), rtol=1e-5, atol=1e-5
+    )
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    framed = make(name, K.RBF(0.3)).fit(frame, y)
+    np.testing.assert_allclose(output(framed, frame), output(dense, X), rtol=1e-9, atol=1e-9)
+    assert list(framed.feature_names_in_) == list("abcd")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_strings_and_tables_are_learned_from(name):
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list(letters), size=8)) for letters in ("abc", "bcd") * 15]
+    labels = np.array([0, 1] * 15)
+    y = labels.astype(float) if is_regressor(make(name, "rbf")) else labels
+    kernel = K.Spectrum(2).normalize() + 1.0
+    model = make(name, kernel).fit(words, y)
+    found = output(model, words)
+    Gram = make(name, "precomputed").fit(kernel(words), y)
+    np.testing.assert_allclose(found, output(Gram, kernel(words)), rtol=1e-6, atol=1e-6)
+    table = pd.DataFrame({"word": words, "size": np.linspace(0, 1, 30)})
+    mixed = K.Spectrum(2).normalize().on("word") + K.RBF(1.0).on(["size"])
+    assert len(output(make(name, mixed).fit(table, y), table)) == 30
+    assert len(output(make(name, kernel).fit(np.array(words, dtype=object), y), words[:3])) == 3
+
+
+@pytest.mark.parametrize("name", NEED_VALID)
+def test_an_indefinite_kernel_is_refused_or_corrected(name):
+    model = make(name, K.Sigmoid(0.5, 1.0))
+    X, y = data(model)
+    X, y = X[::3], y[::3]
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        model.fit(X, y)
+    for method in ("clip", "flip", "shift"):
+        corrected = clone(model).set_params(indefinite=method).fit(X, y)
+        assert np.all(np.isfinite(output(corrected, X)))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_grid_search_reaches_inside_the_kernel(name):
+    model = make(name, 0.5 * K.RBF(1.0) + K.Linear())
+    X, y = data(model)
+    values = {}
+    for gamma in (0.01, 3.0):
+        trial = clone(model).set_params(kernel__left__right__gamma=gamma)
+        values[gamma] = output(trial.fit(X, y), X)
+        assert trial.kernel_.left.right.gamma == gamma
+    assert model.kernel.left.right.gamma == 1.0
+    assert not np.allclose(values[0.01], values[3.0])
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_grid_search_over_nested_parameters(name):
+    model = make(name, K.RBF(1.0) + 0.1 * K.Linear())
+    X, y = data(model)
+    search = GridSearchCV(model, {"kernel__left__gamma": [1e-6, 0.1, 50.0]}, cv=3).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert len(set(np.round(scores, 6))) > 1
+    assert search.best_estimator_.kernel_.left.gamma == search.best_params_["kernel__left__gamma"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_clone_and_pickle(name):
+    model = make(name, K.RBF(0.4) + K.Polynomial(2, 0.1))
+    X, y = data(model)
+    fitted = model.fit(X, y)
+    stored = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_allclose(output(stored, X), output(fitted, X), rtol=1e-9, atol=1e-12)
+    with pytest.raises(NotFittedError):
+        output(clone(fitted), X)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_interrupted_fit_leaves_no_trace(name, monkeypatch):
+    model = make(name, K.RBF(0.4))
+    X, y = data(model)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(K.RBF, "formula", interrupt)
+    before = dict(vars(model))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert vars(model) == before
+    monkeypatch.undo()
+    fitted = model.fit(X, y)
+    expected = output(fitted, X)
+    monkeypatch.setattr(K.RBF, "formula", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(X[::2], y[::2])
+    monkeypatch.undo()
+    np.testing.assert_array_equal(output(fitted, X), expected)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_seed_gives_the_same_model(name):
+    model = make(name, K.RBF(0.4))
+    X, y = data(model)
+    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
+    np.testing.assert_array_equal(output(first, X), output(second, X))
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    ("wrong", "error", "match"),
+    [
+        ("nan", ValueError, "NaN"),
+        ("strings", ValueError, "convert|numeric|string"),
+        ("empty", ValueError, "sample"),
+        ("one-dimensional", ValueError, "[12]D"),
+        ("wrong length", ValueError, "inconsistent|samples"),
+    ],
+)
+def test_wrong_input_is_named(name, wrong, error, match):
+    model = make(name, K.RBF())
+    X, y = data(model)
+    if wrong == "wrong length" and name in UNSUPERVISED:
+        return
+    X, y = {
+        "nan": lambda: (np.where(np.arange(4) == 2, np.nan, X), y),
+        "strings": lambda: (np.full(X.shape, "a"), y),
+        "empty": lambda: (X[:0], y[:0]),
+        "one-dimensional": lambda: (X[:, 0], y),
+        "wrong length": lambda: (X, y[:-1]),
+    }[wrong]()
+    with pytest.raises(error, match=match):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_wrong_width_at_prediction_is_named(name):
+    model = make(name, K.RBF())
+    X, y = data(model)
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="X has 3 features"):
+        output(model, X[:, :3])
+
+
+@pytest.mark.parametrize("name", [n for n in SUPERVISED if is_classifier(make(n, "rbf"))])
+def test_a_single_class_is_named(name):
+    with pytest.raises(ValueError, match="class"):
+        make(name, K.RBF()).fit(IRIS, np.zeros(len(IRIS)))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_wrong_kernels_are_named(name):
+    model = make(name, "gauss")
+    X, y = data(model)
+    with pytest.raises(ValueError, match="kernel"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="gamma"):
+        make(name, K.RBF(-1.0)).fit(X, y)
+    with pytest.raises(ValueError, match="gamma"):
+        make(name, "rbf").set_params(gamma=0.0).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_one_feature_and_few_points(name):
+    model = make(name, K.RBF())
+    X = np.array([[0.0], [0.1], [3.0], [3.1], [0.05], [2.9]])
+    y = np.array([0, 0, 1, 1, 0, 1])
+    fitted = model.fit(X, y)
+    assert len(output(fitted, X)) == 6
+    if not is_outlier_detector(model) and is_classifier(model):
+        assert fitted.predict(X).tolist() == y.tolist()

@@ -1,0 +1,142 @@
+"""The door of the estimators: names, objects, functions, gamma, indefinite kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from mercer import kernels as K
+from mercer.estimators.inputs import (
+    resolve_kernel,
+    training_gram,
+    validate_query,
+    validate_training,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(20, 3))
+Y = np.arange(20.0)
+
+
+class Probe(BaseEstimator):
+    """As little of an estimator as the door needs."""
+
+    def __init__(
+        self, kernel="rbf", gamma=None, degree=3, coef0=1, kernel_params=None, indefinite="error"
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.indefinite = indefinite
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"kernel": "linear"}, K.Linear()),
+        ({"kernel": "rbf"}, K.RBF(1 / 3)),
+        ({"kernel": "rbf", "gamma": 2}, K.RBF(2.0)),
+        ({"kernel": "rbf", "gamma": "auto"}, K.RBF(1 / 3)),
+        ({"kernel": "rbf", "gamma": "scale"}, K.RBF(1 / (3 * X.var()))),
+        ({"kernel": "poly", "degree": 2, "coef0": 0.5}, K.Polynomial(2, 1 / 3, 0.5)),
+        ({"kernel": "polynomial"}, K.Polynomial(3, 1 / 3, 1)),
+        ({"kernel": "sigmoid"}, K.Sigmoid(1 / 3, 1)),
+        ({"kernel": "laplacian"}, K.Laplacian(1 / 3)),
+        ({"kernel": "cosine"}, K.Cosine()),
+        ({"kernel": "chi2"}, K.Chi2(1.0)),
+        ({"kernel": "precomputed"}, K.Precomputed()),
+        ({"kernel": K.RBF(0.7) + 1}, K.RBF(0.7) + 1),
+    ],
+)
+def test_names_become_objects(parameters, expected):
+    assert resolve_kernel(Probe(**parameters), X).key() == expected.key()
+
+
+def test_gamma_scale_of_sparse_points():
+    S = sp.random_array((30, 5), density=0.3, random_state=0, format="csr")
+    dense, sparse = (resolve_kernel(Probe(gamma="scale"), A).gamma for A in (S.toarray(), S))
+    assert sparse == pytest.approx(dense)
+
+
+def test_a_kernel_object_is_cloned():
+    kernel = K.RBF(0.5)
+    assert resolve_kernel(Probe(kernel), X) is not kernel
+
+
+@pytest.mark.parametrize("parameter", ["gamma", "degree", "coef0"])
+def test_a_parameter_that_would_be_ignored_is_an_error(parameter):
+    probe = Probe(K.RBF()).set_params(**{parameter: 0.25})
+    with pytest.raises(ValueError, match=f"{parameter}=0.25 has no effect"):
+        resolve_kernel(probe, X)
+
+
+def test_functions_of_rows_and_of_arrays():
+    rows = resolve_kernel(
+        Probe(lambda x, z, power: float(x @ z) ** power, kernel_params={"power": 2}), X
+    )
+    np.testing.assert_allclose(rows(X), K.Polynomial(2, coef0=0.0)(X))
+    probe = Probe(lambda A, B: A @ B.T)
+    probe._kernel_callable = "gram"
+    np.testing.assert_allclose(resolve_kernel(probe, X)(X), K.Linear()(X))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "match"),
+    [
+        ({"kernel": "gauss"}, ValueError, "kernel='gauss'"),
+        ({"kernel": K.RBF}, TypeError, r"RBF\(\)"),
+        ({"gamma": 0}, ValueError, "gamma=0"),
+        ({"gamma": -1.0}, ValueError, "gamma=-1.0"),
+        ({"gamma": "big"}, ValueError, "gamma='big'"),
+        ({"kernel": "poly", "degree": 2.5}, ValueError, "degree"),
+    ],
+)
+def test_wrong_choices_are_named(parameters, error, match):
+    with pytest.raises(error, match=match):
+        resolve_kernel(Probe(**parameters), X).validity  # noqa: B018
+
+
+def test_validation_by_kind_of_kernel():
+    assert validate_training(Probe(), X.tolist()).shape == (20, 3)
+    words = ["ab", "ba", "bb"]
+    found, y = validate_training(Probe(K.Spectrum(2)), words, [0, 1, 0])
+    assert found == words
+    assert y.tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="square"):
+        validate_training(Probe("precomputed"), X)
+    with pytest.raises(ValueError, match="inconsistent"):
+        validate_training(Probe(K.Spectrum(2)), words, [0, 1])
+    with pytest.raises(TypeError, match="single str"):
+        validate_training(Probe(K.Spectrum(2)), "abc")
+    with pytest.raises(ValueError, match="empty"):
+        validate_training(Probe(K.Spectrum(2)), [])
+    fitted = Probe()
+    validate_training(fitted, X)
+    with pytest.raises(ValueError, match="2 features"):
+        validate_query(fitted, X[:, :2])
+
+
+@pytest.mark.parametrize("kernel", ["sigmoid", lambda x, z: -float(np.abs(x - z).sum())])
+def test_an_indefinite_kernel_is_refused_or_corrected(kernel):
+    probe = Probe(kernel)
+    fitted = resolve_kernel(probe, X)
+    with pytest.raises(ValueError, match="indefinite='clip', 'flip' or 'shift'"):
+        training_gram(probe, X, fitted)
+    for method in ("clip", "flip", "shift"):
+        operator, correction = training_gram(probe.set_params(indefinite=method), X, fitted)
+        assert np.linalg.eigvalsh(operator.dense())[0] > -1e-9
+        if method != "shift":
+            np.testing.assert_allclose(fitted(X) @ correction, operator.dense(), atol=1e-9)
+    with pytest.raises(ValueError, match="indefinite='maybe'"):
+        training_gram(probe.set_params(indefinite="maybe"), X, fitted)
+
+
+def test_an_unknown_kernel_that_behaves_is_taken():
+    probe = Probe(lambda x, z: float(x @ z))
+    operator, correction = training_gram(probe, X, resolve_kernel(probe, X))
+    assert correction is None
+    np.testing.assert_allclose(operator.dense(), X @ X.T)
