@@ -79,7 +79,7 @@ def fit_machines(
     machine.result_ = replace(worst, seconds=sum(result.seconds for result in results))
     machine.n_iter_ = max(result.n_iter for result in results)
     if not worst.status.ok:
-        warnings.warn(worst.message, ConvergenceWarning, stacklevel=4)
+        warnings.warn(worst.message, ConvergenceWarning, stacklevel=5)
 
 
 def _solve(machine: Any, K: np.ndarray, y: np.ndarray, loss: Loss) -> Result:

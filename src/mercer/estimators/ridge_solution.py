@@ -185,7 +185,7 @@ def _regularisers(alpha: Any, n_targets: int) -> np.ndarray:
 
 
 def _warn(result: Result) -> None:
-    warnings.warn(result.message, ConvergenceWarning, stacklevel=4)
+    warnings.warn(result.message, ConvergenceWarning, stacklevel=6)
 
 
 def _warn_undetermined(lam: np.ndarray, rank: int, n: int) -> None:
@@ -194,5 +194,5 @@ def _warn_undetermined(lam: np.ndarray, rank: int, n: int) -> None:
         f"rank {rank} of {n}. The least squares solution of minimum norm is returned; a larger "
         "alpha gives a stable one.",
         ConvergenceWarning,
-        stacklevel=6,
+        stacklevel=8,
     )

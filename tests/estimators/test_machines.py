@@ -1,0 +1,434 @@
+"""Kernel machines: losses against numerical calculus, fits against ridge, SVMs and minimisers."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import approx_fprime, minimize, minimize_scalar
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import HuberRegressor, LogisticRegression, PoissonRegressor
+from sklearn.linear_model import QuantileRegressor as SklearnQuantileRegressor
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR, LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import kernels as K
+from mercer.estimators import losses
+from mercer.estimators.losses import Loss, PointwiseLoss
+from mercer.estimators.machines import KernelMachineClassifier, KernelMachineRegressor
+from mercer.estimators.ridge import KernelRidge
+from mercer.solvers.result import Status
+
+CLASSIFIER_LOSSES = ["logistic", "hinge", "squared_hinge"]
+REGRESSOR_LOSSES = ["squared", "absolute", "epsilon_insensitive", "huber", "quantile", "poisson"]
+
+
+@parametrize_with_checks(
+    [KernelMachineClassifier(loss) for loss in CLASSIFIER_LOSSES]
+    + [KernelMachineRegressor(loss) for loss in REGRESSOR_LOSSES]
+)
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+LOSSES = [
+    losses.Hinge(),
+    losses.SquaredHinge(),
+    losses.Logistic(),
+    losses.Squared(),
+    losses.Absolute(),
+    losses.EpsilonInsensitive(0.3),
+    losses.Huber(0.7),
+    losses.Quantile(0.2),
+    losses.Poisson(),
+]
+
+
+def name(loss):
+    return type(loss).__name__
+
+
+def targets(loss, n=6, seed=0):
+    rng = np.random.default_rng(seed)
+    if isinstance(loss, losses.Hinge | losses.SquaredHinge | losses.Logistic):
+        return rng.choice([-1.0, 1.0], size=n)
+    if isinstance(loss, losses.Poisson):
+        return rng.poisson(2.0, size=n).astype(float)
+    return rng.normal(size=n)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_slopes_and_curvatures_are_derivatives(loss):
+    rng = np.random.default_rng(1)
+    y, f = targets(loss), rng.normal(size=6)
+    weighted = loss.weighted(rng.uniform(0.5, 2.0, size=6))
+    for one in (loss, weighted):
+        slope = approx_fprime(f, lambda f, one=one: one.value(y, f), 1e-7)
+        assert_allclose(one.gradient(y, f), slope, atol=1e-5)
+        if loss.curvature(y, f) is not None:
+            bend = [
+                approx_fprime(f, lambda f, i=i, one=one: one.gradient(y, f)[i], 1e-7)[i]
+                for i in range(6)
+            ]
+            assert_allclose(one.curvature(y, f), bend, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_conjugates_are_suprema(loss):
+    rng = np.random.default_rng(2)
+    y = targets(loss)
+    for i in range(6):
+        for f in rng.normal(size=4):
+            u = loss.gradient(y[[i]], np.array([f]))
+            best = minimize_scalar(
+                lambda t, i=i, u=u: loss.value(y[[i]], np.array([t])) - u[0] * t,
+                bounds=(-30, 30),
+                method="bounded",
+                options={"xatol": 1e-10},
+            )
+            assert_allclose(loss.conjugate(y[[i]], u), -best.fun, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_fenchel_and_young_hold(loss):
+    """L(f) + L*(u) >= u·f, with equality at the gradient, weights included."""
+    rng = np.random.default_rng(3)
+    y = targets(loss)
+    weighted = loss.weighted(np.array([0.0, 1.0, 2.0, 0.5, 1.0, 3.0]))
+    for _ in range(20):
+        f, g = rng.normal(size=6), rng.normal(size=6)
+        u = weighted.gradient(y, g)
+        assert weighted.value(y, f) + weighted.conjugate(y, u) >= u @ f - 1e-10
+        assert_allclose(weighted.value(y, g) + weighted.conjugate(y, u), u @ g, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_outside_its_domain_a_conjugate_is_infinite(loss):
+    y = targets(loss)
+    far = np.full(6, -50.0) * np.where(y == 0, 1, np.sign(y))
+    if not isinstance(loss, losses.Squared | losses.SquaredHinge):
+        assert loss.conjugate(y, far) == np.inf
+    weighted = loss.weighted(np.zeros(6))
+    assert weighted.conjugate(y, np.ones(6)) == np.inf
+
+
+def regression(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_t(3, size=n)
+
+
+def classes(n=60, k=2, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(k, size=n)
+    return rng.normal(size=(n, 2)) + 1.5 * np.column_stack([np.cos(2 * y), np.sin(2 * y)]), y
+
+
+def test_squared_loss_is_kernel_ridge():
+    X, y = regression()
+    weight = np.random.default_rng(1).uniform(0.1, 2.0, size=60)
+    ridge = KernelRidge(0.3, kernel="rbf", gamma=0.5).fit(X, y, sample_weight=weight)
+    machine = KernelMachineRegressor("squared", alpha=0.3, gamma=0.5, fit_intercept=False)
+    machine.fit(X, y, sample_weight=weight)
+    assert_allclose(machine.dual_coef_, ridge.dual_coef_, atol=1e-9)
+    assert machine.intercept_ == 0.0
+    assert machine.result_.method == "newton: the loss is smooth"
+
+
+def test_the_bias_is_not_penalised():
+    X, y = regression()
+    near = KernelMachineRegressor("squared", alpha=0.3).fit(X, y)
+    far = KernelMachineRegressor("squared", alpha=0.3).fit(X, y + 1000.0)
+    assert_allclose(far.predict(X) - 1000.0, near.predict(X), atol=1e-7)
+    assert_allclose(near.dual_coef_.sum(), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 100.0])
+@pytest.mark.parametrize("k", [2, 3])
+def test_hinge_is_the_support_vector_machine(C, k):
+    X, y = classes(k=k)
+    machine = KernelMachineClassifier("hinge", alpha=1 / C, gamma=0.7).fit(X, y)
+    assert machine.result_.gap < 1e-8
+    if k == 2:
+        svc = SVC(C=C, gamma=0.7, tol=1e-10).fit(X, y)
+        assert_allclose(machine.decision_function(X), svc.decision_function(X), atol=1e-4)
+        assert_array_equal(np.flatnonzero(np.abs(machine.dual_coef_) > 1e-8), np.sort(svc.support_))
+    for one in range(k if k > 2 else 0):
+        svc = SVC(C=C, gamma=0.7, tol=1e-10).fit(X, y == one)
+        scores = machine.decision_function(X)[:, one]
+        assert_allclose(scores, svc.decision_function(X), atol=1e-4)
+
+
+def test_hinge_with_weights_is_the_weighted_support_vector_machine():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)[:200]
+    y = y[:200]
+    weight = np.random.default_rng(0).uniform(0.1, 2.0, size=200)
+    svc = SVC(C=2.0, gamma=0.02, tol=1e-9, class_weight="balanced")
+    svc.fit(X, y, sample_weight=weight)
+    machine = KernelMachineClassifier("hinge", alpha=0.5, gamma=0.02, class_weight="balanced")
+    machine.fit(X, y, sample_weight=weight)
+    assert_allclose(machine.decision_function(X), svc.decision_function(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0])
+def test_epsilon_insensitive_is_support_vector_regression(epsilon):
+    X, y = regression()
+    svr = SVR(C=4.0, epsilon=epsilon, gamma=0.5, tol=1e-10).fit(X, y)
+    machine = KernelMachineRegressor(
+        "epsilon_insensitive", alpha=0.25, epsilon=epsilon, gamma=0.5
+    ).fit(X, y)
+    assert_allclose(machine.predict(X), svr.predict(X), atol=1e-4)
+
+
+def test_logistic_is_logistic_regression_on_a_linear_kernel():
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    for labels in (y == 0, y):
+        machine = KernelMachineClassifier("logistic", alpha=0.5, kernel="linear", tol=1e-10)
+        machine.fit(X, labels)
+        for one in range(3) if labels is y else [1]:
+            linear = LogisticRegression(C=2.0, tol=1e-10, max_iter=10_000)
+            linear.fit(X, labels == machine.classes_[one])
+            scores = machine.decision_function(X)
+            ours = scores[:, one] if scores.ndim == 2 else scores
+            assert_allclose(ours, linear.decision_function(X), atol=1e-3)
+        assert_allclose(machine.predict_proba(X).sum(axis=1), 1.0)
+        assert_array_equal(
+            machine.classes_[machine.predict_proba(X).argmax(axis=1)], machine.predict(X)
+        )
+        assert_allclose(machine.predict_log_proba(X), np.log(machine.predict_proba(X)))
+
+
+def test_squared_hinge_is_linear_svc_without_bias():
+    X, y = classes()
+    machine = KernelMachineClassifier(
+        "squared_hinge", alpha=0.5, kernel="linear", fit_intercept=False, tol=1e-10
+    ).fit(X, y)
+    linear = LinearSVC(C=2.0, fit_intercept=False, tol=1e-10, max_iter=100_000).fit(X, y)
+    assert_allclose(machine.decision_function(X), linear.decision_function(X), atol=1e-4)
+
+
+def test_poisson_is_poisson_regression_on_a_linear_kernel():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = rng.poisson(np.exp(X @ [0.5, -0.3, 0.1] + 1.0))
+    machine = KernelMachineRegressor("poisson", alpha=2.0, kernel="linear", tol=1e-10).fit(X, y)
+    linear = PoissonRegressor(alpha=2.0 / 80, tol=1e-10, max_iter=10_000).fit(X, y)
+    assert_allclose(machine.predict(X), linear.predict(X), rtol=1e-5)
+    with pytest.raises(ValueError, match="negative value"):
+        machine.fit(X, y - 1.0)
+
+
+def test_quantile_is_linear_quantile_regression_as_alpha_vanishes():
+    X, y = regression(n=40)
+    machine = KernelMachineRegressor("quantile", quantile=0.7, alpha=1e-9, kernel="linear")
+    linear = SklearnQuantileRegressor(quantile=0.7, alpha=0.0, solver="highs").fit(X, y)
+    assert_allclose(machine.fit(X, y).predict(X), linear.predict(X), atol=1e-4)
+
+
+def test_half_the_absolute_loss_is_the_median_loss():
+    X, y = regression(n=40)
+    median = KernelMachineRegressor("quantile", alpha=0.2).fit(X, y)
+    absolute = KernelMachineRegressor("absolute", alpha=0.4).fit(X, y)
+    assert_allclose(median.predict(X), absolute.predict(X), atol=1e-6)
+
+
+def test_huber_is_robust_and_ridge_for_a_large_delta():
+    X, y = regression()
+    wide = KernelMachineRegressor("huber", delta=1e6, alpha=0.3).fit(X, y)
+    squared = KernelMachineRegressor("squared", alpha=0.3).fit(X, y)
+    assert_allclose(wide.predict(X), squared.predict(X), atol=1e-8)
+    spoilt = y.copy()
+    spoilt[::10] += 100.0
+    robust = KernelMachineRegressor("huber", alpha=0.3).fit(X, spoilt)
+    fooled = KernelMachineRegressor("squared", alpha=0.3).fit(X, spoilt)
+    errors = [np.median(np.abs(m.predict(X) - y)) for m in (robust, fooled)]
+    assert errors[0] < 0.5 < errors[1]
+
+
+def test_huber_minimises_what_scikit_learns_does_at_unit_scale():
+    """HuberRegressor estimates a scale; at the scale it finds, the weights are the machine's."""
+    X, y = regression(n=100)
+    theirs = HuberRegressor(epsilon=1.5, alpha=0.01, tol=1e-10, max_iter=10_000).fit(X, y)
+    s = theirs.scale_
+    # s L_H(r / s) with twice our Huber, plus alpha ||w||^2.
+    ours = KernelMachineRegressor(
+        "huber", delta=1.5 * s, alpha=s * 0.01, kernel="linear", tol=1e-10
+    )
+    assert_allclose(ours.fit(X, y).predict(X), theirs.predict(X), atol=2e-3)
+
+
+@pytest.mark.parametrize("loss", CLASSIFIER_LOSSES + REGRESSOR_LOSSES)
+def test_real_data_are_fitted_to_tolerance(loss):
+    if loss in CLASSIFIER_LOSSES:
+        X, y = load_breast_cancer(return_X_y=True)
+        machine = KernelMachineClassifier(loss, alpha=0.1)
+    else:
+        X, y = load_diabetes(return_X_y=True)
+        machine = KernelMachineRegressor(loss, alpha=0.01)
+    X, y = StandardScaler().fit_transform(X)[:150], y[:150]
+    machine.fit(X, y)
+    assert machine.result_.status is Status.CONVERGED
+    assert machine.result_.gap <= 1e-6
+    assert machine.n_iter_ >= 1
+
+
+class Spread(Loss):
+    """A loss that is no sum over points: the largest softened error, and a penalty of its own."""
+
+    def value(self, y, f):
+        r = y - f
+        return float(np.log(np.sum(np.cosh(r))))
+
+    def gradient(self, y, f):
+        r = y - f
+        return -np.sinh(r) / np.sum(np.cosh(r))
+
+    def penalty(self, norm):
+        return 0.01 * norm**3
+
+    def penalty_slope(self, norm):
+        return 0.03 * norm**2
+
+
+def test_a_users_loss_sees_all_predictions_and_may_bring_its_penalty():
+    X, y = regression(n=20)
+    kernel = K.Polynomial(degree=2)
+    machine = KernelMachineRegressor(Spread(), kernel=kernel, fit_intercept=False, tol=1e-9)
+    machine.fit(X, y)
+    assert machine.result_.status is Status.CONVERGED
+    assert machine.result_.method == "l-bfgs: the loss has its own penalty"
+    Phi = kernel.feature_map().fit_transform(X)
+
+    def objective(w):
+        return Spread().value(y, Phi @ w) + Spread().penalty(np.linalg.norm(w))
+
+    w = Phi.T @ machine.dual_coef_
+    slow = minimize(objective, np.zeros(Phi.shape[1]) + 0.01, method="BFGS", tol=1e-9)
+    assert objective(w) <= slow.fun + 1e-7
+    assert_allclose(w, slow.x, atol=1e-3)
+
+
+def test_no_direction_outside_the_span_helps():
+    """Representer theorem: adding a part orthogonal to the data only raises the penalty."""
+    X, y = regression(n=4)
+    kernel = K.Polynomial(degree=3)
+    Phi = kernel.feature_map().fit_transform(X)
+    machine = KernelMachineRegressor(Spread(), kernel=kernel, fit_intercept=False).fit(X, y)
+    w = Phi.T @ machine.dual_coef_
+    outside = np.linalg.svd(Phi)[2][4:]
+    rng = np.random.default_rng(0)
+    base = Spread().value(y, Phi @ w) + Spread().penalty(np.linalg.norm(w))
+    for _ in range(10):
+        v = w + rng.normal(size=len(outside)) @ outside
+        assert Spread().value(y, Phi @ v) + Spread().penalty(np.linalg.norm(v)) > base
+
+
+class Quadratic(PointwiseLoss):
+    """(y - f)^2 by its values and slopes alone."""
+
+    def values(self, y, f):
+        return (y - f) ** 2
+
+    def slopes(self, y, f):
+        return 2 * (f - y)
+
+
+def test_a_pointwise_loss_needs_no_more_than_values_and_slopes():
+    X, y = regression(n=30)
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, size=30)
+    machine = KernelMachineRegressor(Quadratic(), alpha=1.0, tol=1e-8)
+    machine.fit(X, y, sample_weight=weight)
+    known = KernelMachineRegressor("squared", alpha=0.5).fit(X, y, sample_weight=weight)
+    assert machine.result_.method == "l-bfgs: the loss has no curvature"
+    assert_allclose(machine.predict(X), known.predict(X), atol=1e-5)
+
+
+def test_a_loss_of_all_predictions_takes_no_weights():
+    X, y = regression(n=10)
+    with pytest.raises(ValueError, match="weigh the points inside the loss"):
+        KernelMachineRegressor(Spread()).fit(X, y, sample_weight=np.ones(10))
+
+
+def test_a_loss_without_its_parts_says_so():
+    X, y = regression(n=10)
+    with pytest.raises(NotImplementedError, match="Loss must define gradient"):
+        KernelMachineRegressor(Loss()).fit(X, y)
+
+
+def test_a_users_classification_loss_works_like_the_built_in():
+    X, y = classes(k=3)
+    ours = KernelMachineClassifier(losses.Logistic(), alpha=0.1).fit(X, y)
+    named = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y)
+    assert_array_equal(ours.predict_proba(X), named.predict_proba(X))
+    assert not hasattr(KernelMachineClassifier("hinge"), "predict_proba")
+
+
+def test_structured_and_precomputed_inputs():
+    texts = ["aab", "aba", "baa", "bbb", "bba", "abb"] * 2
+    labels = ["a", "a", "a", "b", "b", "b"] * 2
+    kernel = K.Spectrum(k=1)
+    machine = KernelMachineClassifier("logistic", kernel=kernel, alpha=0.01).fit(texts, labels)
+    assert_array_equal(machine.predict(["aaaa", "bbbb"]), ["a", "b"])
+    gram = kernel(texts)
+    given = KernelMachineClassifier("logistic", kernel="precomputed", alpha=0.01).fit(gram, labels)
+    assert_allclose(
+        given.decision_function(kernel(["ab", "bb"], texts)),
+        machine.decision_function(["ab", "bb"]),
+        atol=1e-8,
+    )
+
+
+def test_an_unreached_tolerance_is_a_warning_with_advice():
+    X, y = classes()
+    machine = KernelMachineClassifier("logistic", alpha=1e-6, max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="max_iter was reached first"):
+        machine.fit(X, y)
+    assert machine.result_.status is Status.MAX_ITER
+    assert machine.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_duplicates_with_both_labels_and_tiny_data(loss):
+    X = np.array([[0.0], [0.0], [1.0]])
+    machine = KernelMachineClassifier(loss, alpha=0.01).fit(X, [0, 1, 1])
+    assert np.all(np.isfinite(machine.decision_function(X)))
+    assert machine.predict([[1.0]])[0] == 1
+    pair = KernelMachineClassifier(loss).fit([[0.0], [1.0]], ["no", "yes"])
+    assert_array_equal(pair.predict([[0.0], [1.0]]), ["no", "yes"])
+
+
+def test_a_single_point_is_fitted_by_the_bias():
+    for loss in REGRESSOR_LOSSES:
+        machine = KernelMachineRegressor(loss).fit([[1.0]], [3.0])
+        assert_allclose(machine.predict([[1.0]]), [3.0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"alpha": 0.0}, "alpha"),
+        ({"loss": "hinge"}, "loss"),
+        ({"quantile": 1.0}, "quantile"),
+        ({"delta": 0.0}, "delta"),
+        ({"epsilon": -0.1}, "epsilon"),
+        ({"max_time": 0}, "max_time"),
+    ],
+)
+def test_wrong_parameters_are_named(change, words):
+    X, y = regression(n=10)
+    with pytest.raises(ValueError, match=words):
+        KernelMachineRegressor(**change).fit(X, y)
+
+
+def test_a_class_without_weight_is_named():
+    X, y = classes()
+    with pytest.raises(ValueError, match=r"class .*1.* weight zero"):
+        KernelMachineClassifier().fit(X, y, sample_weight=(y == 0).astype(float))

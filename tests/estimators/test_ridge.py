@@ -1,0 +1,387 @@
+"""Kernel ridge: closed forms, refits, scikit-learn, and what it says when things go wrong."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.datasets import load_diabetes, load_iris, load_wine, make_regression
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
+from sklearn.linear_model import RidgeClassifier, RidgeCV
+from sklearn.metrics import r2_score
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import kernels as K
+from mercer.estimators.later import LATER
+from mercer.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from mercer.estimators.ridge_cv import KernelRidgeCV
+from mercer.solvers.result import Status
+
+
+@parametrize_with_checks(
+    [
+        KernelRidge(),
+        KernelRidge(kernel="rbf", solver="eigh"),
+        KernelRidge(kernel=K.RBF(), solver="gd"),
+        KernelRidge(kernel="poly", degree=2, solver="primal"),
+        KernelRidgeClassifier(),
+        KernelRidgeCV(kernel="rbf"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+def data(n=40, d=3, targets=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    Y = np.sin(X @ rng.normal(size=(d, targets))) + 0.1 * rng.normal(size=(n, targets))
+    return X, (Y[:, 0] if targets == 1 else Y)
+
+
+KERNELS = [
+    {"kernel": "linear"},
+    {"kernel": "rbf"},
+    {"kernel": "rbf", "gamma": 0.3},
+    {"kernel": "laplacian", "gamma": 0.3},
+    {"kernel": "poly", "degree": 2, "coef0": 0.5},
+    {"kernel": "cosine"},
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equals_scikit_learn(kernel, targets, weighted):
+    X, y = data(targets=targets)
+    weight = np.random.default_rng(1).uniform(0.1, 2.0, size=len(X)) if weighted else None
+    alpha = [0.05, 1.0, 3.0] if targets == 3 else 0.05
+    ours = KernelRidge(alpha, **kernel).fit(X, y, sample_weight=weight)
+    theirs = SklearnKernelRidge(alpha, **kernel).fit(X, y, sample_weight=weight)
+    assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-9)
+    assert_allclose(ours.predict(X[::2] + 0.1), theirs.predict(X[::2] + 0.1), atol=1e-9)
+    assert ours.result_.gap < 1e-10
+
+
+def test_equals_scikit_learn_on_diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    ours = KernelRidge(0.01, kernel="rbf", gamma=2.0).fit(X, y)
+    theirs = SklearnKernelRidge(0.01, kernel="rbf", gamma=2.0).fit(X, y)
+    assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "eigh", "primal", "gd"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_solver_finds_the_closed_form(solver, weighted):
+    X, y = data(n=20)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=20) if weighted else np.ones(20)
+    kernel = K.Polynomial(degree=2)
+    model = KernelRidge(0.7, kernel=kernel, solver=solver, max_iter=100_000, tol=1e-12)
+    model.fit(X, y, sample_weight=weight)
+    expected = np.linalg.solve(kernel(X) + 0.7 * np.diag(1 / weight), y)
+    if solver != "gd":  # which is slow to settle what no prediction depends on
+        assert_allclose(model.dual_coef_, expected, atol=1e-9)
+    assert_allclose(model.predict(X[:5] + 1), kernel(X[:5] + 1, X) @ expected, atol=1e-7)
+
+
+def test_auto_chooses_and_says_why():
+    X, y = data(n=60)
+    linear = KernelRidge().fit(X, y)
+    assert linear.result_.method == "primal: 3 features are few beside 60 points"
+    assert_allclose(linear.coef_, np.linalg.solve(X.T @ X + np.eye(3), X.T @ y))
+    wide = KernelRidge(kernel="poly").fit(X, y)
+    assert wide.result_.method == "cholesky: 20 features are not few beside 60 points"
+    assert wide.coef_ is None
+    gaussian = KernelRidge(kernel="rbf").fit(X, y)
+    assert gaussian.result_.method == "cholesky: no finite feature map"
+    free = KernelRidge(1e-18, kernel="rbf").fit(X, y)
+    assert free.result_.method == "eigh: alpha is lost in rounding"
+
+
+def test_refitting_with_another_solver_forgets_the_weights():
+    X, y = data(n=30)
+    model = KernelRidge(0.1).fit(X, y)
+    before = model.predict(X)
+    model.set_params(solver="cholesky").fit(X, y)
+    assert model.coef_ is None
+    assert_allclose(model.predict(X), before, atol=1e-10)
+
+
+def test_strings_are_solved_in_their_sparse_features():
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("ab"), size=12)) for _ in range(80)]
+    y = np.array([sum(text[i:].startswith("aba") for i in range(12)) for text in texts], float)
+    kernel = K.Spectrum(k=3)
+    auto = KernelRidge(0.1, kernel=kernel).fit(texts, y)
+    dual = KernelRidge(0.1, kernel=kernel, solver="cholesky").fit(texts, y)
+    assert auto.result_.method.startswith("primal: 8 features")
+    assert_allclose(auto.predict(["abababab", "bbbb"]), dual.predict(["abababab", "bbbb"]))
+    assert_allclose(auto.dual_coef_, dual.dual_coef_, atol=1e-8)
+    assert auto.score(texts, y) > 0.99
+
+
+@pytest.mark.parametrize("solver", ["auto", "eigh", "cholesky"])
+def test_alpha_zero_on_a_singular_gram_is_minimum_norm_and_warns(solver):
+    X, y = data(n=12)
+    X[5] = X[3]
+    model = KernelRidge(0, kernel="rbf", solver=solver)
+    with pytest.warns(ConvergenceWarning, match="numerical rank 11 of 12"):
+        model.fit(X, y)
+    assert_allclose(model.predict(X), rbf_kernel(X) @ np.linalg.pinv(rbf_kernel(X)) @ y, atol=1e-6)
+    assert model.predict(X[[3]])[0] == pytest.approx((y[3] + y[5]) / 2)
+
+
+def test_alpha_zero_in_the_primal_is_least_squares():
+    X, y = data(n=50)
+    model = KernelRidge(0, solver="primal").fit(X, y)
+    assert_allclose(model.coef_, np.linalg.lstsq(X, y)[0])
+    assert_allclose(X.T @ model.dual_coef_, model.coef_)
+
+
+def test_constant_columns_and_single_points():
+    X, y = data(n=10)
+    X = np.column_stack([X, np.ones(10)])
+    for kernel in ("linear", "rbf"):
+        model = KernelRidge(0.5, kernel=kernel).fit(X, y)
+        assert_allclose(
+            model.predict(X), SklearnKernelRidge(0.5, kernel=kernel).fit(X, y).predict(X)
+        )
+    assert_allclose(KernelRidge(1.0).fit([[2.0]], [5.0]).predict([[2.0]]), [4.0])
+
+
+@pytest.mark.parametrize("alpha", [1e-14, 1e14])
+def test_extreme_regularisers(alpha):
+    X, y = data(n=15)
+    model = KernelRidge(alpha, kernel="laplacian").fit(X, y)
+    assert np.all(np.isfinite(model.predict(X)))
+    if alpha < 1:
+        assert_allclose(model.predict(X), y, atol=1e-6)
+    else:
+        assert_allclose(model.predict(X), 0.0, atol=1e-10)
+
+
+def test_gradient_descent_walks_as_the_notes_do():
+    """Notes 004: alpha_i <- alpha_i - 2 s (h(x_i) - y_i) from zero, without a regulariser."""
+    X, y = data(n=15)
+    model = KernelRidge(
+        0, kernel="rbf", solver="gd", step_size=0.01, max_iter=25, tol=0, keep_path=True
+    )
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, y)
+    alpha, gram = np.zeros(15), rbf_kernel(X)
+    assert model.path_.shape == (26, 15)
+    for step in model.path_:
+        assert_allclose(step, alpha, atol=1e-13)
+        alpha = alpha - 2 * 0.01 * (gram @ alpha - y)
+    assert_allclose(model.dual_coef_, model.path_[-1])
+    assert model.n_iter_ == 25
+
+
+def test_divergence_is_named_with_the_largest_stable_step():
+    X, y = data(n=15)
+    limit = 1 / (np.linalg.eigvalsh(rbf_kernel(X))[-1] + 0.5)
+    model = KernelRidge(0.5, kernel="rbf", solver="gd", step_size=2 * limit)
+    with pytest.warns(ConvergenceWarning, match=f"largest stable step_size is {limit:.3g}"[:-1]):
+        model.fit(X, y)
+    assert model.result_.status is Status.DIVERGED
+    assert np.all(np.isfinite(model.dual_coef_))
+
+
+@pytest.mark.parametrize("solver", ["pcg", "nystrom"])
+def test_solvers_of_later_releases_are_refused_by_name(solver):
+    X, y = data(n=10)
+    with pytest.raises(NotImplementedError, match=f"solver='{solver}' is not available yet; use"):
+        KernelRidge(solver=solver).fit(X, y)
+    with pytest.raises(ValueError, match="cholesky"):
+        KernelRidgeClassifier(solver=solver).fit(X, y > 0)
+    assert solver in [entry.value for entry in LATER]
+
+
+def test_sparse_float32_precomputed_and_functions_agree_with_dense():
+    X, y = data(n=25)
+    X[np.abs(X) < 0.5] = 0.0
+    query = X[:7]
+    expected = KernelRidge(0.1, kernel="rbf", gamma=0.4).fit(X, y).predict(query)
+    csr = KernelRidge(0.1, kernel="rbf", gamma=0.4).fit(sparse.csr_array(X), y)
+    assert_allclose(csr.predict(sparse.csr_array(query)), expected)
+    single = KernelRidge(0.1, kernel="rbf", gamma=0.4).fit(X.astype(np.float32), y)
+    assert_allclose(single.predict(query.astype(np.float32)), expected, atol=1e-4)
+    given = KernelRidge(0.1, kernel="precomputed").fit(rbf_kernel(X, gamma=0.4), y)
+    assert_allclose(given.predict(rbf_kernel(query, X, gamma=0.4)), expected)
+
+    def gaussian(a, b, width):
+        return np.exp(-width * np.sum((a - b) ** 2))
+
+    by_hand = KernelRidge(0.1, kernel=gaussian, kernel_params={"width": 0.4}).fit(X, y)
+    assert_allclose(by_hand.predict(query), expected)
+
+
+def test_an_indefinite_kernel_is_refused_or_corrected():
+    X, y = data(n=20)
+    kernel = K.Sigmoid(coef0=1.0)
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        KernelRidge(0.1, kernel=kernel).fit(X, y)
+    values, vectors = np.linalg.eigh(kernel(X))
+    clipped = (vectors * np.maximum(values, 0)) @ vectors.T
+    for solver in ("cholesky", "eigh", "gd"):
+        model = KernelRidge(
+            0.1, kernel=kernel, indefinite="clip", solver=solver, max_iter=50_000, tol=1e-11
+        ).fit(X, y)
+        expected = clipped @ np.linalg.solve(clipped + 0.1 * np.eye(20), y)
+        assert_allclose(model.predict(X), expected, atol=1e-6)
+
+
+def test_grid_search_reaches_into_the_kernel():
+    X, y = data(n=60)
+    search = GridSearchCV(
+        KernelRidge(0.1, kernel=K.RBF() + K.Linear()), {"kernel__left__gamma": [1e-3, 0.5, 50.0]}
+    ).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert len(set(scores.round(9))) == 3
+    assert search.best_params_ == {"kernel__left__gamma": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"alpha": -1}, ValueError, "alpha"),
+        ({"alpha": [1.0, 2.0]}, ValueError, "2 values and y has 1 target"),
+        ({"kernel": "rbf", "gamma": -1.0}, ValueError, "gamma"),
+        ({"kernel": "no such"}, ValueError, "kernel='no such'"),
+        ({"kernel": K.RBF(), "gamma": 3.0}, ValueError, "gamma=3.0 has no effect"),
+        ({"solver": "magic"}, ValueError, "solver"),
+        ({"solver": "primal", "kernel": "rbf"}, TypeError, "no finite feature map"),
+        ({"step_size": 0}, ValueError, "step_size"),
+    ],
+)
+def test_wrong_parameters_are_named(change, error, words):
+    X, y = data(n=10)
+    with pytest.raises(error, match=words):
+        KernelRidge(**change).fit(X, y)
+
+
+def test_wrong_data_are_named():
+    X, y = data(n=10)
+    with pytest.raises(ValueError, match="NaN"):
+        KernelRidge().fit(np.where(X > 1, np.nan, X), y)
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        KernelRidge().fit(X, y, sample_weight=-np.ones(10))
+    with pytest.raises(ValueError, match="features"):
+        KernelRidge().fit(X, y).predict(X[:, :2])
+    with pytest.raises(ValueError, match="one class only"):
+        KernelRidgeClassifier().fit(X, np.zeros(10))
+    with pytest.raises(ValueError, match=r"0 sample|[Ee]mpty"):
+        KernelRidge().fit(np.empty((0, 3)), [])
+
+
+def leave_out_by_refitting(X, y, alpha, weight, folds, gamma=0.5):
+    predictions = np.empty_like(y)
+    for fold in folds:
+        kept = np.setdiff1d(np.arange(len(y)), fold)
+        model = KernelRidge(alpha, kernel="rbf", gamma=gamma, solver="eigh")
+        model.fit(X[kept], y[kept], sample_weight=weight[kept])
+        predictions[fold] = model.predict(X[fold])
+    return predictions
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_equals_refitting(targets, weighted):
+    X, y = data(n=20, targets=targets)
+    rng = np.random.default_rng(3)
+    weight = rng.uniform(0.1, 2.0, size=20) if weighted else np.ones(20)
+    if weighted:
+        weight[4] = 0.0
+    alphas = [1e-4, 0.01, 0.3, 5.0]
+    model = KernelRidgeCV(alphas, kernel="rbf", gamma=0.5)
+    model.fit(X, y, sample_weight=weight if weighted else None)
+    scores = []
+    for alpha in alphas:
+        slow = leave_out_by_refitting(X, y, alpha, weight, [[i] for i in range(20)])
+        errors = ((y - slow) ** 2).reshape(20, -1).mean(axis=1)
+        scores.append(-np.sum(weight * errors) / weight.sum())
+        if alpha == model.alpha_:
+            assert_allclose(model.loo_predictions_, slow, atol=1e-8)
+    assert_allclose(model.loo_scores_, scores, rtol=1e-7)
+    assert model.alpha_ == alphas[int(np.argmax(scores))]
+    assert model.best_score_ == model.loo_scores_.max()
+
+
+def test_leaving_folds_out_equals_refitting():
+    X, y = data(n=24)
+    weight = np.random.default_rng(3).uniform(0.1, 2.0, size=24)
+    weight[7] = 0.0
+    splits = KFold(5, shuffle=True, random_state=0)
+    model = KernelRidgeCV([0.2], kernel="rbf", gamma=0.5, cv=splits).fit(X, y, sample_weight=weight)
+    folds = [test for _, test in splits.split(X)]
+    slow = leave_out_by_refitting(X, y, 0.2, weight, folds)
+    assert_allclose(model.loo_predictions_, slow, atol=1e-9)
+    free = KernelRidgeCV([0.0], kernel="rbf", gamma=0.5, cv=splits).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        slow = leave_out_by_refitting(X, y, 0.0, np.ones(24), folds)
+    assert_allclose(free.loo_predictions_, slow, atol=1e-5)
+
+
+def test_folds_must_leave_out_every_point_once():
+    X, y = data(n=10)
+    everyone = np.arange(10)
+    with pytest.raises(ValueError, match="all points outside its test set"):
+        KernelRidgeCV(cv=[(everyone, everyone[:2])]).fit(X, y)
+    with pytest.raises(ValueError, match="every point exactly once"):
+        KernelRidgeCV(cv=[(everyone[2:], everyone[:2])]).fit(X, y)
+
+
+def test_the_chosen_model_is_kernel_ridge():
+    X, y = data(n=30)
+    chosen = KernelRidgeCV([0.01, 0.1, 1.0], kernel="rbf").fit(X, y)
+    plain = KernelRidge(chosen.alpha_, kernel="rbf").fit(X, y)
+    assert_allclose(chosen.predict(X), plain.predict(X), atol=1e-9)
+
+
+def test_other_scores_and_scikit_learn_agree():
+    X, y = make_regression(30, 4, noise=5.0, random_state=0)
+    alphas = [0.1, 1.0, 10.0, 100.0]
+    ours = KernelRidgeCV(alphas).fit(X, y)
+    theirs = RidgeCV(alphas, fit_intercept=False).fit(X, y)
+    assert ours.alpha_ == theirs.alpha_
+    assert_allclose(ours.predict(X), theirs.predict(X))
+    judged = KernelRidgeCV(alphas, scoring="r2").fit(X, y)
+    assert_allclose(judged.best_score_, r2_score(y, judged.loo_predictions_))
+    weight = np.arange(1.0, 31.0)
+    judged = KernelRidgeCV(alphas, scoring="r2").fit(X, y, sample_weight=weight)
+    expected = r2_score(y, judged.loo_predictions_, sample_weight=weight)
+    assert_allclose(judged.best_score_, expected)
+    with pytest.raises(ValueError, match="alphas"):
+        KernelRidgeCV([]).fit(X, y)
+    with pytest.raises(ValueError, match="none negative"):
+        KernelRidgeCV([-1.0]).fit(X, y)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0}])
+def test_the_classifier_is_ridge_on_signs(load, class_weight):
+    X, y = load(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    for labels in (y, y == 1):
+        ours = KernelRidgeClassifier(0.5, kernel="linear", class_weight=class_weight)
+        theirs = RidgeClassifier(0.5, fit_intercept=False, class_weight=class_weight)
+        ours.fit(X, labels)
+        theirs.fit(X, labels)
+        assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-8)
+        assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+def test_the_classifier_on_digits_like_strings():
+    texts = ["aaab", "abab", "bbba", "baba", "aaaa", "bbbb"]
+    labels = ["a", "a", "b", "b", "a", "b"]
+    model = KernelRidgeClassifier(0.01, kernel=K.Spectrum(k=1)).fit(texts, labels)
+    assert_array_equal(model.predict(["aaabbb", "aaaaab", "bbbbba"])[1:], ["a", "b"])
