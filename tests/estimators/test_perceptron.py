@@ -179,6 +179,8 @@ def test_precomputed_and_corrected_kernels_predict():
     assert_allclose(given.decision_function(kernel(query, X)), plain.decision_function(query))
     clipped = KernelPerceptron(K.Sigmoid(coef0=1.0), indefinite="clip", random_state=0).fit(X, y)
     assert np.all(np.isfinite(clipped.decision_function(query)))
+    with pytest.raises(ValueError, match="partial_fit cannot correct it"):
+        clipped.partial_fit(X, y)
 
 
 def test_the_same_seed_gives_the_same_model():

@@ -199,11 +199,11 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         if first:
             self.kernel_ = resolve_kernel(self, X)
             self.n_mistakes_ = 0
-        start, points, scores = None, X, None
-        if not first and len(self.support_):
-            start, points = self._state, _stack(self.X_fit_, X)
-            scores = gram(self.kernel_, X, self.X_fit_) @ start.coef + start.intercept
+        points = X if first else _stack(self.X_fit_, X)
         self._refuse_correction(points)
+        start, scores = None if first else self._state, None
+        if start is not None:
+            scores = gram(self.kernel_, X, self.X_fit_) @ start.coef + start.intercept
         rows = gram(self.kernel_, points, X)
         self.result_ = perceptron(
             lambda j: rows.rows([j])[0],
@@ -221,11 +221,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
-        X = validate_query(self, X)
-        if not len(self.dual_coef_):
-            shape = (n_rows(X), *self.dual_coef_.shape[1:])
-            return np.zeros(shape) + self.intercept_
-        return np.asarray(gram(self.kernel_, X, self.X_fit_) @ self.dual_coef_) + self.intercept_
+        K = gram(self.kernel_, validate_query(self, X), self.X_fit_)
+        return np.asarray(K @ self.dual_coef_) + self.intercept_
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score, shape (m,)."""
@@ -248,8 +245,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     def _refuse_correction(self, points: Any) -> None:
         if self.kernel_.validity.status == "valid":
             return
-        _, correction = training_gram(self, points, self.kernel_)
-        if correction is not None or getattr(self, "_state", 0) is None:
+        corrected_before = getattr(self, "_state", True) is None
+        if corrected_before or training_gram(self, points, self.kernel_)[1] is not None:
             raise ValueError(
                 f"kernel={self.kernel_!r} is not positive semidefinite, and partial_fit cannot "
                 "correct it from some of the points; use fit"

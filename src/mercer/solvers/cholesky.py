@@ -51,11 +51,11 @@ def solve_cholesky(
     Saunders, Gammerman and Vovk (1998), "Ridge regression learning algorithm in dual variables".
     """
     monitor = Monitor(tol=ROUNDING_LIMIT)
-    Y, lam, weight = as_columns(Y, lam, sample_weight)
+    Y, lams, weight = as_columns(Y, lam, sample_weight)
     root = np.sqrt(weight)
     A = K.astype(np.float64) * np.outer(root, root)
-    alpha = root[:, None] * shifted_solve(A, root[:, None] * Y, lam)
-    gap = relative_gradient(K, alpha, Y, lam, weight)
+    alpha = root[:, None] * shifted_solve(A, root[:, None] * Y, lams)
+    gap = relative_gradient(K, alpha, Y, lams, weight)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     return monitor.result(alpha, gap, status=status, method="cholesky")

@@ -59,8 +59,8 @@ class Eigensystem:
 
     def coefficients(self, Y: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
         """Dual coefficients ``(n, t)`` for targets ``(n,)`` or ``(n, t)``."""
-        Y, lam, _ = as_columns(Y, lam, None)
-        spectral = self._filter(lam) * (self.vectors.T @ (self._root[:, None] * Y))
+        Y, lams, _ = as_columns(Y, lam, None)
+        spectral = self._filter(lams) * (self.vectors.T @ (self._root[:, None] * Y))
         return self._root[:, None] * (self.vectors @ spectral)
 
     def leave_one_out(self, Y: np.ndarray, lam: float) -> np.ndarray:
@@ -152,9 +152,9 @@ def solve_eigh(system: Eigensystem, Y: np.ndarray, lam: float | np.ndarray) -> R
     Rifkin and Lippert (2007), "Notes on regularized least squares".
     """
     monitor = Monitor(tol=ROUNDING_LIMIT)
-    Y, lam, weight = as_columns(Y, lam, system.weight)
-    alpha = system.coefficients(Y, lam)
-    gap = relative_gradient(system.gram, alpha, Y, lam, weight)
+    Y, lams, weight = as_columns(Y, lam, system.weight)
+    alpha = system.coefficients(Y, lams)
+    gap = relative_gradient(system.gram, alpha, Y, lams, weight)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     result = monitor.result(alpha, gap, status=status, method="eigh")

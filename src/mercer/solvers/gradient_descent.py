@@ -64,17 +64,17 @@ def gradient_descent(
     Yao, Rosasco and Caponnetto (2007), "On early stopping in gradient descent learning".
     """
     monitor = Monitor(tol=tol, max_iter=max_iter)
-    Y, lam, weight = as_columns(Y, lam, sample_weight)
+    Y, lams, weight = as_columns(Y, lam, sample_weight)
     step = step_size
     if step is None:
-        step = 0.5 * largest_stable_step(K, float(np.max(lam)), weight)
+        step = 0.5 * largest_stable_step(K, float(np.max(lams)), weight)
     alpha = np.zeros_like(Y)
     residual = Y.copy()
     start, lowest, diverged = None, np.inf, False
     while True:
         if path is not None:
             path.append(alpha.copy())
-        descent = weight[:, None] * residual - lam * alpha
+        descent = weight[:, None] * residual - lams * alpha
         response = K @ descent
         size = np.einsum("ij,ij->j", descent, response)
         start = size if start is None else start
@@ -88,7 +88,7 @@ def gradient_descent(
         alpha = alpha + 2.0 * step * descent
         residual = residual - 2.0 * step * response
     if not diverged:
-        gap = relative_gradient(K, alpha, Y, lam, weight)
+        gap = relative_gradient(K, alpha, Y, lams, weight)
     status = Status.DIVERGED if diverged else None
     return monitor.result(alpha, gap, status=status, method=f"gradient descent (step {step:.3g})")
 

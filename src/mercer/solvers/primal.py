@@ -67,16 +67,16 @@ def solve_primal(
     Hoerl and Kennard (1970), "Ridge regression: biased estimation for nonorthogonal problems".
     """
     monitor = Monitor(tol=ROUNDING_LIMIT)
-    Y, lam, weight = as_columns(Y, lam, sample_weight)
+    Y, lams, weight = as_columns(Y, lam, sample_weight)
     n, D = Phi.shape
     root = np.sqrt(weight)[:, None]
     scaled = Phi.multiply(root).tocsr() if sparse.issparse(Phi) else Phi * root
     if n >= D:
-        coef, beta, rank = _from_features(scaled, root * Y, lam)
+        coef, beta, rank = _from_features(scaled, root * Y, lams)
     else:
-        beta, rank = _solve(_dense(scaled @ scaled.T), root * Y, lam)
+        beta, rank = _solve(_dense(scaled @ scaled.T), root * Y, lams)
         coef = scaled.T @ beta
-    gradient = scaled.T @ (root * Y - scaled @ coef) - lam * coef
+    gradient = scaled.T @ (root * Y - scaled @ coef) - lams * coef
     start = scaled.T @ (root * Y)
     gap = gradient_ratio(np.sum(gradient**2, axis=0), np.sum(start**2, axis=0))
     monitor.record(gap)
