@@ -1,0 +1,231 @@
+"""Bandwidths: what h or H does to the data, normal-reference rules, and leave-one-out search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import minimize, minimize_scalar
+
+# Multipliers tried by the leave-one-out search, as powers of two, and how far down it may go on.
+COARSE_POWERS, LOWEST_POWER = range(-8, 6), -30
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """The linear map u = R⁻¹ x that brings data to the kernel's own scale.
+
+    Attributes
+    ----------
+    root : ndarray of shape (d,) or (d, d)
+        Bandwidths h, one for each feature, or the lower Cholesky factor R of the matrix H = R Rᵀ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Bandwidth(np.array([2.0, 4.0])).shrink(np.array([[2.0, 2.0]]))
+    array([[1. , 0.5]])
+    """
+
+    root: np.ndarray
+
+    @property
+    def is_matrix(self) -> bool:
+        return self.root.ndim == 2
+
+    @property
+    def log_volume(self) -> float:
+        """log |det R|, the volume by which densities are divided."""
+        return float(np.log(np.diag(self.root) if self.is_matrix else self.root).sum())
+
+    def shrink(self, X: np.ndarray) -> np.ndarray:
+        """R⁻¹ x for each row x."""
+        if self.is_matrix:
+            return solve_triangular(self.root, X.T, lower=True).T
+        return X / self.root
+
+    def stretch(self, U: np.ndarray) -> np.ndarray:
+        """R u for each row u."""
+        return U @ self.root.T if self.is_matrix else U * self.root
+
+
+def resolve_bandwidth(bandwidth: Any, d: int, name: str = "bandwidth") -> Bandwidth:
+    """The map that a number h, a vector of h or a matrix H stands for, in R^d.
+
+    Parameters
+    ----------
+    bandwidth : float, array-like of shape (d,) or (d, d)
+        h > 0; one h > 0 for each feature; or a symmetric positive definite H, whose diagonal
+        holds squares: H = h² I is the number h.
+    d : int
+        Number of features.
+    name : str
+        The parameter's name, for messages.
+
+    Examples
+    --------
+    >>> resolve_bandwidth(0.5, 2).root
+    array([0.5, 0.5])
+    >>> resolve_bandwidth([[0.25, 0.0], [0.0, 4.0]], 2).root
+    array([[0.5, 0. ],
+           [0. , 2. ]])
+    """
+    if isinstance(bandwidth, Real):
+        bandwidth = np.full(d, float(bandwidth))
+    try:
+        values = np.asarray(bandwidth, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name}={bandwidth!r} is not numeric; expected a number, {d} numbers (one for each "
+            f"feature) or a {d} x {d} matrix"
+        ) from error
+    if values.shape not in ((d,), (d, d)):
+        raise ValueError(
+            f"{name} has shape {values.shape}; expected a number, {d} numbers (one for each "
+            f"feature) or a {d} x {d} matrix"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite; found {values[~np.isfinite(values)][0]}")
+    if values.ndim == 2:
+        return Bandwidth(_cholesky_root(values, name))
+    if values.min() <= 0:
+        raise ValueError(f"{name} must be positive; found {values.min()}")
+    return Bandwidth(values)
+
+
+def _cholesky_root(H: np.ndarray, name: str) -> np.ndarray:
+    if not np.allclose(H, H.T, rtol=1e-10, atol=0):
+        raise ValueError(f"{name} must be a symmetric matrix; symmetrise it as (H + H.T) / 2")
+    try:
+        return np.asarray(cholesky(H, lower=True))
+    except np.linalg.LinAlgError as error:
+        smallest = np.linalg.eigvalsh(H)[0]
+        raise ValueError(
+            f"{name} must be a positive definite matrix; its smallest eigenvalue is {smallest:.3g}"
+        ) from error
+
+
+def simplest_form(bandwidth: np.ndarray) -> float | np.ndarray:
+    """One bandwidth as a number, more as an array."""
+    return float(bandwidth[0]) if bandwidth.shape == (1,) else bandwidth
+
+
+def feature_scales(X: np.ndarray, sample_weight: np.ndarray, ddof: int = 1) -> np.ndarray:
+    """Weighted standard deviation of each column of ``X: (n, d)``; exactly 0 where constant.
+
+    With ``ddof=1`` the variance is divided by 1 - Σ p², p the normalised weights, which is the
+    usual (n - 1)/n when weights are equal.
+    """
+    p = sample_weight / sample_weight.sum()
+    mean = p @ X
+    variance = p @ (X - mean) ** 2
+    if ddof:
+        spare = 1 - p @ p
+        variance = variance / spare if spare > 0 else np.zeros_like(variance)
+    scales = np.sqrt(variance)
+    # A constant such as 0.1 leaves a spread of a few roundings.
+    scales[scales <= 8 * np.finfo(float).eps * np.abs(X).max(axis=0)] = 0.0
+    return scales
+
+
+def normal_reference(
+    X: np.ndarray, rule: str, sample_weight: np.ndarray, variance: float = 1.0
+) -> np.ndarray:
+    """Scott's or Silverman's bandwidths, one for each feature.
+
+    h_j = c σ_j n^(-1/(d+4)) / s, with c = 1 for Scott and (4/(d+2))^(1/(d+4)) for Silverman,
+    σ_j the standard deviation of feature j, n = (Σw)²/Σw² the effective number of points, and s
+    the standard deviation of one coordinate of the kernel, so that kernels of any shape smooth
+    alike (s = 1 for the Gaussian). A constant feature gets 0.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    rule : {"scott", "silverman"}
+    sample_weight : ndarray of shape (n,)
+    variance : float
+        s², the kernel's variance along one coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(5.0)[:, None]
+    >>> normal_reference(X, "scott", np.ones(5)).round(4)
+    array([1.146])
+    >>> normal_reference(1000 * X, "scott", np.ones(5)).round(1)
+    array([1146.])
+
+    References
+    ----------
+    D. W. Scott, Multivariate Density Estimation (1992), section 6.3.2;
+    B. W. Silverman, Density Estimation (1986), section 4.3.2.
+    """
+    d = X.shape[1]
+    n = sample_weight.sum() ** 2 / (sample_weight**2).sum()
+    factor = n ** (-1 / (d + 4))
+    if rule == "silverman":
+        factor *= (4 / (d + 2)) ** (1 / (d + 4))
+    return factor * feature_scales(X, sample_weight) / np.sqrt(variance)
+
+
+def loo_bandwidth(
+    error: Callable[[np.ndarray], float], start: np.ndarray, per_feature: bool = False
+) -> np.ndarray:
+    """Bandwidths that make a leave-one-out error smallest.
+
+    One multiplier of ``start`` is sought over powers of two, going on downwards while that helps,
+    then refined between its neighbours; equal errors go to the multiplier nearest to one. With
+    ``per_feature`` each bandwidth is then moved on its own by Powell's method.
+
+    Parameters
+    ----------
+    error : callable
+        The leave-one-out error as a function of bandwidths, ``(d,) -> float``.
+    start : ndarray of shape (d,)
+        Bandwidths to start from, on the data's own scale.
+    per_feature : bool
+        Whether to refine each feature's bandwidth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loo_bandwidth(lambda h: np.log(h[0] / 3) ** 2, np.array([1.0])).round(1)
+    array([3.])
+    """
+
+    def at(powers) -> float:
+        value = error(start * np.exp2(powers))
+        return value if np.isfinite(value) else np.inf
+
+    errors: dict[float, float] = {power: at(power) for power in sorted(COARSE_POWERS, key=abs)}
+    best = _first_smallest(errors)
+    while best == min(errors) and best > LOWEST_POWER:
+        errors[best - 1] = at(best - 1)
+        best = _first_smallest(errors)
+    fine: Any = minimize_scalar(
+        at, bounds=(best - 1, best + 1), method="bounded", options={"xatol": 0.01}
+    )
+    errors[fine.x] = fine.fun
+    power = _first_smallest(errors)
+    if not per_feature or len(start) == 1:
+        return start * np.exp2(power)
+    powers = np.full(len(start), float(power))
+    powell: Any = minimize(
+        at,
+        powers,
+        method="Powell",
+        bounds=[(power - 6, power + 10)] * len(start),
+        options={"xtol": 0.02, "ftol": 1e-4},
+    )
+    return start * np.exp2(powell.x if powell.fun < errors[power] else powers)
+
+
+def _first_smallest(errors: dict[float, float]) -> float:
+    """The first key whose value is the smallest, up to rounding."""
+    least = min(errors.values())
+    slack = 1e-9 * least + 1e-16 if np.isfinite(least) else 0.0
+    return next(key for key, value in errors.items() if value <= least + slack)

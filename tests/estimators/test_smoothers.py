@@ -1,0 +1,502 @@
+"""Nadaraya-Watson and local linear smoothers against slow loops and n refits."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer.estimators.smoothers import (
+    LocalLinearRegressor,
+    NadarayaWatsonClassifier,
+    NadarayaWatsonRegressor,
+)
+from mercer.kernels.smoothing import SMOOTHING_KERNELS
+
+REGRESSORS = [NadarayaWatsonRegressor, LocalLinearRegressor]
+EVERY = [*REGRESSORS, NadarayaWatsonClassifier]
+
+
+@parametrize_with_checks(
+    [NadarayaWatsonRegressor(), NadarayaWatsonClassifier(), LocalLinearRegressor()]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def waves(n=50, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, d))
+    return X, np.sin(2 * X).sum(axis=1) + 0.1 * rng.normal(size=n)
+
+
+def slow_kernel(X, Z, h, name="gaussian"):
+    """k((z - x_n)/h), one pair at a time, without the constant."""
+    profile = {
+        "gaussian": lambda r: np.exp(-(r**2) / 2),
+        "epanechnikov": lambda r: max(0.0, 1 - r**2),
+        "exponential": lambda r: np.exp(-r),
+    }[name]
+    return np.array([[profile(np.linalg.norm((z - x) / h)) for x in X] for z in Z])
+
+
+def slow_local_linear(X, y, z, k):
+    """The weighted least squares line at z, by lstsq."""
+    A = np.column_stack([np.ones(len(X)), X - z])
+    root = np.sqrt(k)
+    return np.linalg.lstsq(A * root[:, None], y * root, rcond=None)[0][0]
+
+
+# Predictions
+
+
+@pytest.mark.parametrize("name", ["gaussian", "epanechnikov", "exponential"])
+@pytest.mark.parametrize("h", [1.1, np.array([0.8, 1.5])])
+def test_nadaraya_watson_formula(name, h):
+    (X, y), (Z, _) = waves(), waves(15, seed=1)
+    k = slow_kernel(X, Z, h, name)
+    model = NadarayaWatsonRegressor(bandwidth=h, kernel=name).fit(X, y)
+    np.testing.assert_allclose(model.predict(Z), (k @ y) / k.sum(axis=1))
+    np.testing.assert_allclose(model.weights(Z), k / k.sum(axis=1, keepdims=True), atol=1e-14)
+
+
+def test_weights_of_the_notes_example():
+    """Gaussian f(x, t) in one dimension; N = 1 gives t₁ everywhere."""
+    x, t, sigma = np.array([[0.0], [1.0], [3.0]]), np.array([1.0, -1.0, 2.0]), 0.6
+    g = np.exp(-((0.4 - x[:, 0]) ** 2) / (2 * sigma**2))
+    model = NadarayaWatsonRegressor(bandwidth=sigma).fit(x, t)
+    assert model.predict([[0.4]])[0] == pytest.approx(g @ t / g.sum())
+    alone = NadarayaWatsonRegressor().fit(x[:1], t[:1])
+    np.testing.assert_array_equal(alone.predict([[-7.0], [0.0], [1e9]]), 1.0)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "epanechnikov", "exponential"])
+@pytest.mark.parametrize("d", [1, 3])
+def test_local_linear_against_a_loop(name, d):
+    (X, y), (Z, _) = waves(60, d), waves(15, d, seed=1)
+    h = 2.4
+    k = slow_kernel(X, Z, h, name)
+    expected = [slow_local_linear(X, y, z, row) for z, row in zip(Z, k, strict=True)]
+    model = LocalLinearRegressor(bandwidth=h, kernel=name).fit(X, y)
+    np.testing.assert_allclose(model.predict(Z), expected, rtol=1e-9)
+    weights = model.weights(Z)
+    np.testing.assert_allclose(weights @ y, expected, rtol=1e-9)
+    np.testing.assert_allclose(weights.sum(axis=1), 1)
+    # The line is reproduced: Σ l_n (x_n - x) = 0.
+    np.testing.assert_allclose(weights @ X, Z, atol=1e-9)
+
+
+def test_local_linear_tends_to_the_global_line():
+    X, y = waves(40, 3)
+    model = LocalLinearRegressor(bandwidth=1e4).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), LinearRegression().fit(X, y).predict(X), rtol=1e-5)
+
+
+def test_local_linear_is_exact_on_lines_far_outside():
+    X, _ = waves(40, 3)
+    y = X @ [1.0, -2.0, 3.0] + 5
+    Z = 3 * X
+    model = LocalLinearRegressor(bandwidth=1.5).fit(X, y)
+    np.testing.assert_allclose(model.predict(Z), Z @ [1.0, -2.0, 3.0] + 5, rtol=1e-6)
+
+
+def test_singular_design_falls_back_to_nadaraya_watson():
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    y = np.array([1.0, 2.0, 6.0])
+    for kernel in ("gaussian", "epanechnikov"):
+        model = LocalLinearRegressor(bandwidth=1.0, kernel=kernel).fit(X, y)
+        np.testing.assert_allclose(model.predict([[0.3, 1.0], [9.0, -9.0]]), 3.0)
+    one_in_reach = LocalLinearRegressor(bandwidth=0.5, kernel="tophat").fit([[0.0], [1.0]], [3, 4])
+    np.testing.assert_allclose(one_in_reach.predict([[0.1], [0.9]]), [3, 4])
+
+
+def test_collinear_and_constant_columns_change_nothing():
+    X, y = waves(60, 1)
+    Z, _ = waves(9, 1, seed=1)
+    plain = LocalLinearRegressor(bandwidth=0.8).fit(X, y).predict(Z)
+    more = LocalLinearRegressor(bandwidth=[0.8, 1e6, 1.0])
+
+    def wide(A):
+        return np.column_stack([A, 2 * A, np.full(len(A), 0.1)])
+
+    np.testing.assert_allclose(more.fit(wide(X), y).predict(wide(Z)), plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_matrix_bandwidth(estimator):
+    (X, y), (Z, _) = waves(), waves(10, seed=1)
+    diagonal = estimator(bandwidth=[0.5, 0.9]).fit(X, y)
+    matrix = estimator(bandwidth=np.diag([0.25, 0.81])).fit(X, y)
+    np.testing.assert_allclose(matrix.predict(Z), diagonal.predict(Z), rtol=1e-9)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    turned = estimator(bandwidth=turn @ np.diag([0.25, 0.81]) @ turn.T).fit(X @ turn.T, y)
+    np.testing.assert_allclose(turned.predict(Z @ turn.T), diagonal.predict(Z), rtol=1e-8)
+    with pytest.raises(ValueError, match="radial kernel"):
+        estimator(bandwidth=np.eye(2), kernel="hypercube").fit(X, y)
+
+
+# Far from the data
+
+
+@pytest.mark.parametrize("kernel", sorted(SMOOTHING_KERNELS))
+@pytest.mark.parametrize("estimator", EVERY)
+def test_never_zero_over_zero(estimator, kernel):
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 0.0, 2.0])
+    model = estimator(bandwidth=1e-3, kernel=kernel).fit(X, y)
+    assert model.predict([[1e6]])[0] == pytest.approx(2.0)
+    np.testing.assert_allclose(model.weights([[1e6]]).sum(axis=1), 1)
+
+
+def test_nearest_points_share_the_weight():
+    X = np.array([[0.0], [2.0], [2.0], [9.0]])
+    model = NadarayaWatsonRegressor(bandwidth=0.1, kernel="epanechnikov")
+    weights = model.fit(X, X[:, 0], sample_weight=[4, 1, 1, 1]).weights([[1.0]])
+    np.testing.assert_allclose(weights, [[4 / 6, 1 / 6, 1 / 6, 0]])
+
+
+# Leave-one-out
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_leave_one_out_equals_n_refits(estimator, kernel):
+    X, y = waves(30, 2)
+    X[3] = X[4]  # a duplicate stays when its twin is left out
+    model = estimator(bandwidth=0.5, kernel=kernel).fit(X, y)
+    refits = []
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        refits.append(clone(model).fit(X[rest], y[rest]).predict(X[i : i + 1])[0])
+    np.testing.assert_allclose(model.loo_predictions_, refits, rtol=1e-8)
+
+
+def test_leave_one_out_probabilities_equal_n_refits():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::5], y[::5]
+    model = NadarayaWatsonClassifier(bandwidth=0.4).fit(X, y)
+    refits = []
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        refits.append(clone(model).fit(X[rest], y[rest]).predict_proba(X[i : i + 1])[0])
+    np.testing.assert_allclose(model.loo_probabilities_, refits, atol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_chosen_bandwidth_is_the_best_of_a_fine_grid(estimator):
+    X, y = waves(80, 1)
+    chosen = estimator().fit(X, y)
+    best = np.mean((y - chosen.loo_predictions_) ** 2)
+    for factor in np.geomspace(0.2, 20, 40):
+        other = estimator(bandwidth=factor * chosen.bandwidth_).fit(X, y)
+        assert np.mean((y - other.loo_predictions_) ** 2) >= best * (1 - 1e-3)
+
+
+def test_chosen_bandwidth_minimises_the_brier_score():
+    X, y = load_iris(return_X_y=True)
+    chosen = NadarayaWatsonClassifier().fit(X, y)
+    indicators = np.eye(3)[y]
+    best = np.mean((indicators - chosen.loo_probabilities_) ** 2)
+    for factor in np.geomspace(0.1, 10, 25):
+        other = NadarayaWatsonClassifier(bandwidth=factor * chosen.bandwidth_).fit(X, y)
+        assert np.mean((indicators - other.loo_probabilities_) ** 2) >= best * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_search_follows_the_scale_of_the_data(estimator):
+    X, t = waves(60)
+    y = t if estimator is not NadarayaWatsonClassifier else (t > 0).astype(int)
+    scales = np.array([1000.0, 1e-4])
+    one, other = estimator().fit(X, y), estimator().fit(X * scales + 3, y)
+    np.testing.assert_allclose(other.bandwidth_, one.bandwidth_ * scales, rtol=1e-5)
+    np.testing.assert_allclose(other.predict(X * scales + 3), one.predict(X), rtol=1e-5)
+
+
+def test_search_does_not_depend_on_the_units_of_y():
+    X, y = waves(60)
+    Y = np.column_stack([y, X[:, 0] ** 2])
+    one = NadarayaWatsonRegressor().fit(X, Y)
+    other = NadarayaWatsonRegressor().fit(X, Y * [1e5, 1e-5])
+    np.testing.assert_allclose(other.bandwidth_, one.bandwidth_)
+
+
+def test_search_per_feature_finds_the_irrelevant_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = np.sin(3 * X[:, 0])
+    together = NadarayaWatsonRegressor().fit(X, y)
+    apart = NadarayaWatsonRegressor(bandwidth="loo_per_feature").fit(X, y)
+    assert apart.bandwidth_[1] > 10 * apart.bandwidth_[0]
+    assert r2_score(y, apart.loo_predictions_) > r2_score(y, together.loo_predictions_)
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_degenerate_data(estimator):
+    same = estimator().fit(np.ones((4, 2)), [0, 1, 1, 1])
+    assert same.predict([[1.0, 1.0]])[0] == pytest.approx(
+        1 if estimator is NadarayaWatsonClassifier else 0.75
+    )
+    alone = estimator().fit([[2.0]], [3])
+    assert alone.predict([[0.0]])[0] == 3
+    assert alone.bandwidth_ == 1.0
+    duplicates = estimator().fit(np.repeat([[0.0], [1.0]], 3, axis=0), [0, 0, 0, 1, 1, 1])
+    np.testing.assert_allclose(duplicates.predict([[0.0], [1.0]]), [0, 1], atol=1e-3)
+
+
+# Weights of samples, several outputs
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_sample_weight_counts_repetitions(estimator):
+    X, y = waves(25)
+    w = np.random.default_rng(0).integers(0, 4, size=25)
+    weighted = estimator().fit(X, y, sample_weight=w)
+    repeated = estimator().fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+    np.testing.assert_allclose(weighted.bandwidth_, repeated.bandwidth_, rtol=1e-6)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-5)
+    np.testing.assert_allclose(
+        np.repeat(weighted.loo_predictions_, w[w > 0]), repeated.loo_predictions_, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_several_outputs(estimator):
+    X, y = waves(40)
+    Y = np.column_stack([y, X[:, 0], np.ones(40)])
+    model = estimator(bandwidth=0.6).fit(X, Y)
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == model.loo_predictions_.shape == (40, 3)
+    for j in range(3):
+        single = estimator(bandwidth=0.6).fit(X, Y[:, j])
+        np.testing.assert_allclose(mean[:, j], single.predict(X), rtol=1e-9)
+
+
+# The conditional density
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov", "triweight"])
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_conditional_density_has_the_mean_and_spread_of_predict(estimator, kernel):
+    X, y = waves(50, 1)
+    model = estimator(kernel=kernel, bandwidth=0.6).fit(X, y)
+    t = np.linspace(-8, 8, 16001)
+    Z = [[0.3], [-1.5]]
+    p = model.conditional_density(Z, t)
+    assert p.shape == (2, len(t))
+    mean, std = model.predict(Z, return_std=True)
+    step = t[1] - t[0]
+    np.testing.assert_allclose(p.sum(axis=1) * step, 1, rtol=1e-3)
+    np.testing.assert_allclose(p @ t * step, mean, atol=1e-3)
+    np.testing.assert_allclose(np.sqrt(p @ t**2 * step - mean**2), std, rtol=1e-2)
+
+
+def test_conditional_density_is_the_joint_over_the_marginal():
+    X, y = waves(30, 1)
+    h, ht, z, t = 0.5, 0.2, np.array([[0.1]]), np.array([0.0, 0.7])
+    f = (
+        slow_kernel(X, z, h)
+        * np.exp(-((t[:, None] - y) ** 2) / (2 * ht**2))
+        / np.sqrt(2 * np.pi * ht**2)
+    )
+    expected = f.sum(axis=1) / slow_kernel(X, z, h).sum()
+    model = NadarayaWatsonRegressor(bandwidth=h, target_bandwidth=ht).fit(X, y)
+    np.testing.assert_allclose(model.conditional_density(z, t)[0], expected)
+
+
+def test_conditional_density_of_two_outputs():
+    X, y = waves(30, 1)
+    model = NadarayaWatsonRegressor(bandwidth=0.5).fit(X, np.column_stack([y, -y]))
+    grid = np.linspace(-4, 4, 81)
+    T = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    total = model.conditional_density([[0.0]], T).sum() * (grid[1] - grid[0]) ** 2
+    assert total == pytest.approx(1, abs=1e-3)
+    with pytest.raises(ValueError, match="this model has 2"):
+        model.conditional_density([[0.0]], grid)
+
+
+def test_conditional_density_needs_targets_that_vary():
+    model = NadarayaWatsonRegressor().fit(waves(9)[0], np.full(9, 0.1))
+    assert model.predict([[0.0, 0.0]], return_std=True)[1] == pytest.approx(0, abs=1e-15)
+    with pytest.raises(ValueError, match="target_bandwidth"):
+        model.conditional_density([[0.0, 0.0]], [0.1])
+
+
+# A joint density of the user's
+
+
+def notes_joint(u, s):
+    """Unnormalised and of unit width, as in the notes' example."""
+    return np.exp(-0.5 * (u**2).sum(axis=-1)) * np.exp(-0.5 * s**2)
+
+
+def test_joint_of_the_notes_equals_the_gaussian_kernel():
+    (X, y), (Z, _) = waves(25, 2), waves(6, 2, seed=1)
+    named = NadarayaWatsonRegressor(bandwidth=0.7, target_bandwidth=0.3).fit(X, y)
+    joint = NadarayaWatsonRegressor(bandwidth=0.7, target_bandwidth=0.3, joint=notes_joint)
+    joint.fit(X, y)
+    np.testing.assert_allclose(joint.weights(Z), named.weights(Z), atol=1e-10)
+    for a, b in zip(joint.predict(Z, True), named.predict(Z, True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8)
+    t = np.linspace(-2, 2, 5)
+    np.testing.assert_allclose(
+        joint.conditional_density(Z, t), named.conditional_density(Z, t), rtol=1e-7, atol=1e-12
+    )
+
+
+def test_joint_that_is_no_product():
+    """t given x spreads with |x|: p(t | x) is the ratio of sums of f and of g."""
+
+    def f(u, s):
+        width = 1 + u[..., 0] ** 2
+        return np.exp(-0.5 * u[..., 0] ** 2 - 0.5 * (s / width) ** 2)
+
+    x, t = np.array([[0.0], [1.5]]), np.array([1.0, -2.0])
+    model = NadarayaWatsonRegressor(bandwidth=1.0, target_bandwidth=1.0, joint=f).fit(x, t)
+    u = 0.5 - x[:, 0]
+    g = np.exp(-0.5 * u**2) * (1 + u**2)
+    assert model.predict([[0.5]])[0] == pytest.approx(g @ t / g.sum())
+    grid = np.linspace(-60, 60, 24001)
+    p = model.conditional_density([[0.5]], grid)[0]
+    expected = f(np.full((1, 1), u[0]), 0.3 - t[0]) + f(np.full((1, 1), u[1]), 0.3 - t[1])
+    np.testing.assert_allclose(
+        model.conditional_density([[0.5]], [0.3])[0], expected / (np.sqrt(2 * np.pi) * g.sum())
+    )
+    step = grid[1] - grid[0]
+    mean, std = model.predict([[0.5]], return_std=True)
+    assert p.sum() * step == pytest.approx(1, rel=1e-6)
+    assert np.sqrt(p @ grid**2 * step - mean[0] ** 2) == pytest.approx(std[0], rel=1e-6)
+
+
+def test_joint_out_of_reach_and_with_search():
+    def box(u, s):
+        return 1.0 * (np.abs(u[..., 0]) < 1) * np.exp(-np.abs(s))
+
+    X, y = waves(20, 1)
+    model = NadarayaWatsonRegressor(joint=box).fit(X, y)
+    assert r2_score(y, model.loo_predictions_) > 0.5
+    assert model.predict([[1e6]])[0] == y[np.argmax(X[:, 0])]
+    t = np.linspace(-40, 40, 4001)
+    p = model.conditional_density([[1e6]], t)
+    assert p.sum() * (t[1] - t[0]) == pytest.approx(1, rel=0.02)
+
+
+def test_joint_is_checked():
+    X, y = waves(10, 1)
+
+    def shifted(u, s):
+        return notes_joint(u, s - 0.4)
+
+    with pytest.raises(ValueError, match="zero mean in t"):
+        NadarayaWatsonRegressor(bandwidth=1.0, joint=shifted).fit(X, y)
+    with pytest.raises(ValueError, match="leave kernel out"):
+        NadarayaWatsonRegressor(joint=notes_joint, kernel="tophat").fit(X, y)
+    with pytest.raises(ValueError, match="2 outputs"):
+        NadarayaWatsonRegressor(joint=notes_joint).fit(X, np.column_stack([y, y]))
+
+
+def test_function_as_kernel():
+    (X, y), (Z, _) = waves(30, 1), waves(5, 1, seed=1)
+
+    def normal(u):
+        return np.exp(-0.5 * u[..., 0] ** 2) / np.sqrt(2 * np.pi)
+
+    for estimator in REGRESSORS:
+        ours = estimator(kernel=normal, bandwidth=0.5).fit(X, y)
+        named = estimator(bandwidth=0.5).fit(X, y)
+        np.testing.assert_allclose(ours.predict(Z), named.predict(Z), rtol=1e-9)
+        np.testing.assert_allclose(
+            ours.conditional_density(Z, [0.2]), named.conditional_density(Z, [0.2]), rtol=1e-9
+        )
+
+
+# The classifier
+
+
+def test_probabilities_are_bayes_rule_with_parzen_densities():
+    X, y = load_wine(return_X_y=True)
+    X, h = StandardScaler().fit_transform(X), 0.9
+    k = slow_kernel(X, X[:5], h)
+    expected = np.column_stack([k[:, y == c].sum(axis=1) for c in range(3)])
+    expected /= expected.sum(axis=1, keepdims=True)
+    model = NadarayaWatsonClassifier(bandwidth=h).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X[:5]), expected, rtol=1e-8, atol=1e-12)
+
+
+def test_classifier_keeps_labels():
+    X, y = load_iris(return_X_y=True)
+    names = load_iris().target_names[y]
+    model = NadarayaWatsonClassifier().fit(X, names)
+    assert set(model.predict(X)) == set(names)
+    np.testing.assert_allclose(
+        model.conditional_density(X, ["virginica", "setosa"]), model.predict_proba(X)[:, [2, 0]]
+    )
+    with pytest.raises(ValueError, match="tulip"):
+        model.conditional_density(X, ["tulip"])
+
+
+def test_scores_beside_nearest_neighbours():
+    for load in (load_iris, load_wine):
+        X, y = load(return_X_y=True)
+        ours = cross_val_score(make_pipeline(StandardScaler(), NadarayaWatsonClassifier()), X, y)
+        peer = cross_val_score(make_pipeline(StandardScaler(), KNeighborsClassifier()), X, y)
+        assert ours.mean() > peer.mean() - 0.02
+    X, y = load_diabetes(return_X_y=True)
+    peer = cross_val_score(KNeighborsRegressor(10), X, y).mean()
+    for estimator in REGRESSORS:
+        assert cross_val_score(estimator(), X, y, cv=3).mean() > peer
+
+
+# Housekeeping
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_memory_budget_does_not_change_the_answer(estimator):
+    X, y = waves(80)
+    whole = estimator(bandwidth=0.5).fit(X, y)
+    with sklearn.config_context(working_memory=0.02):
+        parts = estimator(bandwidth=0.5).fit(X, y)
+        np.testing.assert_allclose(parts.loo_predictions_, whole.loo_predictions_, rtol=1e-10)
+        np.testing.assert_allclose(parts.weights(X), whole.weights(X), atol=1e-12)
+        np.testing.assert_allclose(
+            parts.conditional_density(X, [0.0, 1.0]), whole.conditional_density(X, [0.0, 1.0])
+        )
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_pickle_keeps_predictions(estimator):
+    X, t = waves(30)
+    model = estimator().fit(X, t > 0)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    if estimator in REGRESSORS:
+        np.testing.assert_array_equal(
+            again.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1]
+        )
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_bad_input(estimator):
+    X, y = waves(20)
+    y = y > 0
+    for bandwidth in (0.0, -1.0, "scott", [1.0, 2.0, 3.0], [1.0, -1.0], [[1.0, 2.0], [2.0, 1.0]]):
+        with pytest.raises(ValueError, match="bandwidth"):
+            estimator(bandwidth=bandwidth).fit(X, y)
+    with pytest.raises(ValueError, match="kernel"):
+        estimator(kernel="rbf").fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        estimator().fit(np.full((3, 2), np.nan), [0, 1, 1])
+    with pytest.raises(ValueError, match="3 features"):
+        estimator().fit(X, y).predict(np.ones((1, 3)))
+    if estimator in REGRESSORS:
+        with pytest.raises(ValueError, match="target_bandwidth"):
+            estimator(target_bandwidth=[[1.0]]).fit(X, y)
