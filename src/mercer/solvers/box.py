@@ -69,25 +69,29 @@ def box_machine(
     """
     monitor = Monitor(tol=tol)
     K = np.asarray(K, dtype=np.float64)
+    risk = Risk(K, y, loss, lam, fit_intercept)
+    alpha = np.zeros(len(y))
+    b = best_intercept(loss, y, alpha) if fit_intercept else 0.0
+    gap = risk.gap(alpha, alpha + b, 1.0)
+    method = "interior point (box dual)"
+    if gap == 0.0:
+        return monitor.result(Machine(alpha, b), gap, status=Status.EXACT, method=method)
     lo, hi = loss.box(y)
     # A point of no weight has no room to move.
     used = np.flatnonzero(hi > lo)
-    alpha, status = np.zeros(len(y)), None
-    if len(used):
-        program = _program(K, y, used, lo / lam, hi / lam, loss.tube, fit_intercept)
-        inner = interior_point(program, max_iter=max_iter, max_time=max_time, report=report)
-        alpha[used] = inner.value.coefficients
-        monitor.history, monitor.n_iter, status = list(inner.history), inner.n_iter, inner.status
+    program = _program(K, y, used, lo / lam, hi / lam, loss.tube, fit_intercept)
+    inner = interior_point(program, max_iter=max_iter, max_time=max_time, report=report)
+    monitor.history, monitor.n_iter, status = list(inner.history), inner.n_iter, inner.status
+    alpha[used] = inner.value.coefficients
     alpha = np.clip(alpha, lo / lam, hi / lam)
     f = K @ alpha
     b = best_intercept(loss, y, f) if fit_intercept else 0.0
-    risk = Risk(K, y, loss, lam, fit_intercept)
     gap = risk.gap(alpha, f + b, 1.0)
     if gap <= tol:
         status = Status.CONVERGED
-    elif status is None or status.ok:
+    elif status.ok:
         status = Status.STALLED
-    return monitor.result(Machine(alpha, b), gap, status=status, method="interior point (box dual)")
+    return monitor.result(Machine(alpha, b), gap, status=status, method=method)
 
 
 def _program(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -28,7 +27,7 @@ def newton(
 
     With slopes g and curvatures h of the loss at the predictions f, a Newton step solves
     ``lam alpha + H (K alpha + b) = H f - g`` with ``sum(alpha) = 0``: a weighted ridge problem,
-    factorised over the points that curve. Steps are halved until the objective decreases.
+    factorised over the points that curve. The step along it is found by bisection.
 
     Parameters
     ----------
@@ -74,17 +73,16 @@ def newton(
         return monitor.result(Machine(alpha, b), gap, status=Status.CONVERGED, method="newton")
     while True:
         new_alpha, new_b = _newton_point(risk, f, b)
-        moved, step = _line_search(risk, alpha, f, new_alpha - alpha, new_b - b)
+        step = _line_search(risk, alpha, f, new_alpha - alpha, new_b - b)
         if not step:
             status = Status.CONVERGED if gap <= tol else Status.STALLED
             break
         alpha = alpha + step * (new_alpha - alpha)
         b = b + step * (new_b - b)
-        f = moved
+        f = K @ alpha + b
         gap = risk.gap(alpha, f, start)
         if monitor.record(gap):
             break
-    gap = risk.gap(alpha, K @ alpha + b, start)
     return monitor.result(Machine(alpha, float(b)), gap, status=status, method="newton")
 
 
@@ -116,22 +114,35 @@ def _newton_point(risk: Risk, f: np.ndarray, b: float) -> tuple[np.ndarray, floa
 
 def _line_search(
     risk: Risk, alpha: np.ndarray, f: np.ndarray, d_alpha: np.ndarray, d_b: float
-) -> tuple[Any, float]:
-    """Halve the step until the objective falls enough; the new predictions and the step.
+) -> float:
+    """A step at which the slope along the direction has shrunk tenfold, by bisection.
 
-    The step is zero where rounding hides any decrease.
+    Along a line the objective is convex and costs O(n), next to nothing beside a factorisation,
+    so the step may be sought with care; near the minimum the first one tried, 1, is it. Zero where
+    rounding hides any decrease.
     """
-    K, lam, y, loss = risk.K, risk.lam, risk.y, risk.loss
-    d_ridge = K @ d_alpha
+    lam, y, loss = risk.lam, risk.y, risk.loss
+    d_ridge = risk.K @ d_alpha
     d_f = d_ridge + d_b
-    linear, quadratic = lam * (alpha @ d_ridge), 0.5 * lam * (d_alpha @ d_ridge)
-    slope = float(loss.gradient(y, f) @ d_f + linear)
-    value = loss.value(y, f)
-    step = 1.0
-    while step > 1e-12 and slope < 0:
+    linear, quadratic = lam * float(alpha @ d_ridge), lam * float(d_alpha @ d_ridge)
+
+    def slope(step: float) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
-            change = loss.value(y, f + step * d_f) - value + step * linear + step**2 * quadratic
-        if change <= 1e-4 * step * slope:
-            return f + step * d_f, step
-        step *= 0.5
-    return f, 0.0
+            along = float(loss.gradient(y, f + step * d_f) @ d_f)
+        # Past the range of floating point the loss is rising.
+        return along + linear + step * quadratic if np.isfinite(along) else np.inf
+
+    first = slope(0.0)
+    if not first < 0:
+        return 0.0
+    low, high, step = 0.0, np.inf, 1.0
+    for _ in range(60):
+        now = slope(step)
+        if abs(now) <= 0.1 * abs(first):
+            break
+        low, high = (step, high) if now < 0 else (low, step)
+        step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = loss.value(y, f + step * d_f) - loss.value(y, f)
+    change += step * linear + 0.5 * step**2 * quadratic
+    return step if change < 0 else 0.0
