@@ -131,7 +131,7 @@ def test_epochs_after_a_clean_one_change_nothing():
     np.testing.assert_array_equal(few.mistakes_[: len(mistakes)], mistakes)
 
 
-def test_exercise_2_the_homogeneous_perceptron_is_the_one_with_bias_of_k_minus_one():
+def test_exercise_2_the_homogeneous_perceptron_of_k_plus_one_is_that_of_k_with_bias():
     # With k + 1 in place of k the constant feature is the bias: no bias is needed then.
     X, y = rings(4)
     alpha, _, mistakes = kernel_perceptron(1 + (1 + X @ X.T) ** 2, y, 4, seed=0, bias=False)
@@ -145,7 +145,7 @@ def test_number_of_mistakes_obeys_the_margin_bound():
     # Novikoff: at most (R / margin)² mistakes on data separated with that margin, bias included.
     X, y = rings(5)
     G = 1 + (1 + X @ X.T) ** 2
-    w = np.zeros(len(X))  # any separator will do to bound the margin from below: use a clean one
+    # Any separator bounds the margin from below: take the one that a long run ends with.
     w, _, _ = kernel_perceptron(G, y, 400, seed=0, bias=False)
     scores = y * (G @ w)
     assert scores.min() > 0

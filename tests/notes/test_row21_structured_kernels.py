@@ -10,6 +10,7 @@ from collections import Counter
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import mercer
@@ -91,11 +92,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("kernel", "task"),
-    CASES,
-    ids=lambda v: repr(v) if not callable(v) or isinstance(v, K.Kernel) else v.__name__,
-)
+@pytest.mark.parametrize(("kernel", "task"), CASES, ids=[repr(kernel) for kernel, _ in CASES])
 def test_each_is_proved_valid_and_its_gram_is_psd(kernel, task):
     objects, _ = task(30, seed=0)
     assert kernel.validity.status == "valid"
@@ -227,13 +224,12 @@ def test_svm_on_graphs(kernel):
 
 
 def test_objects_come_as_lists_arrays_or_one_column_of_a_table():
-    pandas = pytest.importorskip("pandas")
     train, y = strings(40, seed=10)
     test, _ = strings(20, seed=11)
     forms = [
         lambda s: s,
         lambda s: np.array(s, dtype=object),
-        lambda s: pandas.Series(s),
+        lambda s: pd.Series(s),
     ]
     scores = [
         mercer.SVC(kernel=K.Spectrum(k=3), tol=1e-8)
