@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -14,6 +15,8 @@ from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import ANYTHING, Domain
 from mercer.kernels.kernel import Kernel, Parameters
 from mercer.kernels.validity import Validity, indefinite, valid
+
+ANY_DISTANCE = "any"  # what a constant is a function of
 
 
 def as_kernel(operand: Any) -> Kernel:
@@ -92,8 +95,8 @@ class Constant(Kernel):
         return True
 
     @property
-    def is_isotropic(self) -> bool:
-        return True
+    def distance(self) -> str:
+        return ANY_DISTANCE
 
     @property
     def is_infinitely_divisible(self) -> bool:
@@ -127,8 +130,11 @@ class _Binary(Kernel):
         return self.left.is_stationary and self.right.is_stationary
 
     @property
-    def is_isotropic(self) -> bool:
-        return self.left.is_isotropic and self.right.is_isotropic
+    def distance(self) -> Hashable | None:
+        left, right = self.left.distance, self.right.distance
+        if left == ANY_DISTANCE:
+            return right
+        return left if right in (left, ANY_DISTANCE) else None
 
     def _parts(self, view: View, path: str) -> tuple[Expression, Expression]:
         return self.left.build(view, path + "left__"), self.right.build(view, path + "right__")
@@ -265,8 +271,8 @@ class Power(Kernel):
         return self.kernel.is_stationary
 
     @property
-    def is_isotropic(self) -> bool:
-        return self.kernel.is_isotropic
+    def distance(self) -> Hashable | None:
+        return self.kernel.distance
 
     @property
     def is_infinitely_divisible(self) -> bool:

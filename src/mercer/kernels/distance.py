@@ -30,8 +30,8 @@ class _Stationary(ScaledKernel):
         return True
 
     @property
-    def is_isotropic(self) -> bool:
-        return self.scales is None
+    def distance(self) -> str | None:
+        return "euclidean" if self.scales is None else None
 
     @property
     def is_infinitely_divisible(self) -> bool:
@@ -176,6 +176,10 @@ class Laplacian(_Stationary):
     def formula(self, s: Statistics, p: Parameters) -> Expression:
         return exp(-p.gamma * s.l1)
 
+    @property
+    def distance(self) -> str | None:
+        return "city-block" if self.scales is None else None
+
     @classmethod
     def from_sigma(cls, sigma: float) -> Laplacian:
         """exp(-‖x - z‖₁ / σ)."""
@@ -307,8 +311,8 @@ class Periodic(_Stationary):
         return exp(-0.5 * s.sqdist * p.length_scale**-2)
 
     @property
-    def is_isotropic(self) -> bool:
-        return False
+    def distance(self) -> None:
+        return None
 
     def unscaled_frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         # exp(c (cos t - 1)) = Σ_q e^{-c} I_q(c) cos(q t): q has a Skellam distribution.

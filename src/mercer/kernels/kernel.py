@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -62,9 +62,14 @@ class Kernel(BaseEstimator):
         return False
 
     @property
+    def distance(self) -> Hashable | None:
+        """The distance k(x, z) is a function of, by name; None where there is no such distance."""
+        return None
+
+    @property
     def is_isotropic(self) -> bool:
-        """Whether k(x, z) is a function of a distance between x and z."""
-        return False
+        """Whether k(x, z) is a function of one distance between x and z."""
+        return self.distance is not None
 
     @property
     def is_infinitely_divisible(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -79,8 +79,8 @@ class Exp(_Unary):
         return self.kernel.is_stationary
 
     @property
-    def is_isotropic(self) -> bool:
-        return self.kernel.is_isotropic
+    def distance(self) -> Hashable | None:
+        return self.kernel.distance
 
     @property
     def is_infinitely_divisible(self) -> bool:
@@ -111,8 +111,8 @@ class Normalized(_Unary):
         return self.kernel.is_stationary
 
     @property
-    def is_isotropic(self) -> bool:
-        return self.kernel.is_isotropic
+    def distance(self) -> Hashable | None:
+        return self.kernel.distance
 
     def feature_map(self) -> maps.FeatureMap:
         return maps.RescaledMap(self.kernel.feature_map(), self._factor)
@@ -264,8 +264,9 @@ class OnColumns(_Unary):
         return self.kernel.is_stationary
 
     @property
-    def is_isotropic(self) -> bool:
-        return self.kernel.is_isotropic
+    def distance(self) -> Hashable | None:
+        inner = self.kernel.distance
+        return None if inner is None else (inner, _hashable_columns(self.columns))
 
     def judge(self) -> Validity:
         inner = self.kernel.judge()

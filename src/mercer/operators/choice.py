@@ -38,13 +38,13 @@ def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
         raise TypeError(f"kernel must be a mercer kernel; got {kernel!r}")
     if getattr(kernel, "is_precomputed", False):
         return DenseGram(kernel(X, Y), "precomputed")
-    n, m = n_rows(X), n_rows(X if Y is None else Y)
+    right = X if Y is None else Y
+    n, m = n_rows(X), n_rows(right)
     mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20
-    features = small_feature_map(kernel, X, min(n, m))
-    if features is not None:
-        right = features.fit_transform(X if Y is None else Y)
-        left = right if Y is None else features.transform(X)
-        return FeatureGram(left, right, f"explicit features: {left.shape[1]} for {n} points")
+    phi, reason = small_feature_map(kernel, right, min(n, m), look=mib > budget)
+    if phi is not None:
+        G = phi.transform(right)
+        return FeatureGram(G if Y is None else phi.transform(X), G, f"explicit features: {reason}")
     if mib <= budget:
         reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
         return DenseGram(kernel(X, Y), reason)
@@ -52,13 +52,31 @@ def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
     return TiledGram(kernel.over(X, Y), reason)
 
 
-def small_feature_map(kernel: Kernel, X: Any, n: int) -> FeatureMap | None:
-    """The kernel's feature map, where it is small beside n points; None where it is not."""
+def small_feature_map(
+    kernel: Kernel, X: Any, n: int, look: bool = True
+) -> tuple[FeatureMap | None, str]:
+    """The kernel's feature map, fitted on X, where it is small beside n points; and why (not).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : points to fit the map on
+    n : int
+        The number of points to compare the number of features with.
+    look : bool
+        Whether a map that lists what it finds, whose size only a pass over X tells, is tried.
+    """
     try:
-        features = kernel.feature_map()
-        width = features.width(X)
-    except (NoFiniteFeatureMap, ValueError):
-        return None
-    if width is None or width * FEATURES_PAY > n:
-        return None
-    return features
+        phi = kernel.feature_map()
+        width = phi.width(X)
+        if width is None:
+            width = phi.fit(X).n_features_out_ if look else None
+    except (NoFiniteFeatureMap, MemoryError, ValueError):
+        return None, "no finite feature map"
+    if width is None:
+        return None, "the number of features is not known beforehand"
+    if FEATURES_PAY * width > n:
+        return None, f"{width} features are not few beside {n} points"
+    if not phi.is_sparse(X) and 8 * n_rows(X) * width > memory_budget():
+        return None, f"{n_rows(X)} points in {width} features exceed the memory budget"
+    return phi.fit(X), f"{width} features are few beside {n} points"
