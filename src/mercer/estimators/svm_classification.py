@@ -1,0 +1,305 @@
+"""Support vector classification: by the price of an error, or by the share of errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.estimators.svm_forms import Expansion, Form, c_svc, nu_svc
+from mercer.estimators.svm_model import PENALTY, SHARE
+from mercer.estimators.svm_pairs import CLASSIFICATION, PairwiseMachine
+from mercer.solvers.quadratic_program import Solution
+from mercer.solvers.result import Result
+from mercer.solvers.support_vectors import followed
+
+
+class SVC(PairwiseMachine):
+    r"""Support vector classification.
+
+    .. math:: \min_{w, b} \; \tfrac12 \lVert w \rVert^2 + C \sum_i \max(0, 1 - y_i f(x_i)), \qquad
+              f(x) = \langle w, \varphi(x) \rangle + b, \quad y_i \in \{-1, +1\}
+
+    A drop-in for scikit-learn's class of the same name, on any kernel. More than two classes take
+    one machine per pair of classes, on one shared Gram matrix.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of a unit of error. ``inf`` asks for the hard margin, and is an error where the
+        classes cannot be separated.
+    kernel : str, Kernel or callable, default="rbf"
+        A kernel object, a name ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed",
+        ...) or a function of two arrays that gives their Gram matrix.
+    degree : float, default=3
+        For "poly".
+    gamma : float, "scale", "auto" or None, default="scale"
+        For named kernels that have one; "scale" is 1 / (n_features * variance of X), "auto" and
+        None are 1 / n_features.
+    coef0 : float, default=0.0
+        For "poly" and "sigmoid".
+    shrinking : bool, default=True
+        Accepted for compatibility; the solvers do without.
+    probability : bool, default="deprecated"
+        True fits calibrated probabilities on five folds beside the model, which
+        ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, LIBSVM's measure.
+    cache_size : float, default=200
+        Megabytes for the Gram matrix, where larger than scikit-learn's ``working_memory``.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies C per class.
+    verbose : bool, default=False
+        Print how the solver did.
+    max_iter : int, default=-1
+        Steps of the solver at most, per pair of classes; -1 for no limit.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Whether ``decision_function`` gives a value per class or per pair of classes.
+    break_ties : bool, default=False
+        Whether ``predict`` breaks ties of votes by the values.
+    random_state : int, RandomState or None, default=None
+        Shuffles the folds of ``probability=True``; nothing else here is random.
+    fit_intercept : bool, default=True
+        Whether there is a bias b.
+    solver : {"auto", "smo", "interior_point"}, default="auto"
+        Working sets, interior points, or the first and then the second where that is slow.
+    max_time : float or None, default=None
+        Seconds at most.
+    warm_start : bool, default=False
+        Start from the coefficients of the last fit, if that had as many points and the same
+        classes.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Indices of the support vectors, class by class.
+    support_vectors_ : ndarray of shape (n_SV, n_features), or list of objects
+        Empty for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+        Coefficients in LIBSVM's layout: the machine for classes i < j has those of class i in row
+        j - 1, and those of class j in row i.
+    pair_coef_ : ndarray of shape (n_SV, n_pairs)
+        Coefficients of every machine over all support vectors, with which predictions are made.
+    intercept_ : ndarray of shape (n_pairs,)
+    coef_ : ndarray of shape (n_pairs, n_features)
+        For the linear kernel.
+    classes_ : ndarray of shape (n_classes,)
+    class_weight_ : ndarray of shape (n_classes,)
+    dual_gap_ : float
+        Duality gap of the model as it is, divided by max(1, abs(objective)), measured at the end;
+        the largest over pairs.
+    margin_ : float, or ndarray of shape (n_pairs,) for more than two classes
+        1 / ‖w‖.
+    result_ : Result
+        What the solver found, with its gap, steps and status.
+    kernel_ : Kernel
+        The kernel used.
+    fit_status_ : int
+        0 if the tolerance was reached, else 1.
+    n_iter_ : ndarray of shape (n_pairs,)
+        Steps of the solver.
+    shape_fit_ : tuple
+        Shape of the training points.
+
+    References
+    ----------
+    Cortes and Vapnik (1995), "Support-vector networks"; Chang and Lin (2011), "LIBSVM: a library
+    for support vector machines".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.estimators.svm import SVC
+    >>> X, y = np.array([[-2.0], [-1.0], [1.0], [3.0]]), [0, 0, 1, 1]
+    >>> machine = SVC(kernel="linear", C=np.inf).fit(X, y)
+    >>> machine.support_, round(machine.margin_, 6)
+    (array([1, 2], dtype=int32), 1.0)
+    """
+
+    _parameter_constraints: dict = {**CLASSIFICATION, "C": [PENALTY]}
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: Any = "deprecated",
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        max_time: float | None = None,
+        warm_start: bool = False,
+        indefinite: str = "error",
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.indefinite = indefinite
+
+    def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
+        return c_svc(gram_matrix, y, self.C * weight, self.fit_intercept)
+
+    def _infeasible(self) -> str:
+        return (
+            f"C={self.C!r} asks for a hard margin, and the classes cannot be separated with "
+            f"kernel={self.kernel!r}; use a finite C, or a richer kernel"
+        )
+
+
+class NuSVC(PairwiseMachine):
+    r"""Support vector classification with the price found from a share of margin errors.
+
+    .. math:: \min_{w, b, \rho} \; \tfrac12 \lVert w \rVert^2 - \nu n \rho
+              + \sum_i \max(0, \rho - y_i f(x_i)),
+
+    after which f is divided by rho, so that the margin is at ±1.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        In (0, 1]: at most this share of points falls short of the margin, at least this share are
+        support vectors. It must not exceed twice the smaller class's share of each pair.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the weights of points per class; "balanced" makes every nu feasible.
+    kernel, degree, gamma, coef0, shrinking, probability, tol, cache_size, verbose, max_iter, \
+decision_function_shape, break_ties, random_state, fit_intercept, solver, max_time, warm_start, \
+indefinite
+        As in `SVC`.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, pair_coef_, intercept_, coef_, classes_, \
+class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape_fit_
+        As in `SVC`.
+
+    References
+    ----------
+    Schölkopf, Smola, Williamson and Bartlett (2000), "New support vector algorithms".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer.estimators.svm import NuSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = NuSVC(nu=0.2).fit(X, y)
+    >>> bool(machine.score(X, y) > 0.95), machine.n_support_.sum() >= 0.2 * len(y)
+    (True, np.True_)
+    """
+
+    _parameter_constraints: dict = {**CLASSIFICATION, "nu": [SHARE]}
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: Any = "deprecated",
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        max_time: float | None = None,
+        warm_start: bool = False,
+        indefinite: str = "error",
+    ):
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.indefinite = indefinite
+
+    def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
+        smaller = min(weight[y > 0].sum(), weight[y < 0].sum())
+        largest = 2 * smaller / weight.sum()
+        if self.fit_intercept and self.nu > largest * (1 + 1e-12):
+            raise ValueError(
+                f"specified nu is infeasible: nu={self.nu!r} for two classes whose weights allow "
+                f"at most {largest:.4g}; choose a smaller nu, or class_weight='balanced'"
+            )
+        return nu_svc(gram_matrix, y, self.nu, weight, self.fit_intercept)
+
+    def _solve(
+        self, form: Form, start: np.ndarray | None, begun: float, tol: float | None = None
+    ) -> Result:
+        result = super()._solve(form, start, begun, tol)
+        # f is going to be divided by rho, and its violations with it: they are to be within tol
+        # then, so where rho is small the solver goes on.
+        rho = form.width(result.value)
+        if tol is None and result.status.ok and result.value.violation > self.tol * rho:
+            finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
+            tol = max(0.5 * self.tol * rho, finest)
+            start = result.value.coefficients
+            result = followed(result, super()._solve(form, start, begun, tol))
+        return result
+
+    def _model(self, form: Form, solution: Solution) -> Expansion:
+        rho = form.width(solution)
+        model = form.expansion(solution)
+        if rho <= solution.violation:
+            raise ValueError(
+                f"nu={self.nu!r} leaves no margin between two classes, whose reduced convex hulls "
+                "meet; choose a larger nu, or a richer kernel"
+            )
+        return Expansion(
+            model.coefficients / rho, model.intercept / rho, model.squared_norm / rho**2
+        )
+
+    def _start(self, form: Form, coefficients: np.ndarray) -> np.ndarray:
+        # The model was divided by rho; its coefficients add up to nu times the weights before.
+        total = np.abs(form.program.totals).sum()
+        return coefficients * (total / max(np.abs(coefficients).sum(), 1e-300))

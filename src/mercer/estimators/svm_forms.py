@@ -1,0 +1,126 @@
+r"""LIBSVM's five support vector machines as quadratic programmes, and back.
+
+Each form is written in signed coefficients, so that the model is always
+:math:`f(x) = \sum_i \beta_i k(x, x_i) + b`. With an intercept the coefficients sum to zero, in the
+one-class machine to a given total; the programme's multipliers hold b and, in the ``nu`` forms, the
+width of the margin or of the tube.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.solvers.quadratic_program import QuadraticProgram, Solution
+
+
+class Expansion(NamedTuple):
+    """``f(x) = sum_i coefficients_i k(x, x_i) + intercept`` and ``||w||²``."""
+
+    coefficients: np.ndarray
+    intercept: float
+    squared_norm: float
+
+    @property
+    def margin(self) -> float:
+        """``1 / ||w||``, infinite for w = 0."""
+        return 1.0 / np.sqrt(self.squared_norm) if self.squared_norm > 0 else np.inf
+
+
+class Form(NamedTuple):
+    """A programme, and whether its multipliers make an intercept."""
+
+    program: QuadraticProgram
+    has_intercept: bool
+
+    def expansion(self, solution: Solution) -> Expansion:
+        """The model at a solution: b is minus the mean multiplier."""
+        intercept = -float(np.mean(solution.multipliers)) if self.has_intercept else 0.0
+        return Expansion(solution.coefficients, intercept, solution.squared_norm)
+
+    def width(self, solution: Solution) -> float:
+        """Half the distance between the two groups' levels of f: the rho of the ``nu`` forms."""
+        levels = solution.multipliers
+        return float(levels[0] - levels[1]) / 2 if self.has_intercept else float(levels[0])
+
+
+def c_svc(K: Any, y: np.ndarray, C: np.ndarray, fit_intercept: bool) -> Form:
+    r"""``min ½ ‖w‖² + sum_i C_i max(0, 1 - y_i f(x_i))``.
+
+    Parameters
+    ----------
+    K : Gram matrix or operator of shape (m, m)
+    y : ndarray of shape (m,)
+        Labels -1 and +1.
+    C : ndarray of shape (m,)
+        Price of each point, infinite for the hard margin.
+    fit_intercept : bool
+    """
+    lo, hi = np.where(y < 0, -C, 0.0), np.where(y > 0, C, 0.0)
+    return Form(
+        QuadraticProgram(K, -y, lo, hi, **_sums_to_zero(len(y), fit_intercept)), fit_intercept
+    )
+
+
+def nu_svc(K: Any, y: np.ndarray, nu: float, weight: np.ndarray, fit_intercept: bool) -> Form:
+    """``min ½ ‖w‖² - nu rho sum_i W_i + sum_i W_i max(0, rho - y_i f(x_i))``.
+
+    LIBSVM then divides f by rho, which is left to the caller.
+    """
+    total = nu * weight.sum()
+    zero = np.zeros(len(y))
+    if not fit_intercept:
+        one = np.zeros(len(y), dtype=int)
+        return Form(QuadraticProgram(K, zero, zero, weight, one, np.array([total]), y), False)
+    lo, hi = np.where(y < 0, -weight, 0.0), np.where(y > 0, weight, 0.0)
+    totals = np.array([total / 2, -total / 2])
+    return Form(QuadraticProgram(K, zero, lo, hi, (y < 0).astype(int), totals), True)
+
+
+def epsilon_svr(K: Any, t: np.ndarray, epsilon: float, C: np.ndarray, fit_intercept: bool) -> Form:
+    """``min ½ ‖w‖² + sum_i C_i max(0, |t_i - f(x_i)| - epsilon)``; two variables a point."""
+    zero = np.zeros(len(t))
+    program = QuadraticProgram(
+        K,
+        np.concatenate([epsilon - t, -epsilon - t]),
+        np.concatenate([zero, -C]),
+        np.concatenate([C, zero]),
+        **_sums_to_zero(2 * len(t), fit_intercept),
+    )
+    return Form(program, fit_intercept)
+
+
+def nu_svr(K: Any, t: np.ndarray, nu: float, C: np.ndarray, fit_intercept: bool) -> Form:
+    """``min ½ ‖w‖² + nu epsilon sum_i C_i + sum_i C_i max(0, |t_i - f(x_i)| - epsilon)``."""
+    m, total = len(t), nu * C.sum()
+    zero, both = np.zeros(m), np.concatenate([C, C])
+    if not fit_intercept:
+        signs = np.repeat([1.0, -1.0], m)
+        one = np.zeros(2 * m, dtype=int)
+        p = np.concatenate([-t, t])
+        program = QuadraticProgram(K, p, 0.0 * both, both, one, np.array([total]), signs)
+        return Form(program, False)
+    program = QuadraticProgram(
+        K,
+        np.concatenate([-t, -t]),
+        np.concatenate([zero, -C]),
+        np.concatenate([C, zero]),
+        np.repeat([0, 1], m),
+        np.array([total / 2, -total / 2]),
+    )
+    return Form(program, True)
+
+
+def one_class(K: Any, nu: float, weight: np.ndarray) -> Form:
+    """``min ½ ‖w‖² - nu rho sum_i W_i + sum_i W_i max(0, rho - w·phi(x_i))``; b is -rho."""
+    m = len(weight)
+    total = np.array([nu * weight.sum()])
+    one = np.zeros(m, dtype=int)
+    return Form(QuadraticProgram(K, np.zeros(m), np.zeros(m), weight, one, total), True)
+
+
+def _sums_to_zero(n: int, fit_intercept: bool) -> dict[str, Any]:
+    if not fit_intercept:
+        return {}
+    return {"groups": np.zeros(n, dtype=int), "totals": np.zeros(1)}

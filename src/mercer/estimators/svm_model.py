@@ -1,0 +1,190 @@
+"""What the support vector machines share: parameters, the call of the solver, predictions."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from mercer import kernels as K
+from mercer.arrays import memory_budget, n_rows, take_rows
+from mercer.estimators.constraints import KERNEL, POSITIVE
+from mercer.estimators.inputs import input_tags, is_precomputed, training_gram, validate_query
+from mercer.estimators.svm_forms import Form
+from mercer.operators import gram
+from mercer.solvers.quadratic_program import restrict
+from mercer.solvers.result import Result, Status
+from mercer.solvers.support_vectors import combined, solve_program
+
+PARAMETERS: dict = {
+    **{name: KERNEL[name] for name in ("kernel", "gamma", "degree", "coef0", "indefinite")},
+    "shrinking": ["boolean"],
+    "tol": [POSITIVE],
+    "cache_size": [POSITIVE],
+    "verbose": ["verbose"],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "fit_intercept": ["boolean"],
+    "solver": [StrOptions({"auto", "smo", "interior_point"})],
+    "max_time": [POSITIVE, None],
+    "warm_start": ["boolean"],
+}
+PENALTY = Interval(Real, 0, None, closed="right")
+SHARE = Interval(Real, 0, 1, closed="right")
+
+
+class SupportVectorMachine(BaseEstimator):
+    """Base of the five machines; `SVC` documents the parameters they share."""
+
+    _kernel_callable = "gram"
+
+    def _training(self, X: Any, kernel: K.Kernel) -> tuple[Any, np.ndarray | None]:
+        """The Gram of the training points, an array if it fits the budget, and its correction."""
+        operator, correction = training_gram(self, X, kernel)
+        if 8 * operator.shape[0] ** 2 <= self._budget():
+            return np.asarray(operator.dense(), dtype=np.float64), correction
+        return operator, correction
+
+    def _budget(self) -> float:
+        """Bytes for the Gram: scikit-learn's ``working_memory``, or ``cache_size`` if larger."""
+        return max(memory_budget(), self.cache_size * 2**20)
+
+    def _solve(
+        self, form: Form, start: np.ndarray | None, begun: float, tol: float | None = None
+    ) -> Result:
+        """Solve a form from the coefficients ``start``, in what is left of ``max_time``."""
+        left = None
+        if self.max_time is not None:
+            left = max(0.0, self.max_time - (time.perf_counter() - begun))
+        result = solve_program(
+            form.program,
+            solver=self.solver,
+            tol=self.tol if tol is None else tol,
+            max_iter=None if self.max_iter == -1 else self.max_iter,
+            max_time=left,
+            start=None if start is None else form.program.split(start),
+            budget=self._budget(),
+        )
+        if result.status is Status.INFEASIBLE:
+            raise ValueError(self._infeasible())
+        return result
+
+    def _infeasible(self) -> str:
+        return f"no model satisfies the constraints of {self!r}"
+
+    def _close(self, results: list[Result]) -> None:
+        """Record how the solver did, and warn if that is not as asked for."""
+        self.result_ = combined(results)
+        self.dual_gap_ = self.result_.gap
+        self.fit_status_ = 0 if self.result_.status.ok else 1
+        if self.verbose:
+            print(f"[{type(self).__name__}] {self.result_.message}")
+        if not self.result_.status.ok:
+            message = f"{type(self).__name__} stopped early. {self.result_.message}"
+            # From here through fit and its two wrappers to the caller of fit.
+            warnings.warn(message, ConvergenceWarning, stacklevel=5)
+
+    def _keep(self, X: Any, support: np.ndarray) -> None:
+        """Remember the support points, which for a precomputed kernel are indices alone."""
+        self.support_ = support.astype(np.int32)
+        given = is_precomputed(self.kernel)
+        self.support_vectors_ = np.empty((0, 0)) if given else take_rows(X, support)
+        self.shape_fit_ = tuple(getattr(X, "shape", (n_rows(X),)))
+
+    def _expand(self, X: Any, coefficients: np.ndarray) -> np.ndarray:
+        """``sum_i coefficients_i k(x, x_i)`` over the support, a row per point of X."""
+        check_is_fitted(self)
+        X = validate_query(self, X)
+        if is_precomputed(self.kernel):
+            return np.asarray(X[:, self.support_] @ coefficients)
+        if not len(self.support_):
+            return np.zeros((n_rows(X), coefficients.shape[1]))
+        return np.asarray(gram(self.kernel_, in_double(X), self.support_vectors_) @ coefficients)
+
+    def _feature_weights(self, coefficients: np.ndarray) -> np.ndarray:
+        """``sum_i coefficients_i x_i`` for the linear kernel, one row per column; read-only."""
+        if not hasattr(self, "kernel_") or type(self.kernel_) is not K.Linear:
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        weights = np.asarray((self.support_vectors_.T @ coefficients).T)
+        weights.flags.writeable = False
+        return weights
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
+
+class SingleMachine(SupportVectorMachine):
+    """Base of the machines with one function f: the two regressions and the one-class machine."""
+
+    def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
+        raise NotImplementedError
+
+    def _fit_one(
+        self, X: Any, kernel: K.Kernel, targets: np.ndarray, weight: np.ndarray
+    ) -> tuple[Form, Result]:
+        """Solve for the points of positive weight, and set what is learned."""
+        begun = time.perf_counter()
+        n = len(weight)
+        index = np.flatnonzero(weight > 0)
+        matrix, correction = self._training(X, kernel)
+        form = self._form(restrict(matrix, index), targets[index], weight[index])
+        start = self._last_coefficients(n)
+        result = self._solve(form, None if start is None else start[index], begun)
+        expansion = form.expansion(result.value)
+        coefficients = np.zeros(n)
+        coefficients[index] = expansion.coefficients
+        if correction is not None:
+            coefficients = correction @ coefficients
+        support = np.flatnonzero(coefficients)
+        self.kernel_ = kernel
+        self._keep(X, support)
+        self.n_support_ = np.array([len(support)], dtype=np.int32)
+        self.dual_coef_ = coefficients[None, support]
+        self.intercept_ = np.array([expansion.intercept])
+        self.margin_ = float(expansion.margin)
+        self.n_iter_ = int(result.n_iter)
+        return form, result
+
+    def _last_coefficients(self, n: int) -> np.ndarray | None:
+        """What an earlier fit on as many points found, where ``warm_start`` asks for it."""
+        if not self.warm_start or getattr(self, "shape_fit_", (0,))[0] != n:
+            return None
+        coefficients = np.zeros(n)
+        coefficients[self.support_] = self.dual_coef_[0]
+        return coefficients
+
+    def _values(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._expand(X, self.dual_coef_.T)[:, 0] + self.intercept_[0]
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of the features, shape (1, n_features), for the linear kernel."""
+        return self._feature_weights(getattr(self, "dual_coef_", np.empty((1, 0))).T)
+
+
+def in_double(X: Any) -> Any:
+    """Numbers in float64, whatever they came in; other objects as they are.
+
+    The optimality conditions are held to tolerances below what float32 kernels can resolve.
+    """
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Weights of shape (n,), one where none are given; as in LIBSVM some must be positive."""
+    # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
+    stand_in = np.empty((n_rows(X), 0))
+    weight = _check_sample_weight(sample_weight, stand_in, dtype=np.float64)
+    if not np.any(weight > 0):
+        raise ValueError(
+            "Invalid input - all samples have zero or negative weights: sample_weight is at most "
+            f"{weight.max()!r}; give some samples a positive weight"
+        )
+    return weight

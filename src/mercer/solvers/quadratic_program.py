@@ -1,0 +1,373 @@
+"""The quadratic programme behind every support vector machine, and its certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import memory_budget
+from mercer.solvers.result import Monitor, Result, Status
+
+# With an infinite bound the needed norm ||w||, in units of max|p| / max sqrt(K_ii), grows without
+# limit exactly when no model satisfies the constraints; beyond 3e6 rounding decides the answer.
+_SQUARED_NORM_LIMIT = 1e13
+
+
+@dataclass(frozen=True)
+class QuadraticProgram:
+    r"""Minimise ``½ aᵀQa + pᵀa`` over a box, with the sums of groups of variables given.
+
+    .. math::
+        \min_a \tfrac12 a^\top Q a + p^\top a \quad\text{s.t.}\quad
+        lo \le a \le hi,\qquad \sum_{i \in g} a_i = b_g,\qquad Q_{ij} = s_i s_j K_{ij}
+
+    The forms of LIBSVM are written in signed coefficients, a_i = y_i alpha_i, so that Q is the
+    Gram matrix itself: C-SVC has p = -y and one group that sums to zero; ``nu`` forms have one
+    group per sign; leaving out the intercept leaves out the groups. In support vector regression
+    every point owns two variables: p then has twice as many entries as K has rows, and variable
+    ``i`` belongs to point ``i % m``.
+
+    Parameters
+    ----------
+    K : ndarray or Gram operator of shape (m, m)
+        Symmetric positive semidefinite.
+    p : ndarray of shape (n,)
+        Linear term; n is m or a multiple of m.
+    lo, hi : ndarray of shape (n,)
+        Bounds with ``lo < hi``; either may be infinite.
+    groups : ndarray of int of shape (n,), optional
+        The group of each variable, 0 to G - 1; None for no equality constraint.
+    totals : ndarray of shape (G,)
+        What the variables of each group sum to.
+    signs : ndarray of shape (n,), optional
+        The signs s, all +1 if None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> program = QuadraticProgram(
+    ...     K=np.eye(2), p=np.array([-1.0, 1.0]), lo=np.array([0.0, -5.0]), hi=np.array([5.0, 0.0]),
+    ...     groups=np.zeros(2, dtype=int), totals=np.zeros(1))
+    >>> program.solution(np.array([1.0, -1.0])).objective
+    -1.0
+
+    References
+    ----------
+    Chang and Lin (2011), "LIBSVM: a library for support vector machines", sections 2 and 4.
+    """
+
+    K: Any
+    p: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    groups: np.ndarray | None = None
+    totals: np.ndarray | tuple = ()
+    signs: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        m, n = self.K.shape[0], len(self.p)
+        if m == 0 or n % m:
+            raise ValueError(f"p has {n} entries; expected a positive multiple of K's {m} rows")
+        if not np.all(self.lo < self.hi):
+            i = int(np.flatnonzero(~(self.lo < self.hi))[0])
+            raise ValueError(
+                f"lo[{i}] = {self.lo[i]!r} is not below hi[{i}] = {self.hi[i]!r}; "
+                "leave out variables that cannot move"
+            )
+        if self.groups is None and len(self.totals):
+            raise ValueError("totals are given without groups; give groups too")
+
+    @property
+    def n_points(self) -> int:
+        return int(self.K.shape[0])
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.totals)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every variable has two finite bounds."""
+        return bool(np.all(np.isfinite(self.lo)) and np.all(np.isfinite(self.hi)))
+
+    def dense(self) -> np.ndarray:
+        """K as a float64 array of shape (m, m)."""
+        K = self.K if isinstance(self.K, np.ndarray) else self.K.dense()
+        return np.asarray(K, dtype=np.float64)
+
+    def fits(self, budget: float | None = None) -> bool:
+        """Whether a dense K takes no more than the memory budget."""
+        return 8 * self.n_points**2 <= (memory_budget() if budget is None else budget)
+
+    def net(self, a: np.ndarray) -> np.ndarray:
+        """The coefficient of every point, ``sum of s_i a_i`` over its variables, (m,)."""
+        signed = a if self.signs is None else self.signs * a
+        return signed.reshape(-1, self.n_points).sum(axis=0)
+
+    def spread(self, v: np.ndarray) -> np.ndarray:
+        """The transpose of `net`: one value per point, copied to its variables with signs."""
+        copies = np.tile(v, len(self.p) // self.n_points)
+        return copies if self.signs is None else self.signs * copies
+
+    def split(self, net: np.ndarray) -> np.ndarray:
+        """Variables in the box whose `net` is this, as near as the box allows, (n,)."""
+        signs = 1.0 if self.signs is None else self.signs
+        ends = np.sort([signs * self.lo, signs * self.hi], axis=0)
+        return signs * np.clip(np.tile(net, len(self.p) // self.n_points), *ends)
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of Q, (n,)."""
+        diagonal = np.asarray(self.K.diagonal(), dtype=np.float64)
+        return np.tile(diagonal, len(self.p) // self.n_points)
+
+    def gradient(self, a: np.ndarray) -> np.ndarray:
+        """``Qa + p``, (n,)."""
+        image = np.asarray(self.K @ self.net(a), dtype=np.float64)
+        return self.spread(image) + self.p
+
+    def rows(self, budget: float | None = None) -> Callable[[int], np.ndarray]:
+        """A function that gives row i of Q, (n,): from a dense K where it fits, else cached."""
+        budget = memory_budget() if budget is None else budget
+        m, n = self.n_points, len(self.p)
+        if self.fits(budget):
+            point_row = self.dense().__getitem__
+        else:
+            kept = max(2, int(budget // (8 * m)))
+
+            def fetch(i: int) -> np.ndarray:
+                return np.asarray(self.K.rows(np.array([i])), dtype=np.float64).reshape(m)
+
+            point_row = lru_cache(maxsize=kept)(fetch)
+        if n == m and self.signs is None:
+            return point_row
+        signs = self.signs
+
+        def variable_row(i: int) -> np.ndarray:
+            row = np.tile(point_row(i % m), n // m)
+            return row if signs is None else np.multiply(row, signs[i] * signs, out=row)
+
+        return variable_row
+
+    def feasible(self, start: np.ndarray | None = None) -> np.ndarray | None:
+        """A point that satisfies the constraints, near ``start`` or zero; None if there is none."""
+        a = np.zeros(len(self.p)) if start is None else np.array(start, dtype=np.float64)
+        np.clip(a, self.lo, self.hi, out=a)
+        for g, total in enumerate(self.totals):
+            members = np.flatnonzero(self.groups == g)
+            missing = total - a[members].sum()
+            # What rounding leaves is not worth taking a variable off its bound.
+            rounding = 1e-13 * (abs(total) + np.abs(a[members]).sum())
+            if abs(missing) <= rounding:
+                continue
+            bound = (self.hi if missing > 0 else self.lo)[members]
+            room = np.minimum(np.abs(bound - a[members]), abs(missing))
+            before = np.cumsum(room) - room
+            move = np.clip(abs(missing) - before, 0.0, room)
+            if abs(missing) - move.sum() > 10 * rounding:
+                return None
+            moved = a[members] + np.sign(missing) * move
+            a[members] = np.where(move >= np.abs(bound - a[members]), bound, moved)
+        return a
+
+    def violation(self, a: np.ndarray, F: np.ndarray) -> float:
+        """LIBSVM's stopping measure: how far the gradient F is from the optimality conditions.
+
+        Within a group, ``max F`` over the variables that can fall minus ``min F`` over those that
+        can rise; without groups the largest component of the projected gradient.
+        """
+        can_rise, can_fall = a < self.hi, a > self.lo
+        if self.groups is None:
+            rise = np.max(-F, where=can_rise, initial=0.0)
+            return float(max(rise, np.max(F, where=can_fall, initial=0.0)))
+        worst = 0.0
+        for g in range(self.n_groups):
+            inside = self.groups == g
+            top = np.max(F, where=inside & can_fall, initial=-np.inf)
+            worst = max(worst, top - np.min(F, where=inside & can_rise, initial=np.inf))
+        return float(worst)
+
+    def multipliers(self, a: np.ndarray, F: np.ndarray) -> np.ndarray:
+        """The multiplier of each group, (G,): mean of F over free variables, as LIBSVM has it.
+
+        With no free variable, the middle of the interval that the variables at bounds allow.
+        """
+        free = (a > self.lo) & (a < self.hi)
+        values = np.zeros(self.n_groups)
+        for g in range(self.n_groups):
+            inside = self.groups == g
+            if np.any(inside & free):
+                values[g] = F[inside & free].mean()
+                continue
+            below = np.max(F, where=inside & (a >= self.hi), initial=-np.inf)
+            above = np.min(F, where=inside & (a <= self.lo), initial=np.inf)
+            ends = [end for end in (below, above) if np.isfinite(end)]
+            values[g] = sum(ends) / len(ends) if ends else 0.0
+        return values
+
+    def reduced_gradient(self, F: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        """``F`` minus the multiplier of each variable's group, (n,)."""
+        return F if self.groups is None else F - np.asarray(multipliers)[self.groups]
+
+    def duality_gap(self, a: np.ndarray, F: np.ndarray, multipliers: np.ndarray) -> float:
+        """Objective at ``a`` minus the dual objective at these multipliers, never negative.
+
+        With r the reduced gradient this is ``sum max(r (a - lo), r (a - hi))``: the value of the
+        model's loss, margin and intercept as returned, less a lower bound on the optimum.
+
+        An infinite bound asks for r of one sign. Where r misses it, the weights are scaled up
+        until the hard constraints hold; where no scaling does, the bound is read as twice the
+        largest coefficient.
+        """
+        r = self.reduced_gradient(F, multipliers)
+        gap = _box_gap(r, a, self.lo, self.hi)
+        if np.isfinite(gap):
+            return gap
+        scaled = self._scaled_gap(a, F, np.asarray(multipliers))
+        if np.isfinite(scaled):
+            return scaled
+        reach = 2.0 * np.max(np.abs(a))
+        return _box_gap(r, a, np.maximum(self.lo, -reach), np.minimum(self.hi, reach))
+
+    def _scaled_gap(self, a: np.ndarray, F: np.ndarray, multipliers: np.ndarray) -> float:
+        """The gap against the dual point ``(c a, c multipliers)`` for the least feasible c."""
+        Qa = F - self.p
+        pull = self.reduced_gradient(Qa, multipliers)
+        side = np.isinf(self.hi).astype(float) - np.isinf(self.lo)
+        need = -side * self.p
+        binding = (side != 0) & (need > 0)
+        if not np.any(binding) or np.any(side[binding] * pull[binding] <= 0):
+            return np.inf
+        c = np.max(need[binding] / (side[binding] * pull[binding]))
+        r = c * pull + self.p
+        r[binding & (side * r < 0)] = 0.0  # what is left there is rounding
+        best_linear = -_box_gap(r, np.zeros_like(a), self.lo, self.hi)
+        lower = -0.5 * c**2 * (a @ Qa) + best_linear + c * np.dot(self.totals, multipliers)
+        return float(0.5 * (a @ Qa) + self.p @ a - lower)
+
+    def unbounded_along(self, a: np.ndarray, F: np.ndarray) -> bool:
+        """Whether ``a`` shows that the objective falls without end, within rounding.
+
+        The best multiple of a direction a lowers the objective by ``(pᵀa)² / (2 aᵀQa)``, which
+        bounds the norm of any model that satisfies the constraints from below.
+        """
+        fall = -float(self.p @ a)
+        steepest = float(np.max(np.abs(self.p)))
+        if self.bounded or fall <= 0:
+            return False
+        sums = np.abs([a[self.groups == g].sum() for g in range(self.n_groups)])
+        if np.any(sums > 1e-9 * np.abs(a).sum()):
+            return False
+        scale = float(np.max(self.diagonal()))
+        return float(a @ (F - self.p)) * _SQUARED_NORM_LIMIT <= scale * (fall / steepest) ** 2
+
+    def solution(self, a: np.ndarray) -> Solution:
+        """Everything measured afresh, in float64, at the point ``a``."""
+        F = self.gradient(a)
+        multipliers = self.multipliers(a, F)
+        squared_norm = max(0.0, float(a @ (F - self.p)))
+        objective = float(0.5 * (a @ (F - self.p)) + self.p @ a)
+        return Solution(
+            a=a,
+            coefficients=self.net(a),
+            multipliers=multipliers,
+            objective=objective,
+            squared_norm=squared_norm,
+            violation=self.violation(a, F),
+            gap=self.duality_gap(a, F, multipliers) / max(1.0, abs(objective)),
+        )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A point of a `QuadraticProgram` and what was measured there.
+
+    Attributes
+    ----------
+    a : ndarray of shape (n,)
+        The variables.
+    coefficients : ndarray of shape (m,)
+        The signed coefficient of each point.
+    multipliers : ndarray of shape (G,)
+        One per group; with one group the intercept is its negative.
+    objective : float
+    squared_norm : float
+        ``aᵀQa``, the squared norm of the weights.
+    violation : float
+        Largest violation of the optimality conditions, as LIBSVM measures it.
+    gap : float
+        Duality gap divided by ``max(1, |objective|)``.
+    """
+
+    a: np.ndarray
+    coefficients: np.ndarray
+    multipliers: np.ndarray
+    objective: float
+    squared_norm: float
+    violation: float
+    gap: float
+
+
+class RestrictedGram:
+    """The Gram matrix of some of the points, read from the operator of all of them."""
+
+    def __init__(self, K: Any, index: np.ndarray):
+        self.K = K
+        self.index = index
+        self.shape = (len(index), len(index))
+
+    def diagonal(self) -> np.ndarray:
+        return np.asarray(self.K.diagonal())[self.index]
+
+    def rows(self, indices: Any) -> np.ndarray:
+        return np.asarray(self.K.rows(self.index[indices]))[:, self.index]
+
+    def dense(self) -> np.ndarray:
+        return self.rows(slice(None))
+
+    def __matmul__(self, v: np.ndarray) -> np.ndarray:
+        padded = np.zeros((self.K.shape[0], *np.shape(v)[1:]))
+        padded[self.index] = v
+        return np.asarray(self.K @ padded)[self.index]
+
+
+def restrict(K: Any, index: np.ndarray) -> Any:
+    """K on the points ``index``: an array where K is one, an operator where it is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> restrict(np.arange(9.0).reshape(3, 3), np.array([0, 2]))
+    array([[0., 2.],
+           [6., 8.]])
+    """
+    if len(index) == K.shape[0] and np.array_equal(index, np.arange(len(index))):
+        return K
+    return K[np.ix_(index, index)] if isinstance(K, np.ndarray) else RestrictedGram(K, index)
+
+
+def close(
+    program: QuadraticProgram,
+    monitor: Monitor,
+    a: np.ndarray,
+    tol: float,
+    *,
+    status: Status | None = None,
+    method: str,
+) -> Result:
+    """Measure ``a`` and close with a `Result` that is ok only if the violation is within tol."""
+    solution = program.solution(a)
+    if status is None and solution.violation <= tol:
+        status = Status.CONVERGED
+    elif status is None and (monitor.status is None or monitor.status.ok):
+        status = Status.STALLED
+    return monitor.result(solution, solution.gap, status=status, method=method)
+
+
+def _box_gap(r: np.ndarray, a: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> float:
+    """``sum of r_i a_i - min of r_i x_i over lo <= x_i <= hi``, infinite if the minimum is."""
+    bound = np.where(r > 0, lo, np.where(r < 0, hi, a))
+    return float(np.sum(r * (a - bound)))
