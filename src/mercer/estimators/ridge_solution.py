@@ -10,12 +10,10 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.arrays import memory_budget, n_rows
+from mercer.arrays import n_rows
 from mercer.estimators.inputs import training_gram, validate_query
 from mercer.estimators.later import LATER, not_yet
-from mercer.kernels import NoFiniteFeatureMap
-from mercer.operators import gram
-from mercer.operators.choice import FEATURES_PAY
+from mercer.operators import gram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
@@ -47,7 +45,7 @@ def fit_ridge(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None) 
     if estimator.solver == "primal":
         phi, reason = estimator.kernel_.feature_map().fit(X), "as asked"
     elif estimator.solver == "auto":
-        phi, reason = small_feature_map(estimator.kernel_, X)
+        phi, reason = small_feature_map(estimator.kernel_, X, n_rows(X))
     fit = _in_the_primal(phi, X, Y, lam, weight) if phi else None
     fit = fit or _in_the_dual(estimator, X, Y, lam, weight, reason)
     if reason and phi:
@@ -78,24 +76,6 @@ def evaluate(estimator: Any, X: Any) -> np.ndarray:
     if estimator.feature_map_ is not None:
         return np.asarray(estimator.feature_map_.transform(X) @ estimator.coef_)
     return np.asarray(gram(estimator.kernel_, X, estimator.X_fit_) @ estimator.dual_coef_)
-
-
-def small_feature_map(kernel: Any, X: Any) -> tuple[Any, str]:
-    """The kernel's finite map, fitted, if it has few features beside the points; and why not."""
-    n = n_rows(X)
-    try:
-        phi = kernel.feature_map()
-        width = phi.width(X)
-        if width is None:
-            # Only a look at the objects tells, for maps that list what they find.
-            width = phi.fit(X).n_features_out_
-    except (NoFiniteFeatureMap, MemoryError, ValueError):
-        return None, "no finite feature map"
-    if FEATURES_PAY * width > n:
-        return None, f"{width} features are not few beside {n} points"
-    if not phi.is_sparse(X) and 8 * n * width > memory_budget():
-        return None, f"{n} points in {width} features exceed the memory budget"
-    return phi.fit(X), f"{width} features are few beside {n} points"
 
 
 def _in_the_primal(
