@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import html
+import re
+import textwrap
 import warnings
 from importlib.metadata import version as installed_version
 from typing import Any
 
 import matplotlib
+from docutils.nodes import SkipNode
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
 
 matplotlib.use("Agg")
 # Notebook-style examples show figures; without a display matplotlib would remark on each.
@@ -21,7 +30,6 @@ version = ".".join(release.split(".")[:2])
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "myst_parser",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
@@ -37,6 +45,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {
@@ -52,6 +61,8 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
 }
 
+html_math_renderer = "mathml"
+
 html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_theme_options = {
@@ -65,6 +76,8 @@ html_theme_options = {
     "footer_end": [],
 }
 html_show_sourcelink = False
+# Pages that stand alone need no section navigation.
+html_sidebars = {page: [] for page in ("index", "getting_started", "notes", "development")}
 
 
 def keep_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
@@ -74,5 +87,50 @@ def keep_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
     return True if module.startswith("sklearn") else None
 
 
+def join_continued(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Undo what a long line of parameter names, continued by a backslash, does to the indentation.
+
+    The continuation starts at the margin, so that the rest of the docstring was not dedented.
+    """
+    if any(line.endswith("\\") for line in lines):
+        text = "\n".join(lines).replace("\\\n", "")
+        first, _, rest = text.partition("\n")
+        lines[:] = [first, *textwrap.dedent(rest).split("\n")]
+
+
+def write_inline(writer: Any, node: Any) -> None:
+    writer.body.append(mathml(node.astext(), node))
+    raise SkipNode
+
+
+def write_display(writer: Any, node: Any) -> None:
+    writer.body.append(f'<div class="formula">{mathml(node.astext(), node, as_block=True)}</div>')
+    raise SkipNode
+
+
+# \tfrac12 and \tfrac\lambda2 are \tfrac{1}{2} and \tfrac{\lambda}{2}; docutils wants the braces.
+ARGUMENT = r"\s*(\\[a-zA-Z]+|\{[^{}]*\}|[^\s{\\])"
+FRACTION = re.compile(r"(\\[td]?frac)" + ARGUMENT + ARGUMENT)
+
+
+def braced(fraction: re.Match) -> str:
+    command, *arguments = fraction.groups()
+    return command + "".join(f"{{{argument.strip('{}')}}}" for argument in arguments)
+
+
+def mathml(tex: str, node: Any, as_block: bool = False) -> str:
+    """A formula as MathML, which browsers set themselves: no script, no network."""
+    tex = FRACTION.sub(braced, tex.replace(r"\dots", r"\ldots"))
+    try:
+        return tex2mathml(tex, as_block=as_block)
+    except MathError as error:
+        logger.warning("%s in the formula %s", error, tex, location=node)
+        return f"<code>{html.escape(tex)}</code>"
+
+
 def setup(app: Any) -> None:
     app.connect("autodoc-skip-member", keep_ours)
+    app.connect("autodoc-process-docstring", join_continued, priority=100)
+    app.add_html_math_renderer("mathml", (write_inline, None), (write_display, None))

@@ -41,8 +41,9 @@ active = motif & (table["temperature"] > 25) & (table["acidity"] > 5.5)
 print(table.head(3).to_string())
 
 # %%
-# Three kernels: the text alone, the numbers alone, and their product, which asks for both to be
-# alike. ``scales`` divides each number by what counts as near.
+# The text alone, the numbers alone, their sum (which adds what each has to say), their product
+# (which asks for both to be alike), and all together. ``scales`` divides each number by what counts
+# as near.
 
 words = K.Spectrum(k=4).on("dna").normalize()
 numbers = K.RBF(gamma=0.5, scales=[10.0, 1.0]).on(["temperature", "acidity"])
