@@ -41,7 +41,9 @@ ORACLES = [
 carts = st.lists(st.sets(st.integers(0, 7), max_size=6), min_size=1, max_size=6)
 
 
-@pytest.mark.parametrize(("kernel", "oracle"), ORACLES, ids=repr)
+@pytest.mark.parametrize(
+    ("kernel", "oracle"), ORACLES, ids=lambda v: getattr(v, "__name__", None) or repr(v)
+)
 @given(X=carts, Y=carts)
 def test_equals_enumeration(kernel, oracle, X, Y):
     assert_allclose(kernel(X), [[oracle(a, b) for b in X] for a in X])

@@ -14,8 +14,11 @@ from mercer.estimators.smoothers import (
     NadarayaWatsonClassifier,
     NadarayaWatsonRegressor,
 )
+from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 __all__ = [
+    "SVC",
+    "SVR",
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",
@@ -30,4 +33,7 @@ __all__ = [
     "LocalLinearRegressor",
     "NadarayaWatsonClassifier",
     "NadarayaWatsonRegressor",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
 ]

@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from mercer import kernels as K
 from mercer.arrays import n_rows
+from mercer.estimators.progress import announced
 from mercer.kernels import Kernel
 from mercer.operators import DenseGram, GramOperator, corrected, gram, is_indefinite
 
@@ -32,14 +33,15 @@ LOOK_AT_MOST = 5000
 def fitting(fit: Callable) -> Callable:
     """Around every ``fit``: parameters are validated, and it happens wholly or not at all.
 
-    An error or Ctrl-C leaves the estimator as it was before.
+    An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end.
     """
 
     @functools.wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
         before = dict(vars(self))
         try:
-            return fit(self, *arguments, **named)
+            with announced(self):
+                return fit(self, *arguments, **named)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer.estimators import losses
 from mercer.estimators.inputs import training_gram, validate_query
 from mercer.estimators.losses import BoxLoss, Loss, PointwiseLoss
+from mercer.estimators.progress import reporter
 from mercer.operators import gram
 from mercer.solvers.box import box_machine
 from mercer.solvers.lbfgs import lbfgs
@@ -100,5 +101,6 @@ def _solve(machine: Any, K: np.ndarray, y: np.ndarray, loss: Loss) -> Result:
         tol=machine.tol,
         max_iter=max_iter if machine.max_iter is None else machine.max_iter,
         max_time=machine.max_time,
+        report=reporter(machine),
     )
     return replace(result, method=f"{result.method}: {reason}")

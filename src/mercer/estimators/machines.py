@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -48,7 +49,7 @@ STOPPING: dict = {
 }
 
 
-class KernelMachineClassifier(ClassifierMixin, BaseEstimator):
+class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""Classification with any loss of the scores.
 
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
@@ -222,7 +223,7 @@ class KernelMachineClassifier(ClassifierMixin, BaseEstimator):
         return input_tags(self, super().__sklearn_tags__())
 
 
-class KernelMachineRegressor(RegressorMixin, BaseEstimator):
+class KernelMachineRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
     r"""Regression with any loss of the predictions.
 
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad

@@ -11,6 +11,7 @@ from sklearn.base import (
     MultiOutputMixin,
     RegressorMixin,
 )
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,7 +39,7 @@ SOLVER: dict = {
 }
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     r"""Kernel ridge regression.
 
     .. math::
@@ -195,7 +196,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return input_tags(self, super().__sklearn_tags__())
 
 
-class KernelRidgeClassifier(ClassifierMixin, BaseEstimator):
+class KernelRidgeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""Classification by kernel ridge regression on targets -1 and +1, one machine per class.
 
     .. math::

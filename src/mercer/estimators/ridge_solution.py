@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer.arrays import n_rows
 from mercer.estimators.inputs import training_gram, validate_query
 from mercer.estimators.later import LATER, not_yet
+from mercer.estimators.progress import reporter
 from mercer.operators import gram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
@@ -144,6 +145,7 @@ def _by_descent(
         max_iter=1000 if estimator.max_iter is None else estimator.max_iter,
         tol=estimator.tol,
         path=path,
+        report=reporter(estimator),
     )
     if result.status is Status.DIVERGED:
         limit = largest_stable_step(operator, float(np.max(lam)), weight)

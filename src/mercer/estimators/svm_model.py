@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -17,6 +18,7 @@ from mercer import kernels as K
 from mercer.arrays import memory_budget, n_rows, take_rows
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.inputs import input_tags, is_precomputed, training_gram, validate_query
+from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Form
 from mercer.operators import gram
 from mercer.solvers.quadratic_program import restrict
@@ -39,7 +41,7 @@ PENALTY = Interval(Real, 0, None, closed="right")
 SHARE = Interval(Real, 0, 1, closed="right")
 
 
-class SupportVectorMachine(BaseEstimator):
+class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     """Base of the five machines; `SVC` documents the parameters they share."""
 
     _kernel_callable = "gram"
@@ -70,6 +72,7 @@ class SupportVectorMachine(BaseEstimator):
             max_time=left,
             start=None if start is None else form.program.split(start),
             budget=self._budget(),
+            report=reporter(self),
         )
         if result.status is Status.INFEASIBLE:
             raise ValueError(self._infeasible())

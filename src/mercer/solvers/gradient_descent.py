@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ def gradient_descent(
     max_iter: int = 1000,
     tol: float = 1e-6,
     path: list[np.ndarray] | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
 ) -> Result:
     r"""Descend from zero: ``alpha <- alpha - 2 step (s (K alpha - y) + lam alpha)``.
 
@@ -45,6 +47,8 @@ def gradient_descent(
         Stop when the gap is at most this; zero takes all the steps.
     path : list, optional
         Receives a copy of ``alpha`` before the first step and after every step.
+    report : callable, optional
+        ``report(n_iter, gap)``; a true return value stops the descent.
 
     Returns
     -------
@@ -63,7 +67,7 @@ def gradient_descent(
     ----------
     Yao, Rosasco and Caponnetto (2007), "On early stopping in gradient descent learning".
     """
-    monitor = Monitor(tol=tol, max_iter=max_iter)
+    monitor = Monitor(tol=tol, max_iter=max_iter, report=report)
     Y, lams, weight = as_columns(Y, lam, sample_weight)
     step = step_size
     if step is None:

@@ -16,7 +16,7 @@ class Status(Enum):
     EXACT = "solved directly, up to rounding"
     MAX_ITER = "max_iter was reached first: raise it, loosen tol, or standardise the features"
     MAX_TIME = "max_time was reached first: raise it, loosen tol, or standardise the features"
-    STOPPED = "stopped by a callback: the model is usable, and fit can go on from here"
+    STOPPED = "stopped by a callback: the model is usable as it is"
     STALLED = (
         "rounding stops further progress: standardise the features, "
         "or choose a smaller C or a larger alpha"
@@ -57,7 +57,7 @@ class Result:
         Which solver ran and why it was chosen.
     """
 
-    value: Any
+    value: Any = field(repr=False)
     status: Status
     gap: float
     n_iter: int
