@@ -47,7 +47,7 @@ ITERATIVE = {
     "NuSVR": {},
     "OneClassSVM": {"tol": 1e-9, "nu": 0.3},
     "KernelMachineClassifier": {"alpha": 1e-3, "kernel": "rbf"},
-    "KernelMachineRegressor": {"alpha": 1e-2, "kernel": "rbf", "loss": "huber"},
+    "KernelMachineRegressor": {"alpha": 1e-2, "kernel": "rbf", "loss": "poisson"},
     "KernelRidge": {"solver": "gd", "kernel": "rbf"},
     "KernelRidgeClassifier": {"solver": "gd"},
 }
