@@ -9,7 +9,6 @@ import numpy as np
 from mercer.estimators.svm_forms import Expansion, Form, c_svc, nu_svc
 from mercer.estimators.svm_model import PENALTY, SHARE
 from mercer.estimators.svm_pairs import CLASSIFICATION, PairwiseMachine
-from mercer.solvers.quadratic_program import Solution
 from mercer.solvers.result import Result
 from mercer.solvers.support_vectors import followed
 
@@ -66,8 +65,8 @@ class SVC(PairwiseMachine):
     max_time : float or None, default=None
         Seconds at most.
     warm_start : bool, default=False
-        Start from the coefficients of the last fit, if that had as many points and the same
-        classes.
+        Start where the last fit ended, if that had as many points of each class; for working
+        sets, since interior points start where they must.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite.
 
@@ -283,23 +282,18 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         if tol is None and result.status.ok and result.value.violation > self.tol * rho:
             finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
             tol = max(0.5 * self.tol * rho, finest)
-            start = result.value.coefficients
-            result = followed(result, super()._solve(form, start, begun, tol))
+            result = followed(result, super()._solve(form, result.value.a, begun, tol))
         return result
 
-    def _model(self, form: Form, solution: Solution) -> Expansion:
-        rho = form.width(solution)
-        model = form.expansion(solution)
-        if rho <= solution.violation:
+    def _model(self, form: Form, result: Result) -> Expansion:
+        model, rho = form.expansion(result.value), form.width(result.value)
+        if result.status.ok and rho <= result.value.violation:
             raise ValueError(
                 f"nu={self.nu!r} leaves no margin between two classes, whose reduced convex hulls "
                 "meet; choose a larger nu, or a richer kernel"
             )
+        # Stopped early, there may be no margin yet to be the unit.
+        unit = rho if rho > 0 else 1.0
         return Expansion(
-            model.coefficients / rho, model.intercept / rho, model.squared_norm / rho**2
+            model.coefficients / unit, model.intercept / unit, model.squared_norm / unit**2
         )
-
-    def _start(self, form: Form, coefficients: np.ndarray) -> np.ndarray:
-        # The model was divided by rho; its coefficients add up to nu times the weights before.
-        total = np.abs(form.program.totals).sum()
-        return coefficients * (total / max(np.abs(coefficients).sum(), 1e-300))

@@ -60,7 +60,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _solve(
         self, form: Form, start: np.ndarray | None, begun: float, tol: float | None = None
     ) -> Result:
-        """Solve a form from the coefficients ``start``, in what is left of ``max_time``."""
+        """Solve a form from the point ``start``, in what is left of ``max_time``."""
         left = None
         if self.max_time is not None:
             left = max(0.0, self.max_time - (time.perf_counter() - begun))
@@ -70,13 +70,22 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             tol=self.tol if tol is None else tol,
             max_iter=None if self.max_iter == -1 else self.max_iter,
             max_time=left,
-            start=None if start is None else form.program.split(start),
+            start=start,
             budget=self._budget(),
             report=reporter(self),
         )
         if result.status is Status.INFEASIBLE:
             raise ValueError(self._infeasible())
         return result
+
+    def _last_point(self, form: Form, column: int = 0) -> np.ndarray | None:
+        """Where the last fit ended, if ``warm_start`` asks for it and it had as many variables."""
+        if not self.warm_start or not hasattr(self, "result_"):
+            return None
+        value = self.result_.value
+        solutions = value if isinstance(value, tuple) else (value,)
+        last = solutions[column].a if column < len(solutions) else np.empty(0)
+        return last if len(last) == len(form.program.p) else None
 
     def _infeasible(self) -> str:
         return f"no model satisfies the constraints of {self!r}"
@@ -137,8 +146,7 @@ class SingleMachine(SupportVectorMachine):
         index = np.flatnonzero(weight > 0)
         matrix, correction = self._training(X, kernel)
         form = self._form(restrict(matrix, index), targets[index], weight[index])
-        start = self._last_coefficients(n)
-        result = self._solve(form, None if start is None else start[index], begun)
+        result = self._solve(form, self._last_point(form), begun)
         expansion = form.expansion(result.value)
         coefficients = np.zeros(n)
         coefficients[index] = expansion.coefficients
@@ -153,14 +161,6 @@ class SingleMachine(SupportVectorMachine):
         self.margin_ = float(expansion.margin)
         self.n_iter_ = int(result.n_iter)
         return form, result
-
-    def _last_coefficients(self, n: int) -> np.ndarray | None:
-        """What an earlier fit on as many points found, where ``warm_start`` asks for it."""
-        if not self.warm_start or getattr(self, "shape_fit_", (0,))[0] != n:
-            return None
-        coefficients = np.zeros(n)
-        coefficients[self.support_] = self.dual_coef_[0]
-        return coefficients
 
     def _values(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -184,7 +184,9 @@ def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """Weights of shape (n,), one where none are given; as in LIBSVM some must be positive."""
     # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
-    weight = _check_sample_weight(sample_weight, stand_in, dtype=np.float64)
+    weight = _check_sample_weight(
+        sample_weight, stand_in, dtype=np.float64, allow_all_zero_weights=True
+    )
     if not np.any(weight > 0):
         raise ValueError(
             "Invalid input - all samples have zero or negative weights: sample_weight is at most "

@@ -26,7 +26,8 @@ from mercer.estimators.svm_model import (
     in_double,
     positive_weights,
 )
-from mercer.solvers.quadratic_program import Solution, restrict
+from mercer.solvers.quadratic_program import restrict
+from mercer.solvers.result import Result
 
 CLASSIFICATION: dict = {
     **PARAMETERS,
@@ -44,12 +45,8 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
     def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
         raise NotImplementedError
 
-    def _model(self, form: Form, solution: Solution) -> Expansion:
-        return form.expansion(solution)
-
-    def _start(self, form: Form, coefficients: np.ndarray) -> np.ndarray:
-        """Coefficients of an earlier model as those of the form."""
-        return coefficients
+    def _model(self, form: Form, result: Result) -> Expansion:
+        return form.expansion(result.value)
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -78,7 +75,6 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         kernel = resolve_kernel(self, X)
         matrix, correction = self._training(X, kernel)
         pairs = list(combinations(range(len(classes)), 2))
-        starts = self._last_coefficients(classes, codes)
         found = np.zeros((len(codes), len(pairs)))
         results, models = [], []
         for column, (i, j) in enumerate(pairs):
@@ -86,9 +82,8 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
             sign = np.where(codes[index] == i, 1.0, -1.0)
             scaled = weight[index] * per_class[codes[index]]
             form = self._form(restrict(matrix, index), sign, scaled)
-            start = None if starts is None else self._start(form, starts[index, column])
-            results.append(self._solve(form, start, begun))
-            models.append(self._model(form, results[-1].value))
+            results.append(self._solve(form, self._last_point(form, column), begun))
+            models.append(self._model(form, results[-1]))
             found[index, column] = models[-1].coefficients
         self.kernel_, self.classes_, self.class_weight_ = kernel, classes, per_class
         self._keep_pairs(X, codes, found, correction, models)
@@ -123,16 +118,6 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         self.intercept_ = flip * np.array([model.intercept for model in models]) + 0.0
         margins = np.array([model.margin for model in models])
         self.margin_ = float(margins[0]) if k == 2 else margins
-
-    def _last_coefficients(self, classes: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
-        """What an earlier fit on as many points and the same classes found, if asked for."""
-        if not self.warm_start or not hasattr(self, "classes_"):
-            return None
-        if self.shape_fit_[0] != len(codes) or not np.array_equal(self.classes_, classes):
-            return None
-        starts = np.zeros((len(codes), self.pair_coef_.shape[1]))
-        starts[self.support_] = -self.pair_coef_ if len(classes) == 2 else self.pair_coef_
-        return starts
 
     def _calibrate(self, X: Any, y: np.ndarray, sample_weight: Any) -> CalibratedClassifierCV:
         """Platt's probabilities, from five folds, in the way scikit-learn now recommends."""

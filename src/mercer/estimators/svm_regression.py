@@ -20,6 +20,8 @@ from mercer.estimators.svm_model import (
     positive_weights,
 )
 
+_HAIR = 1e-11
+
 
 class SVR(RegressorMixin, SingleMachine):
     r"""Support vector regression: errors below epsilon cost nothing.
@@ -359,7 +361,9 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         X = in_double(validate_training(self, X))
         weight = positive_weights(sample_weight, X)
         _, result = self._fit_one(X, resolve_kernel(self, X), np.zeros(len(weight)), weight)
-        self.offset_ = -self.intercept_
+        # A hair below rho, so that points on the boundary are inside however their f is rounded.
+        self.offset_ = -self.intercept_ * (1 - _HAIR * np.sign(-self.intercept_))
+        self.intercept_ = -self.offset_
         self._close([result])
         return self
 
@@ -376,4 +380,4 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
 
     def predict(self, X: Any) -> np.ndarray:
         """+1 for points inside, -1 for points outside, shape (m,)."""
-        return np.where(self.decision_function(X) > 0, 1, -1)
+        return np.where(self.decision_function(X) >= 0, 1, -1)

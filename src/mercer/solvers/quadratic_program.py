@@ -113,12 +113,6 @@ class QuadraticProgram:
         copies = np.tile(v, len(self.p) // self.n_points)
         return copies if self.signs is None else self.signs * copies
 
-    def split(self, net: np.ndarray) -> np.ndarray:
-        """Variables in the box whose `net` is this, as near as the box allows, (n,)."""
-        signs = 1.0 if self.signs is None else self.signs
-        ends = np.sort([signs * self.lo, signs * self.hi], axis=0)
-        return signs * np.clip(np.tile(net, len(self.p) // self.n_points), *ends)
-
     def diagonal(self) -> np.ndarray:
         """The diagonal of Q, (n,)."""
         diagonal = np.asarray(self.K.diagonal(), dtype=np.float64)
@@ -170,7 +164,8 @@ class QuadraticProgram:
             if abs(missing) - move.sum() > 10 * rounding:
                 return None
             moved = a[members] + np.sign(missing) * move
-            a[members] = np.where(move >= np.abs(bound - a[members]), bound, moved)
+            full = move >= (1 - 1e-12) * np.abs(bound - a[members])
+            a[members] = np.where(full, bound, moved)
         return a
 
     def violation(self, a: np.ndarray, F: np.ndarray) -> float:

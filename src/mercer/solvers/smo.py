@@ -108,7 +108,7 @@ class _Search:
         self.row = program.rows(budget)
         self.diagonal = program.diagonal()
         # Below this curvature a direction is flat to rounding, as for repeated points.
-        self.flat = 1e-12 * max(float(self.diagonal.max()), np.finfo(float).tiny / 1e-12)
+        self.flat = max(1e-12 * float(self.diagonal.max()), 1e-150)
         self.curvature = np.maximum(self.diagonal, self.flat)
         self.stuck = False
         self.unbounded = False

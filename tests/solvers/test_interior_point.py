@@ -1,0 +1,146 @@
+"""The interior-point method against working sets and a general solver; the choice between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mercer.operators import DenseGram
+from mercer.solvers.interior_point import interior_point
+from mercer.solvers.quadratic_program import QuadraticProgram
+from mercer.solvers.result import Status
+from mercer.solvers.smo import smo
+from mercer.solvers.support_vectors import combined, solve_program
+from quadratic_programs import FORMS, check_feasible, check_optimal, gram, make, slow_optimum
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["rbf", "linear", "repeated"])
+@pytest.mark.parametrize("C", [0.05, 2.0, 30.0])
+def test_finds_the_optimum_of_a_general_solver(form, kind, C):
+    program = make(form, gram(10, kind), C)
+    result = interior_point(program, tol=1e-8)
+    assert result.status is Status.CONVERGED
+    best = slow_optimum(program)
+    scale = max(1.0, abs(best))
+    assert result.value.objective <= best + 1e-9 * scale
+    assert result.value.objective >= best - 1e-6 * scale
+    assert result.gap < 1e-8
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["rbf", "linear", "repeated"])
+@pytest.mark.parametrize("C", [1e-4, 1.0, 100.0])
+def test_agrees_with_working_sets(form, kind, C):
+    program = make(form, gram(50, kind), C)
+    pairs, interior = smo(program, tol=1e-7, max_iter=10_000), interior_point(program, tol=1e-7)
+    assert interior.status.ok
+    assert interior.n_iter <= 40
+    scale = max(1e-6, abs(interior.value.objective))
+    if pairs.status.ok:
+        assert_allclose(pairs.value.objective, interior.value.objective, atol=1e-5 * scale)
+    else:
+        assert interior.value.objective <= pairs.value.objective
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("m", [2, 7, 60])
+def test_satisfies_the_optimality_conditions(form, m):
+    program = make(form, gram(m), C=5.0)
+    check_optimal(program, interior_point(program, tol=1e-8), tol=1e-8)
+
+
+def test_bounds_hold_exactly():
+    program = make("c_svc", gram(80, "linear"), C=0.5)
+    a = interior_point(program).value.a
+    at_bounds = (a == 0) | (np.abs(a) == 0.5)
+    assert at_bounds.sum() >= 80 - 4  # in three dimensions four points can lie on the margin
+    pairs = smo(program, tol=1e-9).value.a
+    assert np.array_equal(a == 0, pairs == 0)
+    assert np.array_equal(np.abs(a) == 0.5, np.abs(pairs) == 0.5)
+
+
+@pytest.mark.parametrize("C", [1e4, 1e6, np.inf])
+def test_large_prices_take_hardly_more_steps(C):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 4))
+    y = np.sign(X @ [1.0, -1.0, 0.5, 0.0])
+    X = X + 0.05 * y[:, None] * np.array([1.0, -1.0, 0.5, 0.0])
+    lo, hi = np.where(y < 0, -C, 0.0), np.where(y > 0, C, 0.0)
+    program = QuadraticProgram(X @ X.T, -y, lo, hi, np.zeros(120, dtype=int), np.zeros(1))
+    result = interior_point(program, tol=1e-6)
+    assert result.status.ok
+    assert result.n_iter <= 60
+    value = result.value
+    margins = y * (X @ X.T @ value.coefficients - value.multipliers[0])
+    assert margins.min() > 1 - 1e-5  # separable, so a high price gives the hard margin
+
+
+@pytest.mark.parametrize("case", ["overlap", "repeated"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_hard_margin_on_inseparable_points_is_infeasible(case, bias):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
+    if case == "repeated":
+        X, y = np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([1.0, -1.0])
+    lo, hi = np.where(y < 0, -np.inf, 0.0), np.where(y > 0, np.inf, 0.0)
+    sums = {"groups": np.zeros(len(y), dtype=int), "totals": np.zeros(1)} if bias else {}
+    program = QuadraticProgram(X @ X.T, -y, lo, hi, **sums)
+    assert interior_point(program).status is Status.INFEASIBLE
+    assert solve_program(program).status is Status.INFEASIBLE
+
+
+def test_totals_out_of_reach_are_infeasible():
+    program = QuadraticProgram(
+        np.eye(3), np.zeros(3), np.zeros(3), np.ones(3), np.zeros(3, dtype=int), np.array([3.5])
+    )
+    assert interior_point(program).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_stopped_early_it_is_feasible_and_says_how_far_off(form, steps):
+    program = make(form, gram(40), C=3.0)
+    best = interior_point(program, tol=1e-9).value.objective
+    early = interior_point(program, tol=1e-12, max_iter=steps)
+    check_feasible(program, early.value.a)
+    missing = early.value.objective - best
+    assert early.gap * max(1.0, abs(early.value.objective)) >= missing - 1e-10
+
+
+def test_auto_turns_to_interior_points_where_pairs_are_slow():
+    program = make("c_svc", gram(60, "linear"), C=1e4)
+    slow = solve_program(program, tol=1e-6)
+    assert slow.status.ok
+    assert slow.method == f"smo (2072 steps), then interior point ({slow.n_iter - 2072})"
+    quick = solve_program(make("c_svc", gram(60)), tol=1e-3)
+    assert quick.method == "smo"
+
+
+def test_auto_keeps_to_the_steps_it_is_given():
+    program = make("c_svc", gram(60, "linear"), C=1e4)
+    result = solve_program(program, tol=1e-6, max_iter=10)
+    assert result.status is Status.MAX_ITER
+    assert result.n_iter == 10
+
+
+def test_without_memory_for_the_matrix():
+    program = make("c_svc", DenseGram(gram(30)))
+    with pytest.raises(ValueError, match="use solver='smo'"):
+        solve_program(program, solver="interior_point", budget=100)
+    assert solve_program(program, budget=100).status.ok
+    with pytest.raises(ValueError, match="solver='newton'"):
+        solve_program(program, solver="newton")
+
+
+def test_combined_results_tell_of_the_worst():
+    good = smo(make("c_svc", gram(20)), tol=1e-9)
+    bad = smo(make("c_svc", gram(20)), tol=1e-9, max_iter=1)
+    both = combined([good, bad])
+    assert both.status is Status.MAX_ITER
+    assert both.gap == max(good.gap, bad.gap)
+    assert both.n_iter == good.n_iter + bad.n_iter
+    assert both.value == (good.value, bad.value)
+    assert combined([good]) is good

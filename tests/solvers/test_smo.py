@@ -1,0 +1,223 @@
+"""Sequential minimal optimisation against a general solver, its conditions and its certificates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mercer.operators import DenseGram
+from mercer.solvers.quadratic_program import QuadraticProgram, RestrictedGram, restrict
+from mercer.solvers.result import Status
+from mercer.solvers.smo import smo
+from quadratic_programs import (
+    FORMS,
+    check_feasible,
+    check_optimal,
+    full_matrix,
+    gram,
+    make,
+    objective,
+    slow_optimum,
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["rbf", "linear", "repeated"])
+@pytest.mark.parametrize("C", [0.05, 2.0, 30.0])
+def test_finds_the_optimum_of_a_general_solver(form, kind, C):
+    program = make(form, gram(10, kind), C)
+    result = smo(program, tol=1e-8)
+    assert result.status is Status.CONVERGED
+    best = slow_optimum(program)
+    scale = max(1.0, abs(best))
+    assert abs(result.value.objective - objective(program, result.value.a)) <= 1e-9 * scale
+    assert result.value.objective <= best + 1e-7 * scale
+    assert result.value.objective >= best - 1e-6 * scale
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("m", [2, 7, 60])
+def test_satisfies_the_optimality_conditions(form, m):
+    program = make(form, gram(m), C=5.0)
+    result = smo(program, tol=1e-6)
+    assert result.status.ok
+    assert result.value.violation <= 1e-6
+    check_optimal(program, result, tol=1.01e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("steps", [0, 1, 5, 20])
+def test_the_gap_bounds_what_is_missing(form, steps):
+    program = make(form, gram(20), C=3.0)
+    best = smo(program, tol=1e-10).value.objective
+    early = smo(program, tol=1e-10, max_iter=steps)
+    check_feasible(program, early.value.a)
+    missing = early.value.objective - best
+    assert early.n_iter <= steps
+    assert early.gap * max(1.0, abs(early.value.objective)) >= missing - 1e-12
+    assert early.gap >= 0
+
+
+def test_the_gap_is_the_primal_minus_the_dual_of_a_classifier():
+    K = gram(25)
+    program = make("c_svc", K, C=1.5)
+    value = smo(program, tol=0.3).value
+    y, beta, b = -program.p, value.coefficients, -value.multipliers[0]
+    hinge = np.maximum(0, 1 - y * (K @ beta + b)).sum()
+    primal = 0.5 * beta @ K @ beta + 1.5 * hinge
+    dual = np.abs(beta).sum() - 0.5 * beta @ K @ beta
+    assert_allclose(value.gap * max(1, abs(dual)), primal - dual, rtol=1e-9)
+
+
+def test_the_gap_is_the_primal_minus_the_dual_of_a_regression():
+    K = gram(25)
+    program = make("svr", K, C=1.5)
+    t = 0.2 - program.p[:25]
+    value = smo(program, tol=0.3).value
+    beta, b = value.coefficients, -value.multipliers[0]
+    loss = np.maximum(0, np.abs(t - K @ beta - b) - 0.2).sum()
+    primal = 0.5 * beta @ K @ beta + 1.5 * loss
+    dual = t @ beta - 0.2 * np.abs(value.a).sum() - 0.5 * beta @ K @ beta
+    assert_allclose(value.gap * max(1, abs(dual)), primal - dual, rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_fetched_one_at_a_time_give_the_same_answer(form):
+    K = gram(40)
+    stored = smo(make(form, K), tol=1e-6)
+    fetched = smo(make(form, DenseGram(K)), tol=1e-6, budget=5 * 40 * 8)
+    assert_allclose(fetched.value.coefficients, stored.value.coefficients, atol=1e-12)
+    assert fetched.n_iter == stored.n_iter
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_starts_where_it_is_told(form):
+    program = make(form, gram(60), C=10.0)
+    cold = smo(program, tol=1e-6)
+    warm = smo(program, tol=1e-6, start=cold.value.a)
+    assert warm.n_iter <= 1
+    assert_allclose(warm.value.objective, cold.value.objective, rtol=1e-9)
+    anywhere = smo(program, tol=1e-6, start=np.full(len(program.p), 100.0))
+    assert_allclose(anywhere.value.objective, cold.value.objective, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_hard_margin_on_separable_points(bias):
+    X = np.array([[1.0, 0.0], [2.0, 1.0], [-1.0, 0.3], [-3.0, -2.0]])
+    y = np.array([1.0, 1.0, -1.0, -1.0])
+    lo, hi = np.where(y < 0, -np.inf, 0.0), np.where(y > 0, np.inf, 0.0)
+    sums = {"groups": np.zeros(4, dtype=int), "totals": np.zeros(1)} if bias else {}
+    result = smo(QuadraticProgram(X @ X.T, -y, lo, hi, **sums), tol=1e-9)
+    assert result.status.ok
+    soft = smo(QuadraticProgram(X @ X.T, -y, lo.clip(-1e6), hi.clip(None, 1e6), **sums), tol=1e-9)
+    assert_allclose(result.value.coefficients, soft.value.coefficients, atol=1e-6)
+    assert result.gap < 1e-7
+    b = -result.value.multipliers[0] if bias else 0.0
+    margins = y * (X @ X.T @ result.value.coefficients + b)
+    assert_allclose(margins.min(), 1.0, atol=1e-6)
+
+
+def test_the_gap_of_a_hard_margin_bounds_what_is_missing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = np.sign(X[:, 0])
+    X[:, 0] += 0.3 * y
+    lo, hi = np.where(y < 0, -np.inf, 0.0), np.where(y > 0, np.inf, 0.0)
+    program = QuadraticProgram(X @ X.T, -y, lo, hi, np.zeros(40, dtype=int), np.zeros(1))
+    best = smo(program, tol=1e-10).value.objective
+    for tol in (0.5, 0.1, 1e-3):
+        early = smo(program, tol=tol)
+        assert np.isfinite(early.gap)
+        assert early.gap * abs(early.value.objective) >= early.value.objective - best
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("case", ["overlap", "repeated"])
+def test_hard_margin_on_inseparable_points_is_infeasible(bias, case):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    y = np.where(rng.random(12) < 0.5, 1.0, -1.0)
+    if case == "repeated":
+        X, y = np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([1.0, -1.0])
+    lo, hi = np.where(y < 0, -np.inf, 0.0), np.where(y > 0, np.inf, 0.0)
+    sums = {"groups": np.zeros(len(y), dtype=int), "totals": np.zeros(1)} if bias else {}
+    result = smo(QuadraticProgram(X @ X.T, -y, lo, hi, **sums), max_iter=200_000)
+    assert result.status is Status.INFEASIBLE
+    assert "finite C" in result.message
+
+
+def test_totals_out_of_reach_are_infeasible():
+    program = QuadraticProgram(
+        np.eye(3), np.zeros(3), np.zeros(3), np.ones(3), np.zeros(3, dtype=int), np.array([3.5])
+    )
+    assert smo(program).status is Status.INFEASIBLE
+
+
+def test_all_variables_at_their_bounds_is_an_answer():
+    program = QuadraticProgram(
+        gram(5), np.zeros(5), np.zeros(5), np.full(5, 0.1), np.zeros(5, dtype=int), np.array([0.5])
+    )
+    result = smo(program)
+    assert result.status.ok
+    assert np.all(result.value.a == 0.1)
+    assert np.all(np.isfinite(result.value.multipliers))
+
+
+def test_stops_by_steps_time_and_report():
+    program = make("c_svc", gram(80, "linear"), C=100.0)
+    assert smo(program, tol=1e-9, max_iter=3).status is Status.MAX_ITER
+    assert smo(program, tol=1e-9, max_time=0.0).status is Status.MAX_TIME
+    seen = []
+    stopped = smo(program, tol=1e-9, report=lambda n, gap: seen.append((n, gap)) or n >= 128)
+    assert stopped.status is Status.STOPPED
+    assert [n for n, _ in seen] == [64, 128]
+
+
+def test_zero_kernel_and_single_points():
+    zero = smo(make("c_svc", np.zeros((4, 4))))
+    assert zero.status.ok
+    alone = QuadraticProgram(np.ones((1, 1)), -np.ones(1), np.zeros(1), np.full(1, 2.0))
+    assert_allclose(smo(alone).value.a, [1.0])
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_follows_the_scale_of_the_kernel(scale):
+    K = gram(30)
+    plain = smo(make("c_svc", K, C=2.0), tol=1e-8)
+    scaled = smo(make("c_svc", scale * K, C=2.0 / scale), tol=1e-8)
+    assert_allclose(scaled.value.coefficients * scale, plain.value.coefficients, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_gradient_and_diagonal_agree_with_the_matrix_written_out(form):
+    program = make(form, gram(6))
+    Q = full_matrix(program)
+    row = program.rows()
+    a = np.random.default_rng(0).normal(size=len(program.p))
+    assert_allclose(program.gradient(a), Q @ a + program.p)
+    assert_allclose(program.diagonal(), np.diag(Q))
+    assert_allclose(np.array([row(i) for i in range(len(Q))]), Q)
+
+
+def test_restricted_operator_is_the_submatrix():
+    K, index = gram(9), np.array([7, 1, 4])
+    small = RestrictedGram(DenseGram(K), index)
+    expected = K[np.ix_(index, index)]
+    v = np.array([1.0, -2.0, 0.5])
+    assert_allclose(restrict(K, index), expected)
+    assert_allclose(small.dense(), expected)
+    assert_allclose(small.rows(np.array([2])), expected[[2]])
+    assert_allclose(small.diagonal(), np.diag(expected))
+    assert_allclose(small @ v, expected @ v)
+    assert restrict(K, np.arange(9)) is K
+
+
+def test_refuses_malformed_programs():
+    one = np.ones(2)
+    with pytest.raises(ValueError, match="p has 3 entries"):
+        QuadraticProgram(np.eye(2), np.zeros(3), np.zeros(3), np.ones(3))
+    with pytest.raises(ValueError, match=r"lo\[1\]"):
+        QuadraticProgram(np.eye(2), one, np.array([0.0, 1.0]), one)
+    with pytest.raises(ValueError, match="without groups"):
+        QuadraticProgram(np.eye(2), one, 0 * one, one, totals=np.zeros(1))
