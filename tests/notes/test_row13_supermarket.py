@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.svm import LinearSVC
 
 import mercer
 from mercer import kernels as K
@@ -97,3 +98,11 @@ def test_samples_grow_with_k_and_s_and_not_with_d():
         return mercer.SVC(kernel=K.SetIntersection(), C=1.0).fit(train, y).score(test, truth)
 
     assert min(accuracy(p) for p in (10_000, 1_000_000, 10**12)) > 0.95
+
+
+def test_a_linear_time_svm_takes_the_sparse_map():
+    """The map has one column per product seen, so many carts are trained on in the primal."""
+    sets, labels = carts(6_000, seed=5)
+    phi = K.SetIntersection().feature_map().fit(sets[:5_000])
+    linear = LinearSVC(C=1.0).fit(phi.transform(sets[:5_000]), labels[:5_000])
+    assert linear.score(phi.transform(sets[5_000:]), labels[5_000:]) > 0.99

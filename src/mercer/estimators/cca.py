@@ -109,7 +109,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Attributes
     ----------
-    canonical_correlations_ : ndarray of shape (n_components_,)
+    canonical_correlations_ : ndarray of shape (n_components,)
         Regularised correlations on the training points, decreasing. For m > 2 views
         :math:`(\mu - 1) / (m - 1)` with :math:`\mu` the MAXVAR eigenvalue: a weighted mean over
         pairs.
@@ -122,7 +122,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     views_ : list of KernelView
         Per view the kernel ``kernel_``, the training points ``X_fit_``, and ``dual_coef_`` and
         ``offset_``, with variates ``kernel_(x, X_fit_) @ dual_coef_ - offset_``. On the training
-        points a variate has mean zero and var + kappa |f|^2 = 1.
+        points a variate has mean zero and var + kappa \|f\|^2 = 1.
     views_listed_ : bool
         Whether `fit` was given a list of views, so that `transform` reads a list as one too.
     result_ : Result
@@ -288,7 +288,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         Returns
         -------
-        ndarray of shape (n_queries, n_components_), or a tuple with one per view
+        ndarray of shape (n_queries, n_components), or a tuple with one per view
             The first view's variates alone where only X is given.
         """
         check_is_fitted(self)
@@ -320,7 +320,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         Returns
         -------
-        tuple of ndarrays of shape (n_samples, n_components_), one per view
+        tuple of ndarrays of shape (n_samples, n_components), one per view
             As `transform` of the same arguments; but where Y is a vector, which is how a
             `~sklearn.pipeline.Pipeline` passes a target, the first view's variates alone.
         """

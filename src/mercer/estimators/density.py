@@ -50,7 +50,7 @@ class KernelDensity(BaseEstimator):
         Functions of r = ‖u‖, normalised in R^d: "gaussian" exp(-r²/2), "exponential" exp(-r), and
         on the unit ball "tophat" 1, "epanechnikov" 1 - r², "biweight" (1 - r²)²,
         "triweight" (1 - r²)³, "triangular" (or "linear") 1 - r, "cosine" cos(πr/2).
-        "hypercube" is 1 where every |u_j| <= 1/2: it counts the points in a cube of side h.
+        "hypercube" is 1 where every \|u_j\| <= 1/2: it counts the points in a cube of side h.
         A function takes scaled differences of shape (..., d) to values of shape (...); it is
         refused unless it is non-negative and integrates to one.
 

@@ -116,8 +116,10 @@ def vectorize(
                 values.append(value)
         starts.append(len(indices))
     shape = (len(features), max(1, len(vocabulary)))
+    # 32-bit indices where they do, which is all that some solvers of scikit-learn's take.
+    kind = np.int32 if max(len(indices), shape[1]) < 2**31 else np.int64
     matrix = sp.csr_array(
-        (np.array(values, dtype=np.float64), np.array(indices, dtype=np.int64), np.array(starts)),
+        (np.array(values, dtype=float), np.array(indices, dtype=kind), np.array(starts, kind)),
         shape=shape,
     )
     matrix.sort_indices()

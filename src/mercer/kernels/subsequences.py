@@ -28,7 +28,7 @@ class Subsequence(PairwiseKernel):
 
     with p = ``length`` and λ = ``decay``; i runs over increasing index tuples, so every occurrence
     of u counts, less the further it is spread. Sequences shorter than p have K = 0. Time is
-    O(p |s| |t|) for each pair.
+    O(p \|s\| \|t\|) for each pair.
 
     Parameters
     ----------

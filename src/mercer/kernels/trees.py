@@ -213,7 +213,7 @@ class SubsetTree(PairwiseKernel):
     there, and :math:`C = \lambda` for matching nodes above leaves only.
 
     Equivalently :math:`k(S, T) = \sum_f \lambda^{|f|} c_f(S) c_f(T)`, where the fragment f has at
-    least one production, each of its nodes has all its children or none, |f| is the number of its
+    least one production, each of its nodes has all its children or none, \|f\| is the number of its
     productions and :math:`c_f` counts its occurrences. A tree of one node has no fragment.
 
     Parameters
