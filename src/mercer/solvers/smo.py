@@ -11,8 +11,8 @@ from mercer.solvers.result import Monitor, Result, Status
 
 # Steps between two looks at the clock; the gap is recorded as often.
 _STEPS_PER_RECORD = 64
-# A fresh gradient may show that rounding had drifted; so many fresh starts before giving up.
-_MAX_REFRESHES = 5
+# At the end a fresh gradient may show that rounding had drifted; so many times before giving up.
+_MAX_REFRESHES = 20
 
 
 def smo(
@@ -93,7 +93,7 @@ def smo(
             status = Status.INFEASIBLE
         elif monitor.record(violation, steps=taken):
             break
-        elif refreshes >= _MAX_REFRESHES and search.stuck:
+        elif refreshes >= _MAX_REFRESHES:
             status = Status.STALLED
     return close(program, monitor, search.a, tol, status=status, method="smo")
 
