@@ -1,0 +1,104 @@
+"""The native module, chosen by what the machine runs, and its NumPy twin.
+
+``MERCER_ISA`` forces a level: ``baseline``, ``x86-64-v3``, ``x86-64-v4``, or ``python`` for the twin.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mercer.core import reference
+from mercer.core.programs import Kind, Leaf, Op, Program
+
+MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
+
+__all__ = ["MODULES", "Kind", "Leaf", "Op", "Program", "level", "pairs", "threads"]
+
+
+@cache
+def level() -> str:
+    """The instruction-set level in use, or "python" where there is no native module."""
+    asked = os.environ.get("MERCER_ISA")
+    if asked is not None and asked not in (*MODULES, "python"):
+        raise ImportError(f"MERCER_ISA={asked!r}; expected one of {[*MODULES, 'python']}")
+    if asked == "python":
+        return "python"
+    try:
+        highest = importlib.import_module("mercer.core._baseline").machine_level()
+    except ImportError:
+        if asked is not None:
+            raise
+        warnings.warn(
+            "mercer's native module is not installed, so everything runs in NumPy, several times "
+            "slower; reinstall mercer with a C++20 compiler at hand",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return "python"
+    order = list(MODULES)
+    if asked is not None and order.index(asked) > order.index(highest):
+        raise ImportError(f"MERCER_ISA={asked}: this machine runs {highest} at most")
+    return asked or highest
+
+
+@cache
+def _native() -> ModuleType | None:
+    return None if level() == "python" else importlib.import_module(
+        f"mercer.core.{MODULES[level()]}"
+    )
+
+
+def threads() -> int:
+    """Threads to use: ``OMP_NUM_THREADS`` if set, else the cores this process may run on."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def pairs(
+    program: Program,
+    leaves: Sequence[Leaf],
+    row_terms: Sequence[np.ndarray],
+    column_terms: Sequence[np.ndarray],
+    n: int,
+    m: int,
+    dtype: Any,
+) -> Any:
+    """An expression over n times m pairs, to be asked for its Gram matrix, products, reductions.
+
+    Parameters
+    ----------
+    program : Program
+    leaves : the statistics, one per leading register
+    row_terms, column_terms : arrays of shape (n,) and (m,)
+    n, m : int
+    dtype : float32 or float64
+        Of all arrays, and of the arithmetic.
+    """
+    native = _native()
+    if native is None:
+        return reference.Pairs(program, leaves, row_terms, column_terms, n, m, dtype)
+    kind = native.Pairs32 if np.dtype(dtype) == np.float32 else native.Pairs64
+    arguments = [(int(leaf.kind), *leaf[1:]) for leaf in leaves]
+    return kind(
+        program.operations,
+        program.constants,
+        program.registers,
+        program.result,
+        arguments,
+        list(row_terms),
+        list(column_terms),
+        n,
+        m,
+    )

@@ -1,0 +1,165 @@
+// exp, log, tanh and their kin on vectors, to about one unit in the last place.
+//
+// Only + - * /, comparisons and bit operations: no tables, no calls. These rely on every addition
+// being done as written, so the file must not be compiled with -ffast-math.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "mercer/simd.hpp"
+
+namespace mercer {
+
+template <class T>
+struct FloatFormat;
+
+template <>
+struct FloatFormat<float> {
+  static constexpr int mantissa_bits = 23;
+  static constexpr float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+  static constexpr float lowest = -87.3365f, highest = 88.7228f;
+  static constexpr int exp_terms = 7, log_terms = 5;
+};
+
+template <>
+struct FloatFormat<double> {
+  static constexpr int mantissa_bits = 52;
+  static constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52
+  static constexpr double ln2_high = 0x1.62e42fefa3800p-1, ln2_low = 0x1.ef35793c76730p-45;
+  static constexpr double lowest = -708.396, highest = 709.7827;
+  static constexpr int exp_terms = 13, log_terms = 11;
+};
+
+// The rounded quotient n = x / ln 2 and the remainder r = x - n ln 2, |r| <= ln(2) / 2.
+template <class T>
+MERCER_INLINE Vector<T> reduce(const Vector<T>& x, Vector<T>& n) {
+  using F = FloatFormat<T>;
+  n = x * T(1.4426950408889634) + F::magic - F::magic;
+  return (x - n * F::ln2_high) - n * F::ln2_low;
+}
+
+// exp(r) for |r| <= ln(2) / 2, by its Taylor polynomial.
+template <class T>
+MERCER_INLINE Vector<T> exp_reduced(const Vector<T>& r) {
+  constexpr T factorials[] = {T(1),
+                              T(1),
+                              T(1.0 / 2),
+                              T(1.0 / 6),
+                              T(1.0 / 24),
+                              T(1.0 / 120),
+                              T(1.0 / 720),
+                              T(1.0 / 5040),
+                              T(1.0 / 40320),
+                              T(1.0 / 362880),
+                              T(1.0 / 3628800),
+                              T(1.0 / 39916800),
+                              T(1.0 / 479001600),
+                              T(1.0 / 6227020800.0)};
+  constexpr int terms = FloatFormat<T>::exp_terms;
+  Vector<T> p = broadcast<T>(factorials[terms]);
+#pragma GCC unroll 16
+  for (int k = terms - 1; k >= 0; --k) p = p * r + factorials[k];
+  return p;
+}
+
+// 2^n for integers n within the exponent's range, as a vector of T.
+template <class T>
+MERCER_INLINE Vector<T> power_of_two(const Vector<T>& n) {
+  using F = FloatFormat<T>;
+  constexpr auto bias = std::numeric_limits<T>::max_exponent - 1;
+  // The low bits of n + magic hold n itself; shifting them up leaves the exponent.
+  const Mask<T> shifted = bits<T>(n + (F::magic + T(bias))) << F::mantissa_bits;
+  return from_bits<T>(shifted);
+}
+
+// exp(x) for x <= 0 or not far above it; 0 below the least normal number; NaN stays NaN.
+template <class T>
+MERCER_INLINE Vector<T> exp_nonpositive(const Vector<T>& x) {
+  using F = FloatFormat<T>;
+  const Vector<T> lowest = broadcast<T>(F::lowest);
+  const Mask<T> tiny = x < lowest;
+  const Vector<T> clamped = tiny ? lowest : x;
+  Vector<T> n;
+  const Vector<T> r = reduce<T>(clamped, n);
+  const Vector<T> y = exp_reduced<T>(r) * power_of_two<T>(n);
+  return tiny ? Vector<T>{} : y;
+}
+
+// exp(x) for any x; infinity where it overflows.
+template <class T>
+MERCER_INLINE Vector<T> exp(const Vector<T>& x) {
+  using F = FloatFormat<T>;
+  const Vector<T> highest = broadcast<T>(F::highest);
+  const Mask<T> huge = x > highest;
+  const Vector<T> clamped = huge ? highest : x;
+  // In two halves, since 2^128 itself is not a float.
+  const Vector<T> half = exp_nonpositive<T>(clamped * T(0.5));
+  const Vector<T> infinity = broadcast<T>(std::numeric_limits<T>::infinity());
+  const Vector<T> direct = exp_nonpositive<T>(x > T(0) ? Vector<T>{} : x);
+  const Vector<T> above = huge ? infinity : half * half;
+  return x > T(0) ? above : (x != x ? x : direct);
+}
+
+// log(x) for x >= 0.
+template <class T>
+MERCER_INLINE Vector<T> log(const Vector<T>& x) {
+  using F = FloatFormat<T>;
+  using Int = typename Simd<T>::Int;
+  constexpr Int one = Int(std::numeric_limits<T>::max_exponent - 1) << F::mantissa_bits;
+  // Split x = 2^e m with m in [sqrt(1/2), sqrt(2)).
+  constexpr T root = T(1.4142135623730951);
+  const Mask<T> raw = bits<T>(x);
+  Mask<T> e = (raw >> F::mantissa_bits) - Int(std::numeric_limits<T>::max_exponent - 1);
+  Vector<T> m = from_bits<T>((raw & ((Int(1) << F::mantissa_bits) - 1)) | one);
+  const Mask<T> big = m > root;
+  m = big ? m * T(0.5) : m;
+  e = e - big;  // a true comparison is -1
+  // log m = 2 atanh(s), s = (m - 1) / (m + 1), by its series.
+  const Vector<T> s = (m - T(1)) / (m + T(1)), s2 = s * s;
+  Vector<T> p = broadcast<T>(T(1) / T(2 * F::log_terms + 1));
+#pragma GCC unroll 16
+  for (int k = F::log_terms - 1; k >= 0; --k) p = p * s2 + T(1) / T(2 * k + 1);
+  const Vector<T> exponent = __builtin_convertvector(e, Vector<T>);
+  const Vector<T> y = exponent * F::ln2_high + (exponent * F::ln2_low + T(2) * s * p);
+  const Vector<T> below = broadcast<T>(-std::numeric_limits<T>::infinity());
+  const Mask<T> zero = x == T(0);
+  const Mask<T> odd = (x < T(0)) | (x != x) | (x > std::numeric_limits<T>::max());
+  const Vector<T> none = x > T(0) ? x : broadcast<T>(std::numeric_limits<T>::quiet_NaN());
+  return zero ? below : (odd ? none : y);
+}
+
+// tanh(x): a continued fraction near zero, 1 - 2 / (exp(2x) + 1) elsewhere.
+template <class T>
+MERCER_INLINE Vector<T> tanh(const Vector<T>& x) {
+  const Vector<T> a = x < T(0) ? -x : x, a2 = a * a;
+  const Vector<T> p = ((a2 + T(378)) * a2 + T(17325)) * a2 + T(135135);
+  const Vector<T> q = ((T(28) * a2 + T(3150)) * a2 + T(62370)) * a2 + T(135135);
+  const Vector<T> limit = broadcast<T>(T(22));
+  const Vector<T> capped = a > limit ? limit : a;
+  const Vector<T> e = exp_nonpositive<T>(T(-2) * capped);
+  const Vector<T> far = (T(1) - e) / (T(1) + e);
+  const Vector<T> y = a < T(0.3) ? a * p / q : far;
+  return x < T(0) ? -y : y;
+}
+
+template <class T>
+MERCER_INLINE Vector<T> sqrt(const Vector<T>& x) {
+  Vector<T> y;
+  for (int i = 0; i < Simd<T>::width; ++i) y[i] = std::sqrt(x[i]);
+  return y;
+}
+
+template <class T>
+MERCER_INLINE Vector<T> max_zero(const Vector<T>& x) {
+  return x < T(0) ? Vector<T>{} : x;  // keeps NaN
+}
+
+template <class T>
+MERCER_INLINE Vector<T> absolute(const Vector<T>& x) {
+  using Int = typename Simd<T>::Int;
+  return from_bits<T>(bits<T>(x) & std::numeric_limits<Int>::max());
+}
+
+}  // namespace mercer

@@ -1,0 +1,85 @@
+// Vectors of the width this instruction-set level has, by the compiler's vector extension.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#define MERCER_INLINE inline __attribute__((always_inline))
+
+namespace mercer {
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64;
+constexpr int tile_rows = 12;  // 24 accumulators of 32 registers
+#elif defined(__AVX__)
+constexpr int vector_bytes = 32;
+constexpr int tile_rows = 6;  // 12 accumulators of 16 registers
+#else
+constexpr int vector_bytes = 16;
+constexpr int tile_rows = 6;
+#endif
+
+template <class T>
+struct Simd {
+  static constexpr int width = vector_bytes / int(sizeof(T));
+  using Int = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  typedef T Vector __attribute__((vector_size(vector_bytes)));
+  typedef Int Mask __attribute__((vector_size(vector_bytes)));
+};
+
+template <class T>
+using Vector = typename Simd<T>::Vector;
+template <class T>
+using Mask = typename Simd<T>::Mask;
+
+template <class T>
+MERCER_INLINE Vector<T> load(const T* p) {
+  Vector<T> v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class T>
+MERCER_INLINE void store(T* p, const Vector<T>& v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+template <class T>
+MERCER_INLINE Vector<T> broadcast(T value) {
+  return value - Vector<T>{};
+}
+
+template <class T>
+MERCER_INLINE Mask<T> bits(const Vector<T>& v) {
+  Mask<T> m;
+  std::memcpy(&m, &v, sizeof m);
+  return m;
+}
+
+template <class T>
+MERCER_INLINE Vector<T> from_bits(const Mask<T>& m) {
+  Vector<T> v;
+  std::memcpy(&v, &m, sizeof v);
+  return v;
+}
+
+template <class T>
+MERCER_INLINE bool any(const Mask<T>& m) {
+  typedef std::int64_t Words __attribute__((vector_size(vector_bytes)));
+  Words w;
+  std::memcpy(&w, &m, sizeof w);
+  std::int64_t found = 0;
+  for (int i = 0; i < vector_bytes / 8; ++i) found |= w[i];
+  return found != 0;
+}
+
+template <class T>
+MERCER_INLINE double total(const Vector<T>& v) {
+  double sum = 0;
+  for (int i = 0; i < Simd<T>::width; ++i) sum += double(v[i]);
+  return sum;
+}
+
+}  // namespace mercer

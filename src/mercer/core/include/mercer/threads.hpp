@@ -1,0 +1,59 @@
+// Tasks shared out over threads that live for one call: nothing survives a fork, nothing is global.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace mercer {
+
+// Run task(i) for i in [0, count), each on one thread. interrupted() is asked every twentieth of a
+// second on the calling thread, and ends the work when it answers true. Which thread runs a task
+// has no influence on its result. Returns whether all tasks were run.
+template <class Task, class Interrupted>
+bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted) {
+  std::atomic<std::ptrdiff_t> next{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::condition_variable finished;
+  int running = 0;
+  std::exception_ptr error;
+
+  auto work = [&] {
+    try {
+      for (std::ptrdiff_t i; !stop && (i = next++) < count;) task(i);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      error = std::current_exception();
+      stop = true;
+    }
+    std::lock_guard lock(mutex);
+    --running;
+    finished.notify_all();
+  };
+
+  const int workers = int(std::min<std::ptrdiff_t>(std::max(threads, 1), count));
+  std::vector<std::thread> pool;
+  {
+    std::unique_lock lock(mutex);
+    for (int t = 0; t < workers; ++t) {
+      ++running;
+      pool.emplace_back(work);
+    }
+    while (!finished.wait_for(lock, std::chrono::milliseconds(50), [&] { return running == 0; })) {
+      lock.unlock();
+      if (interrupted()) stop = true;
+      lock.lock();
+    }
+  }
+  for (auto& thread : pool) thread.join();
+  if (error) std::rethrow_exception(error);
+  return !stop;
+}
+
+}  // namespace mercer

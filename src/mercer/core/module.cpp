@@ -1,0 +1,233 @@
+// The binding: checks what comes from Python, converts it, and nothing more.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "mercer/products.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+template <class T, int D>
+using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
+template <class T, int D>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<D>>;
+
+using Operations = nb::ndarray<const std::int32_t, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
+using Constants = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+// operations: (op, out, a, b) per row; constants: (c, d) per row.
+mercer::Program read_program(const Operations& operations, const Constants& constants,
+                             int registers, int result, std::size_t leaves, std::size_t row_terms,
+                             std::size_t column_terms) {
+  require(operations.shape(0) == constants.shape(0), "one pair of constants per operation");
+  require(registers > 0 && registers <= 64, "between 1 and 64 registers");
+  require(int(leaves) <= registers, "a register for each statistic");
+  require(result >= 0 && result < registers, "the result is a register");
+  mercer::Program program{{}, registers, result};
+  for (std::size_t i = 0; i < operations.shape(0); ++i) {
+    const int op = operations(i, 0), out = operations(i, 1), a = operations(i, 2),
+              b = operations(i, 3);
+    require(op >= 0 && op <= int(mercer::Op::inverse_sqrt), "an operation that exists");
+    require(out >= 0 && out < registers, "operations write to registers");
+    if (mercer::Op(op) == mercer::Op::row)
+      require(a >= 0 && a < int(row_terms), "a row term that exists");
+    else if (mercer::Op(op) == mercer::Op::column)
+      require(a >= 0 && a < int(column_terms), "a column term that exists");
+    else
+      require(a >= 0 && a < registers, "operations read registers");
+    require(b >= 0 && b < registers, "operations read registers");
+    program.instructions.push_back(
+        {mercer::Op(op), out, a, b, constants(i, 0), constants(i, 1)});
+  }
+  return program;
+}
+
+bool interrupted() {
+  nb::gil_scoped_acquire held;
+  return PyErr_CheckSignals() != 0;
+}
+
+template <class F>
+void without_gil(F work) {
+  bool done;
+  {
+    nb::gil_scoped_release released;
+    done = work();
+  }
+  if (!done) throw nb::python_error();
+}
+
+template <class T, int D>
+Out<T, D> new_array(std::initializer_list<std::size_t> shape) {
+  std::size_t size = 1;
+  for (std::size_t s : shape) size *= s;
+  T* data = new T[std::max<std::size_t>(size, 1)];
+  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return Out<T, D>(data, shape, owner);
+}
+
+// An expression over two sets of points; keeps the arrays it was given alive.
+template <class T>
+class Pairs {
+ public:
+  using Matrix = In<T, 2>;
+  using Row = In<T, 1>;
+  // kind, X, Y, X as given, Y as given, squared norms of X and Y, block
+  using LeafArguments = std::tuple<int, Matrix, Matrix, Matrix, Matrix, std::optional<Row>,
+                                   std::optional<Row>, std::optional<Matrix>>;
+
+  Pairs(const Pairs&) = delete;
+  Pairs(const Operations& operations, const Constants& constants, int registers, int result,
+        std::vector<LeafArguments> leaves, std::vector<Row> row_terms,
+        std::vector<Row> column_terms, std::size_t n, std::size_t m)
+      : leaves_(std::move(leaves)),
+        row_terms_(std::move(row_terms)),
+        column_terms_(std::move(column_terms)) {
+    require(n > 0 && m > 0, "at least one point on each side");
+    pairs_.program = read_program(operations, constants, registers, result, leaves_.size(),
+                                  row_terms_.size(), column_terms_.size());
+    pairs_.n = std::ptrdiff_t(n);
+    pairs_.m = std::ptrdiff_t(m);
+    for (const auto& [kind, X, Y, X_given, Y_given, X_norms, Y_norms, block] : leaves_) {
+      require(kind >= 0 && kind <= int(mercer::Statistic::given), "a statistic that exists");
+      const std::size_t d = X.shape(1);
+      require(X.shape(0) == n && Y.shape(0) == m && Y.shape(1) == d, "X is (n, d) and Y (m, d)");
+      require(X_given.shape(0) == n && X_given.shape(1) == d && Y_given.shape(0) == m &&
+                  Y_given.shape(1) == d,
+              "points as given have the shapes of X and Y");
+      require(!block || (block->shape(0) == n && block->shape(1) == m), "a block is (n, m)");
+      require(block || mercer::Statistic(kind) != mercer::Statistic::given, "a block is needed");
+      const bool tangent = mercer::Statistic(kind) == mercer::Statistic::difference_product ||
+                           mercer::Statistic(kind) == mercer::Statistic::sign_product;
+      require(!tangent || d % 2 == 0, "points beside their tangents");
+      mercer::Leaf<T> leaf;
+      leaf.kind = mercer::Statistic(kind);
+      leaf.X = X.data(), leaf.Y = Y.data();
+      leaf.X_given = X_given.data(), leaf.Y_given = Y_given.data();
+      leaf.X_norms = X_norms ? X_norms->data() : nullptr;
+      leaf.Y_norms = Y_norms ? Y_norms->data() : nullptr;
+      leaf.block = block ? block->data() : nullptr;
+      leaf.n = pairs_.n, leaf.m = pairs_.m, leaf.d = std::ptrdiff_t(d);
+      require(!leaf.needs_norms() || (X_norms && Y_norms && X_norms->shape(0) == n &&
+                                      Y_norms->shape(0) == m),
+              "squared distances need the norms of X (n,) and Y (m,)");
+      pairs_.leaves.push_back(leaf);
+    }
+    for (const Row& term : row_terms_) {
+      require(term.shape(0) == n, "a row term has n entries");
+      pairs_.row_terms.push_back(term.data());
+    }
+    for (const Row& term : column_terms_) {
+      require(term.shape(0) == m, "a column term has m entries");
+      pairs_.column_terms.push_back(term.data());
+    }
+  }
+
+  void gram(nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, bool symmetric,
+            int threads) {
+    require(std::ptrdiff_t(out.shape(0)) == pairs_.n && std::ptrdiff_t(out.shape(1)) == pairs_.m,
+            "out is (n, m)");
+    require(!symmetric || pairs_.n == pairs_.m, "a symmetric matrix is square");
+    without_gil([&] {
+      return mercer::gram<T>(pairs_, out.data(), pairs_.m, symmetric, threads, interrupted);
+    });
+  }
+
+  Out<double, 2> product(Matrix V, int threads) {
+    require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
+    auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
+    without_gil([&] {
+      return mercer::product<T>(pairs_, V.data(), int(V.shape(1)), out.data(), nullptr, 0, nullptr,
+                                threads, interrupted);
+    });
+    return out;
+  }
+
+  std::tuple<Out<double, 2>, Out<double, 2>> products(Matrix V, Matrix U, int threads) {
+    require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
+    require(std::ptrdiff_t(U.shape(0)) == pairs_.n, "U has n rows");
+    auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
+    auto side = new_array<double, 2>({std::size_t(pairs_.m), U.shape(1)});
+    without_gil([&] {
+      return mercer::product<T>(pairs_, V.data(), int(V.shape(1)), out.data(), U.data(),
+                                int(U.shape(1)), side.data(), threads, interrupted);
+    });
+    return {out, side};
+  }
+
+  Out<double, 1> log_sum_exp(std::optional<Row> log_weight, int threads) {
+    require(!log_weight || std::ptrdiff_t(log_weight->shape(0)) == pairs_.m,
+            "log_weight has m entries");
+    auto out = new_array<double, 1>({std::size_t(pairs_.n)});
+    without_gil([&] {
+      return mercer::log_sum_exp<T>(pairs_, log_weight ? log_weight->data() : nullptr, out.data(),
+                                    threads, interrupted);
+    });
+    return out;
+  }
+
+  std::tuple<Out<T, 1>, Out<std::int64_t, 1>> arg_min(int threads) {
+    auto least = new_array<T, 1>({std::size_t(pairs_.n)});
+    auto where = new_array<std::int64_t, 1>({std::size_t(pairs_.n)});
+    without_gil([&] {
+      return mercer::arg_min<T>(pairs_, least.data(), where.data(), threads, interrupted);
+    });
+    return {least, where};
+  }
+
+ private:
+  std::vector<LeafArguments> leaves_;
+  std::vector<Row> row_terms_, column_terms_;
+  mercer::Pairs<T> pairs_;
+};
+
+template <class T>
+void bind_pairs(nb::module_& module, const char* name) {
+  using P = Pairs<T>;
+  // noconvert: an array of another dtype or layout is refused rather than quietly copied.
+  const auto exactly = [](const char* argument) { return nb::arg(argument).noconvert(); };
+  nb::class_<P>(module, name)
+      .def(nb::init<const Operations&, const Constants&, int, int,
+                    std::vector<typename P::LeafArguments>, std::vector<typename P::Row>,
+                    std::vector<typename P::Row>, std::size_t, std::size_t>(),
+           exactly("operations"), exactly("constants"), nb::arg("registers"), nb::arg("result"),
+           exactly("leaves"), exactly("row_terms"), exactly("column_terms"), nb::arg("n"),
+           nb::arg("m"))
+      .def("gram", &P::gram, exactly("out"), nb::arg("symmetric"), nb::arg("threads"))
+      .def("product", &P::product, exactly("V"), nb::arg("threads"))
+      .def("products", &P::products, exactly("V"), exactly("U"), nb::arg("threads"))
+      .def("log_sum_exp", &P::log_sum_exp, exactly("log_weight").none(), nb::arg("threads"))
+      .def("arg_min", &P::arg_min, nb::arg("threads"));
+}
+
+// The highest instruction-set level this machine runs, of those that are built.
+std::string machine_level() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4")) return "x86-64-v4";
+  if (__builtin_cpu_supports("x86-64-v3")) return "x86-64-v3";
+#endif
+  return "baseline";
+}
+
+}  // namespace
+
+NB_MODULE(MERCER_MODULE, module) {
+  module.def("machine_level", &machine_level);
+  module.attr("vector_bytes") = mercer::vector_bytes;
+  bind_pairs<float>(module, "Pairs32");
+  bind_pairs<double>(module, "Pairs64");
+}

@@ -1,0 +1,80 @@
+"""What the native module and its NumPy twin both run: statistics, terms and a short program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Kind(IntEnum):
+    """The pair statistics, numbered as in statistics.hpp."""
+
+    DOT = 0
+    SQDIST = 1
+    L1 = 2
+    MINSUM = 3
+    CHI2 = 4
+    CONJUNCTION = 5
+    DIFFERENCE_PRODUCT = 6
+    SIGN_PRODUCT = 7
+    GIVEN = 8
+
+
+class Op(IntEnum):
+    """The operations, numbered as in program.hpp, which says what each does."""
+
+    ROW = 0
+    COLUMN = 1
+    CONSTANT = 2
+    ADD = 3
+    MULTIPLY = 4
+    AFFINE = 5
+    DIVIDE = 6
+    INTEGER_POWER = 7
+    REAL_POWER = 8
+    EXP = 9
+    EXP_NEGATIVE = 10
+    SQRT = 11
+    TANH = 12
+    LOG = 13
+    INVERSE_SQRT = 14
+
+
+@dataclass(frozen=True)
+class Program:
+    """An expression as operations on registers; the first registers hold the statistics.
+
+    Attributes
+    ----------
+    operations : (k, 4) int32 array of (op, out, a, b)
+    constants : (k, 2) float64 array of (c, d)
+    registers : int
+    result : int
+        The register that holds the value at the end.
+    """
+
+    operations: np.ndarray
+    constants: np.ndarray
+    registers: int
+    result: int
+
+
+class Leaf(NamedTuple):
+    """One statistic of n points X with m points Y, as rows of C-ordered arrays.
+
+    For squared distances X and Y are moved towards the origin, and the points as given and the
+    squared norms come along. A ``block`` holds values computed beforehand: dot products for squared
+    distances, the statistic itself for the others.
+    """
+
+    kind: Kind
+    X: np.ndarray
+    Y: np.ndarray
+    X_given: np.ndarray
+    Y_given: np.ndarray
+    X_norms: np.ndarray | None = None
+    Y_norms: np.ndarray | None = None
+    block: np.ndarray | None = None

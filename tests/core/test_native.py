@@ -1,0 +1,392 @@
+"""The native module against its NumPy twin, at every instruction-set level this machine runs."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from mercer import core
+from mercer.core import Kind, Leaf, Op, Program, reference
+
+LEVELS = [
+    name
+    for i, name in enumerate(core.MODULES)
+    if core.level() != "python"
+    and i <= list(core.MODULES).index(
+        importlib.import_module("mercer.core._baseline").machine_level()
+    )
+]
+EPS = {np.float32: 6e-8, np.float64: 1.2e-16}
+DTYPES = [np.float32, np.float64]
+KINDS = [k for k in Kind if k is not Kind.GIVEN]
+
+
+def program(*operations, leaves=1, registers=None, result=0):
+    """(op, out, a, b, c, d) per operation."""
+    ops = np.array([o[:4] for o in operations], dtype=np.int32).reshape(-1, 4)
+    constants = np.array([o[4:] for o in operations], dtype=np.float64).reshape(-1, 2)
+    return Program(ops, constants, registers or max(leaves, 1), result)
+
+
+IDENTITY = program()
+GAUSSIAN = program((Op.EXP_NEGATIVE, 0, 0, 0, -0.3, 0.0))
+
+
+def points(rng, n, d, dtype, kind):
+    X = rng.normal(size=(n, d))
+    if kind in (Kind.MINSUM, Kind.CHI2):
+        X = np.abs(X) * (rng.random((n, d)) < 0.7)
+    return np.ascontiguousarray(X, dtype=dtype)
+
+
+def leaf(kind, X, Y, block=None):
+    def norms(A):
+        return np.einsum("ij,ij->i", A, A).astype(A.dtype)
+
+    return Leaf(kind, X, Y, X, Y, norms(X), norms(Y), block)
+
+
+def build(level, program, leaves, rows=(), columns=(), n=1, m=1, dtype=np.float64):
+    """The native pairs of one level, and their twin."""
+    module = importlib.import_module(f"mercer.core.{core.MODULES[level]}")
+    kind = module.Pairs32 if dtype == np.float32 else module.Pairs64
+    native = kind(
+        program.operations,
+        program.constants,
+        program.registers,
+        program.result,
+        [(int(entry.kind), *entry[1:]) for entry in leaves],
+        list(rows),
+        list(columns),
+        n,
+        m,
+    )
+    return native, reference.Pairs(program, leaves, rows, columns, n, m, dtype)
+
+
+def gram(pairs, n, m, dtype, symmetric=False, threads=2):
+    out = np.full((n, m), np.nan, dtype=dtype)
+    pairs.gram(out, symmetric, threads)
+    return out
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [1, 2, 4, 5, 6, 33, 100])
+def test_statistics(level, dtype, kind, d):
+    d += d % 2 if kind in (Kind.DIFFERENCE_PRODUCT, Kind.SIGN_PRODUCT) else 0
+    rng = np.random.default_rng(d)
+    X, Y = points(rng, 53, d, dtype, kind), points(rng, 70, d, dtype, kind)
+    native, twin = build(level, IDENTITY, [leaf(kind, X, Y)], n=53, m=70, dtype=dtype)
+    expected = gram(twin, 53, 70, dtype).astype(float)
+    scale = np.abs(X).max() * np.abs(Y).max() * d if kind is not Kind.CONJUNCTION else 1.0
+    np.testing.assert_allclose(
+        gram(native, 53, 70, dtype), expected, rtol=40 * d * EPS[dtype], atol=8 * scale * EPS[dtype]
+    )
+
+
+UNARY = {
+    Op.AFFINE: (2.5, -0.5),
+    Op.INTEGER_POWER: (5.0, 0.0),
+    Op.EXP: (1.3, 0.0),
+    Op.EXP_NEGATIVE: (-1.3, 0.0),
+    Op.TANH: (0.0, 0.0),
+    Op.SQRT: (0.0, 0.0),
+    Op.LOG: (0.0, 0.0),
+    Op.REAL_POWER: (-0.7, 0.0),
+    Op.INVERSE_SQRT: (0.0, 0.0),
+}
+POSITIVE_ONLY = {Op.SQRT, Op.LOG, Op.REAL_POWER, Op.INVERSE_SQRT}
+EXPONENTIALS = {Op.EXP, Op.EXP_NEGATIVE, Op.REAL_POWER}
+
+
+def values(op, dtype):
+    info = np.finfo(dtype)
+    rng = np.random.default_rng(0)
+    x = np.concatenate(
+        [
+            rng.normal(size=2000),
+            10.0 ** rng.uniform(-6, 6, size=1000) * rng.choice([-1, 1], size=1000),
+            np.linspace(-60, 60, 999),
+            [0.0, 1.0, -1.0, 0.5, 0.55, -0.55, float(info.tiny), 1e-30],
+        ]
+    )
+    x = np.abs(x) if op in POSITIVE_ONLY or op is Op.EXP_NEGATIVE else x
+    return x.astype(dtype)[None, :]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", UNARY)
+def test_functions_to_a_few_units_in_the_last_place(level, dtype, op):
+    x = values(op, dtype)
+    m = x.shape[1]
+    given = Leaf(Kind.GIVEN, *[np.zeros((1, 1), dtype)] * 1, np.zeros((m, 1), dtype),
+                 np.zeros((1, 1), dtype), np.zeros((m, 1), dtype), None, None, x)
+    c, d = UNARY[op]
+    native, _ = build(level, program((op, 0, 0, 0, c, d)), [given], n=1, m=m, dtype=dtype)
+    with np.errstate(all="ignore"):
+        exact = reference.run(
+            program((op, 0, 0, 0, c, d)), [x.astype(np.longdouble)], [], [], (1, m), np.longdouble
+        )
+    found = gram(native, 1, m, dtype).astype(np.longdouble)
+    tiny, huge = np.finfo(dtype).tiny, np.finfo(dtype).max
+    normal = (np.abs(exact) > tiny) & (np.abs(exact) < huge)
+    # An exponential of a large argument inherits the rounding of the argument itself.
+    argument = np.abs(c * (np.log(np.maximum(x, tiny)) if op is Op.REAL_POWER else x))
+    allowed = 4 + (argument if op in EXPONENTIALS else 0.0) + (8 if op is Op.INTEGER_POWER else 0)
+    size = np.abs(c * x) + abs(d) if op is Op.AFFINE else np.abs(np.where(normal, exact, 1))
+    with np.errstate(invalid="ignore"):
+        error = np.abs(found - exact) / size / np.finfo(dtype).eps
+    assert np.all((error <= allowed) | ~normal)
+    assert np.all(np.abs(found[np.abs(exact) <= tiny]) <= 2 * tiny)
+    assert np.all(np.isinf(found[np.abs(exact) > 2 * huge.astype(np.longdouble)]))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_not_a_number_stays_so(level, dtype):
+    x = np.array([[np.nan, np.inf, -np.inf, 0.0]], dtype=dtype)
+    zeros = [np.zeros((k, 1), dtype) for k in (1, 4, 1, 4)]
+    for op in (Op.EXP, Op.TANH, Op.AFFINE, Op.LOG, Op.SQRT):
+        native, twin = build(
+            level, program((op, 0, 0, 0, 1.0, 0.0)),
+            [Leaf(Kind.GIVEN, *zeros, None, None, x)], n=1, m=4, dtype=dtype,
+        )
+        np.testing.assert_array_equal(gram(native, 1, 4, dtype), gram(twin, 1, 4, dtype))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (12, 64), (13, 65), (250, 301), (700, 90)])
+@pytest.mark.parametrize("c", [1, 2, 16, 19])
+def test_products(level, dtype, n, m, c):
+    rng = np.random.default_rng(1)
+    X, Y = (points(rng, k, 7, dtype, Kind.SQDIST) for k in (n, m))
+    V, U = rng.normal(size=(m, c)).astype(dtype), rng.normal(size=(n, 3)).astype(dtype)
+    native, twin = build(level, GAUSSIAN, [leaf(Kind.SQDIST, X, Y)], n=n, m=m, dtype=dtype)
+    K = gram(twin, n, m, dtype).astype(float)
+    tolerance = 40 * EPS[dtype]
+    scale = K @ np.abs(V) + 1e-300
+    assert np.max(np.abs(native.product(V, 2) - K @ V) / scale) < tolerance
+    out, side = native.products(V, U, 2)
+    assert np.max(np.abs(out - K @ V) / scale) < tolerance
+    assert np.max(np.abs(side - K.T @ U) / (K.T @ np.abs(U))) < tolerance
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_symmetric_matrices_are_symmetric_to_the_last_bit(level, dtype):
+    rng = np.random.default_rng(2)
+    for n in (1, 11, 64, 130, 333):
+        X = points(rng, n, 9, dtype, Kind.SQDIST)
+        native, twin = build(level, GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=n, m=n, dtype=dtype)
+        K = gram(native, n, n, dtype, symmetric=True)
+        assert np.array_equal(K, K.T)
+        np.testing.assert_allclose(K, gram(twin, n, n, dtype), rtol=100 * EPS[dtype])
+        assert np.array_equal(np.diagonal(K), np.ones(n))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_terms_and_several_statistics(level, dtype):
+    rng = np.random.default_rng(3)
+    X, Y = (points(rng, k, 6, dtype, Kind.CHI2) for k in (40, 150))
+    f, g = rng.random(40).astype(dtype) + 1, rng.random(150).astype(dtype) + 1
+    composite = program(
+        (Op.EXP_NEGATIVE, 0, 0, 0, -0.5, 0.0),
+        (Op.AFFINE, 1, 1, 0, 0.2, 1.0),
+        (Op.MULTIPLY, 0, 0, 1, 0.0, 0.0),
+        (Op.ROW, 3, 0, 0, 0.0, 0.0),
+        (Op.COLUMN, 4, 0, 0, 0.0, 0.0),
+        (Op.MULTIPLY, 3, 3, 4, 0.0, 0.0),
+        (Op.DIVIDE, 0, 0, 3, 0.0, 0.0),
+        (Op.ADD, 2, 2, 0, 0.0, 0.0),
+        leaves=3,
+        registers=5,
+        result=2,
+    )
+    leaves = [leaf(k, X, Y) for k in (Kind.SQDIST, Kind.DOT, Kind.MINSUM)]
+    native, twin = build(level, composite, leaves, [f], [g], 40, 150, dtype)
+    np.testing.assert_allclose(
+        gram(native, 40, 150, dtype), gram(twin, 40, 150, dtype), rtol=100 * EPS[dtype]
+    )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reductions(level, dtype):
+    rng = np.random.default_rng(4)
+    X, Y = (points(rng, k, 5, dtype, Kind.SQDIST) for k in (41, 300))
+    weight = np.log(rng.random(300)).astype(dtype)
+    log_kernel = program((Op.AFFINE, 0, 0, 0, -400.0, 0.0))
+    native, twin = build(level, log_kernel, [leaf(Kind.SQDIST, X, Y)], n=41, m=300, dtype=dtype)
+    for w in (None, weight):
+        np.testing.assert_allclose(
+            native.log_sum_exp(w, 2), twin.log_sum_exp(w, 2), rtol=200 * EPS[dtype]
+        )
+    distances, reference_distances = build(
+        level, IDENTITY, [leaf(Kind.SQDIST, X, Y)], n=41, m=300, dtype=dtype
+    )
+    least, where = distances.arg_min(2)
+    expected, at = reference_distances.arg_min(1)
+    np.testing.assert_allclose(least, expected, rtol=100 * EPS[dtype])
+    np.testing.assert_array_equal(where, at)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("gap", [1e-3, 1e-6])
+def test_near_points_keep_their_digits(level, dtype, gap):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 20)).astype(dtype)
+    Y = (X + gap * rng.normal(size=X.shape)).astype(dtype)
+    native, _ = build(level, IDENTITY, [leaf(Kind.SQDIST, X, Y)], n=60, m=60, dtype=dtype)
+    exact = ((X.astype(float) - Y.astype(float)) ** 2).sum(axis=1)
+    found = np.diagonal(gram(native, 60, 60, dtype))
+    np.testing.assert_allclose(found, exact, rtol=60 * EPS[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_same_bits_for_any_number_of_threads(dtype):
+    rng = np.random.default_rng(6)
+    X = points(rng, 900, 8, dtype, Kind.SQDIST)
+    V, U = (rng.normal(size=(900, 2)).astype(dtype) for _ in range(2))
+    native, _ = build(LEVELS[-1], GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=900, m=900, dtype=dtype)
+    one, five = native.products(V, U, 1), native.products(V, U, 5)
+    assert all(np.array_equal(a, b) for a, b in zip(one, five, strict=True))
+    assert np.array_equal(gram(native, 900, 900, dtype, True, 1), gram(native, 900, 900, dtype, True, 3))
+
+
+def test_read_only_arrays_are_taken():
+    X = np.random.default_rng(7).normal(size=(20, 5))
+    X.setflags(write=False)
+    native, twin = build(LEVELS[-1], GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=20, m=20)
+    np.testing.assert_allclose(gram(native, 20, 20, float), gram(twin, 20, 20, float), rtol=1e-13)
+
+
+def big(n=30_000):
+    X = np.random.default_rng(8).normal(size=(n, 30))
+    return build(LEVELS[0], GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=n, m=n)[0], np.ones((n, 1))
+
+
+def test_other_python_threads_run_meanwhile():
+    native, V = big(12_000)
+    ticks = []
+    done = threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    watcher = threading.Thread(target=tick)
+    watcher.start()
+    start = time.perf_counter()
+    native.product(V, 1)
+    end = time.perf_counter()
+    done.set()
+    watcher.join()
+    assert sum(start < t < end for t in ticks) >= 3
+
+
+def test_an_interrupt_ends_the_work():
+    native, V = big()
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(100):
+            native.product(V, 2)
+    timer.join()
+    small, _ = build(LEVELS[-1], IDENTITY, [leaf(Kind.DOT, *[np.ones((3, 2))] * 2)], n=3, m=3)
+    assert gram(small, 3, 3, float).tolist() == np.full((3, 3), 2.0).tolist()
+
+
+def in_child(queue):
+    native, V = big(500)
+    queue.put(native.product(V, 2).sum())
+
+
+def test_a_forked_child_works():
+    native, V = big(500)
+    expected = native.product(V, 2).sum()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=in_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=60) == expected
+    child.join(timeout=60)
+    assert child.exitcode == 0
+
+
+def test_several_threads_call_at_once():
+    native, V = big(2_000)
+    expected = native.product(V, 2)
+    found = [None] * 4
+
+    def call(i):
+        found[i] = big(2_000)[0].product(V, 2)
+
+    pool = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+    for thread in pool:
+        thread.start()
+    for thread in pool:
+        thread.join()
+    assert all(np.array_equal(f, expected) for f in found)
+
+
+A, B = np.ones((3, 2)), np.ones((4, 2))
+WRONG = {
+    "register out of range": (program((Op.ADD, 0, 0, 9, 0, 0)), [leaf(Kind.DOT, A, B)], (), ()),
+    "negative register": (program((Op.ADD, -1, 0, 0, 0, 0)), [leaf(Kind.DOT, A, B)], (), ()),
+    "unknown operation": (program((99, 0, 0, 0, 0, 0)), [leaf(Kind.DOT, A, B)], (), ()),
+    "result out of range": (program(result=5), [leaf(Kind.DOT, A, B)], (), ()),
+    "too many leaves": (program(), [leaf(Kind.DOT, A, B)] * 2, (), ()),
+    "no such row term": (program((Op.ROW, 0, 0, 0, 0, 0)), [leaf(Kind.DOT, A, B)], (), ()),
+    "short row term": (program((Op.ROW, 0, 0, 0, 0, 0)), [leaf(Kind.DOT, A, B)], (np.ones(2),), ()),
+    "long column term": (IDENTITY, [leaf(Kind.DOT, A, B)], (), (np.ones(9),)),
+    "widths differ": (IDENTITY, [leaf(Kind.DOT, A, np.ones((4, 3)))], (), ()),
+    "wrong number of points": (IDENTITY, [leaf(Kind.DOT, B, B)], (), ()),
+    "no block": (IDENTITY, [leaf(Kind.GIVEN, A, B)], (), ()),
+    "block of another shape": (IDENTITY, [leaf(Kind.GIVEN, A, B, np.ones((4, 3)))], (), ()),
+    "odd tangents": (IDENTITY, [leaf(Kind.SIGN_PRODUCT, A[:, :1].copy(), B[:, :1].copy())], (), ()),
+    "no norms": (
+        IDENTITY,
+        [Leaf(Kind.SQDIST, *[np.ones((k, 9)) for k in (3, 4, 3, 4)])],
+        (),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arguments_are_refused(case):
+    steps, leaves, rows, columns = WRONG[case]
+    with pytest.raises(ValueError, match="."):
+        build(LEVELS[-1], steps, leaves, rows, columns, 3, 4)
+
+
+def test_wrong_arrays_are_refused():
+    native, _ = build(LEVELS[-1], IDENTITY, [leaf(Kind.DOT, A, B)], n=3, m=4)
+    with pytest.raises(ValueError, match="V has m rows"):
+        native.product(np.ones((3, 1)), 1)
+    with pytest.raises(ValueError, match="out is"):
+        native.gram(np.ones((4, 3)), False, 1)
+    with pytest.raises(ValueError, match="square"):
+        native.gram(np.ones((3, 4)), True, 1)
+    for wrong in (np.ones((4, 1), np.float32), np.ones(4), np.ones((4, 2)).T):
+        with pytest.raises((TypeError, ValueError)):
+            native.product(wrong, 1)
+    frozen = np.ones((3, 4))
+    frozen.setflags(write=False)
+    with pytest.raises((TypeError, ValueError)):
+        native.gram(frozen, False, 1)
+    with pytest.raises((TypeError, ValueError)):
+        build(LEVELS[-1], IDENTITY, [leaf(Kind.DOT, np.asfortranarray(A), B)], n=3, m=4)
