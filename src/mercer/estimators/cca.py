@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from itertools import combinations
 from numbers import Integral, Real
@@ -14,12 +13,12 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.inputs import fitting, input_tags
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags
 from mercer.estimators.views import (
     KernelView,
     decompose,
@@ -206,8 +205,12 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         grams = [view.training_gram() for view in views]
         spectra = [decompose(K, view_name(v)) for v, (K, _) in enumerate(grams)]
         self.regularization_ = self._choose_regularization(spectra)
-        self.result_ = canonical_variates(spectra, self._penalties(spectra), self.n_components)
-        self._warn_if_stalled()
+        self.result_ = canonical_variates(
+            spectra, self._penalties(spectra), self.n_components
+        ).advised(
+            f"regularization={self.regularization_:g} lets in directions with almost no variance: "
+            "raise it"
+        )
         self.canonical_correlations_ = self.result_.value.correlations
         self.n_components_ = len(self.canonical_correlations_)
         root_n = np.sqrt(grams[0][0].shape[0])  # from sums of squares to variances
@@ -265,17 +268,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             ]
         )
         return REGULARIZATIONS[int(np.argmax(self.loo_scores_))]
-
-    def _warn_if_stalled(self) -> None:
-        if self.result_.status.ok:
-            return
-        warnings.warn(
-            f"KernelCCA: rounding leaves the variates a violation of {self.result_.gap:.1e}, "
-            f"since regularization={self.regularization_:g} lets in directions with almost no "
-            "variance; raise it",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
 
     def transform(self, X: Any, Y: Any = None, *, y: Any = None) -> Any:
         """The canonical variates of new points.

@@ -20,7 +20,7 @@ from mercer.estimators.bandwidths import (
     resolve_bandwidth,
     simplest_form,
 )
-from mercer.estimators.inputs import fitting
+from mercer.estimators.fitting import fitting
 from mercer.estimators.later import not_yet
 from mercer.kernels.densities import smoothing_kernel
 from mercer.kernels.smoothing import SMOOTHING_KERNELS, SmoothingKernel

@@ -20,7 +20,8 @@ from mercer.estimators.constraints import (
     POSITIVE,
     at_least,
 )
-from mercer.estimators.inputs import fitting, input_tags
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,12 +13,12 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
-    fitting,
     input_tags,
     resolve_kernel,
     training_gram,
@@ -228,14 +227,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             iterated_power=self.iterated_power,
             random_state=self.random_state,
             floor=floor,
+        ).advised(
+            "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
         )
-        if not self.result_.status.ok:
-            warnings.warn(
-                f"KernelPCA: {self.result_.method} left a gap of {self.result_.gap:.1e}; raise "
-                "max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
         values, vectors = self.result_.value.values, self.result_.value.vectors
         floor = max(floor, ZERO_RATIO[dtype] * values[0])
         values = np.where(values > floor, values, 0.0)

@@ -11,7 +11,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import KERNEL
-from mercer.estimators.inputs import fitting, input_tags, training_gram
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags, training_gram
 from mercer.estimators.labels import checked_weights, labelled, weighted_kernel
 from mercer.estimators.ridge_solution import Fit, evaluate, store
 from mercer.solvers.eigh import Eigensystem, solve_eigh

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer.arrays import n_rows
+from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import training_gram, validate_query
 from mercer.estimators.later import LATER, not_yet
 from mercer.estimators.progress import reporter
@@ -51,8 +50,6 @@ def fit_ridge(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None) 
     fit = fit or _in_the_dual(estimator, X, Y, lam, weight, reason)
     if reason and phi:
         fit = fit._replace(result=replace(fit.result, method=f"{fit.result.method}: {reason}"))
-    if not fit.result.status.ok:
-        _warn(fit.result)
     return fit
 
 
@@ -149,8 +146,7 @@ def _by_descent(
     )
     if result.status is Status.DIVERGED:
         limit = largest_stable_step(operator, float(np.max(lam)), weight)
-        method = f"{result.method}; the largest stable step_size is {limit:.6g}"
-        result = replace(result, method=method)
+        result = result.advised(f"the largest stable step_size is {limit:.6g}")
     return Fit(result.value, result, path=None if path is None else np.stack(path))
 
 
@@ -166,15 +162,9 @@ def _regularisers(alpha: Any, n_targets: int) -> np.ndarray:
     return np.broadcast_to(lam, (n_targets,))
 
 
-def _warn(result: Result) -> None:
-    warnings.warn(result.message, ConvergenceWarning, stacklevel=6)
-
-
 def _warn_undetermined(lam: np.ndarray, rank: int, n: int) -> None:
-    warnings.warn(
+    warn_of_convergence(
         f"alpha={np.min(lam):.3g} leaves the solution undetermined: the Gram matrix has numerical "
         f"rank {rank} of {n}. The least squares solution of minimum norm is returned; a larger "
-        "alpha gives a stable one.",
-        ConvergenceWarning,
-        stacklevel=8,
+        "alpha gives a stable one."
     )
