@@ -258,7 +258,7 @@ default="squared"
     ----------
     dual_coef_ : ndarray of shape (n_samples,)
     intercept_ : float
-    X_fit_, kernel_, result_
+    X_fit_, kernel_, n_iter_, result_
         As in `KernelMachineClassifier`.
 
     References

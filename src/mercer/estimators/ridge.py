@@ -221,7 +221,7 @@ tol, keep_path
     ----------
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-    coef_, feature_map_, X_fit_, kernel_, result_
+    coef_, feature_map_, X_fit_, kernel_, n_iter_, result_
         As in `KernelRidge`.
 
     References

@@ -54,7 +54,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         The score of each alpha, in the order given.
     loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         What each training point is predicted to be without it or its fold, for the alpha chosen.
-    dual_coef_, X_fit_, kernel_, result_
+    dual_coef_, X_fit_, kernel_, n_iter_, result_
         As in `KernelRidge`.
 
     References

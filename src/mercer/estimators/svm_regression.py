@@ -282,7 +282,7 @@ warm_start, indefinite
 
     Attributes
     ----------
-    offset_ : float
+    offset_ : ndarray of shape (1,)
         The offset rho, so that f = ``score_samples`` - ``offset_``.
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, dual_gap_, margin_, \
 result_, kernel_, fit_status_, n_iter_, shape_fit_
