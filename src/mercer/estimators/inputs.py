@@ -98,8 +98,6 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel) -> tuple[GramOperator,
         Coefficients alpha found with ``operator`` predict as ``correction @ alpha``, where given.
     """
     method = estimator.indefinite
-    if method not in INDEFINITE:
-        raise ValueError(f"indefinite={method!r}; expected one of {sorted(INDEFINITE)}")
     validity = kernel.validity
     operator = gram(kernel, X)
     if validity.status == "valid":

@@ -126,7 +126,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
         operator, correction = training_gram(self, X, self.kernel_)
         system = Eigensystem(operator.dense(), weight)
-        predictions = self._left_out(system, X, y, alphas)
+        predictions = self._left_out(system, y, alphas)
         self.loo_scores_ = np.array([self._score(y, p, weight) for p in predictions])
         best = int(np.argmax(self.loo_scores_))
         self.alpha_, self.best_score_ = float(alphas[best]), float(self.loo_scores_[best])
@@ -141,9 +141,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return evaluate(self, X)
 
-    def _left_out(
-        self, system: Eigensystem, X: Any, y: np.ndarray, alphas: np.ndarray
-    ) -> list[np.ndarray]:
+    def _left_out(self, system: Eigensystem, y: np.ndarray, alphas: np.ndarray) -> list[np.ndarray]:
         """For each alpha, what each point is predicted to be without it or its fold."""
         if self.cv is None:
             return [system.leave_one_out(y, alpha).reshape(y.shape) for alpha in alphas]

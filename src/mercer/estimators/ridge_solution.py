@@ -46,11 +46,9 @@ def fit_ridge(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None) 
         phi, reason = estimator.kernel_.feature_map().fit(X), "as asked"
     elif estimator.solver == "auto":
         phi, reason = small_feature_map(estimator.kernel_, X, n_rows(X))
-    fit = _in_the_primal(phi, X, Y, lam, weight) if phi else None
-    fit = fit or _in_the_dual(estimator, X, Y, lam, weight, reason)
-    if reason and phi:
-        fit = fit._replace(result=replace(fit.result, method=f"{fit.result.method}: {reason}"))
-    return fit
+    if phi is None:
+        return _in_the_dual(estimator, X, Y, lam, weight, reason)
+    return _in_the_primal(phi, X, Y, lam, weight, reason)
 
 
 def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:
@@ -77,13 +75,14 @@ def evaluate(estimator: Any, X: Any) -> np.ndarray:
 
 
 def _in_the_primal(
-    phi: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
+    phi: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None, reason: str
 ) -> Fit:
     mapped = phi.transform(X)
     result = solve_primal(mapped, Y, lam, weight)
     solution = result.value
     if solution.rank < min(mapped.shape):
         _warn_undetermined(lam, solution.rank, min(mapped.shape))
+    result = replace(result, method=f"{result.method}: {reason}")
     return Fit(solution.dual_coef, result, solution.coef, phi)
 
 
