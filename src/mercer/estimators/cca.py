@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_consistent_length
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags
 from mercer.estimators.views import (
@@ -25,7 +26,6 @@ from mercer.estimators.views import (
     second_view,
     view_name,
 )
-from mercer.kernels import Kernel
 from mercer.solvers.canonical import (
     View,
     canonical_variates,
@@ -33,6 +33,9 @@ from mercer.solvers.canonical import (
     leave_one_out_correlation,
     permuted_correlations,
 )
+
+#: Parameters of which each view may have its own.
+PER_VIEW = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 
 #: Candidates of ``regularization="loo"``.
 REGULARIZATIONS = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 1, 11))
@@ -151,14 +154,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [str, Kernel, callable, list, tuple],
-        "gamma": [Interval(Real, 0, None, closed="left"), str, None, list, tuple],
-        "degree": [Interval(Real, 0, None, closed="left"), list, tuple],
-        "coef0": [Interval(Real, None, None, closed="neither"), list, tuple],
-        "kernel_params": [dict, None, list, tuple],
-        "regularization": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"})],
-        "indefinite": [StrOptions({"error", "clip", "flip", "shift"})],
+        **{name: [*KERNEL[name], list, tuple] for name in PER_VIEW},
+        "n_components": [at_least(1)],
+        "regularization": [NON_NEGATIVE, StrOptions({"loo"})],
+        "indefinite": KERNEL["indefinite"],
     }
 
     def __init__(
@@ -233,9 +232,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _view(self, v: int, m: int) -> KernelView:
         """The parameters of view v of m."""
-        names = ("kernel", "gamma", "degree", "coef0", "kernel_params")
         chosen = {}
-        for name in names:
+        for name in PER_VIEW:
             value = getattr(self, name)
             if isinstance(value, list | tuple):
                 if len(value) != m:
@@ -375,8 +373,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         observed = leading_correlation(whitened)
         null = permuted_correlations(whitened, int(n_permutations), random_state)
         # Permutations that change nothing must count as ties whatever their rounding.
-        at_least = int(np.sum(null >= observed - 1e-9))
-        return PermutationTest(observed, (at_least + 1) / (len(null) + 1), null)
+        as_large = int(np.sum(null >= observed - 1e-9))
+        return PermutationTest(observed, (as_large + 1) / (len(null) + 1), null)
 
     @property
     def n_features_in_(self) -> int:
