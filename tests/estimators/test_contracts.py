@@ -37,8 +37,6 @@ SUPERVISED = {
 }
 UNSUPERVISED = {"KernelPCA": {"n_components": 2}, "OneClassSVM": {"nu": 0.2}}
 ALL = {**SUPERVISED, **UNSUPERVISED}
-# The nearest class mean needs no valid kernel and solves no problem.
-NEED_VALID = [name for name in ALL if name != "KernelCentroidClassifier"]
 
 
 def make(name, kernel):
@@ -113,7 +111,7 @@ def test_strings_and_tables_are_learned_from(name):
     assert len(output(make(name, kernel).fit(np.array(words, dtype=object), y), words[:3])) == 3
 
 
-@pytest.mark.parametrize("name", NEED_VALID)
+@pytest.mark.parametrize("name", ALL)
 def test_an_indefinite_kernel_is_refused_or_corrected(name):
     model = make(name, K.Sigmoid(0.5, 1.0))
     X, y = data(model)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer
@@ -77,3 +80,63 @@ def test_an_error_still_closes_the_callbacks():
         warnings.simplefilter("error")
         model.set_params(kernel="rbf").fit(X, Y)
     assert listener.closed
+
+
+UNFINISHED = {
+    "SVC": {"max_iter": 1, "solver": "smo"},
+    "SVR": {"max_iter": 1, "solver": "smo"},
+    "OneClassSVM": {"max_iter": 1, "solver": "smo"},
+    "KernelMachineClassifier": {"alpha": 1e-3, "max_iter": 1},
+    "KernelRidge": {"solver": "gd", "kernel": "rbf", "max_iter": 1},
+    "KernelRidgeClassifier": {"solver": "gd", "kernel": "rbf", "max_iter": 1},
+    "KernelPCA": {
+        "n_components": 3,
+        "kernel": "rbf",
+        "gamma": 1.0,
+        "eigen_solver": "randomized",
+        "iterated_power": 0,
+        "random_state": 0,
+    },
+    "KernelCCA": {"n_components": 9, "gamma": [1e-3, 2e-3], "regularization": 0.0},
+}
+
+
+@pytest.mark.parametrize("name", UNFINISHED)
+def test_a_warning_points_at_the_line_of_the_user(name):
+    model = getattr(mercer, name)(**UNFINISHED[name])
+    second = X[:, :3] if name == "KernelCCA" else Y
+    calls = [model.fit, make_pipeline(model).fit]
+    calls += [
+        getattr(model, also) for also in ("fit_transform", "fit_predict") if hasattr(model, also)
+    ]
+    for call in calls:
+        with pytest.warns(ConvergenceWarning, match=f"{name} stopped early") as caught:
+            call(X, second)
+        assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_warning_points_at_the_line_of_a_search():
+    search = GridSearchCV(mercer.SVC(max_iter=1, solver="smo"), {"C": [1.0]}, cv=2)
+    with pytest.warns(ConvergenceWarning) as caught:
+        search.fit(X, Y)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_an_undetermined_solution_is_warned_of_at_the_line_of_the_user():
+    with pytest.warns(ConvergenceWarning, match="undetermined") as caught:
+        mercer.KernelRidge(0.0).fit(np.ones((4, 2)), np.arange(4.0))
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("name", ["KernelSGDClassifier", "KernelPerceptron"])
+def test_taking_all_steps_asked_for_is_no_failure(name):
+    model = getattr(mercer, name)(random_state=0)
+    noise = np.random.default_rng(0).integers(0, 2, size=len(X))
+    # One point twice, under two labels: no perceptron separates them.
+    points, labels = np.vstack([X[:1], X]), np.append(1 - noise[0], noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = model.fit(points, labels).result_
+    assert result.status is Status.COMPLETED
+    assert result.status.ok
+    assert "max_iter" not in result.message

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from itertools import combinations
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,19 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.inputs import fitting, input_tags
+from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags
 from mercer.estimators.views import (
     KernelView,
     decompose,
     second_view,
     view_name,
 )
-from mercer.kernels import Kernel
 from mercer.solvers.canonical import (
     View,
     canonical_variates,
@@ -34,6 +33,9 @@ from mercer.solvers.canonical import (
     leave_one_out_correlation,
     permuted_correlations,
 )
+
+#: Parameters of which each view may have its own.
+PER_VIEW = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 
 #: Candidates of ``regularization="loo"``.
 REGULARIZATIONS = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 1, 11))
@@ -152,14 +154,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [str, Kernel, callable, list, tuple],
-        "gamma": [Interval(Real, 0, None, closed="left"), str, None, list, tuple],
-        "degree": [Interval(Real, 0, None, closed="left"), list, tuple],
-        "coef0": [Interval(Real, None, None, closed="neither"), list, tuple],
-        "kernel_params": [dict, None, list, tuple],
-        "regularization": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"})],
-        "indefinite": [StrOptions({"error", "clip", "flip", "shift"})],
+        **{name: [*KERNEL[name], list, tuple] for name in PER_VIEW},
+        "n_components": [at_least(1)],
+        "regularization": [NON_NEGATIVE, StrOptions({"loo"})],
+        "indefinite": KERNEL["indefinite"],
     }
 
     def __init__(
@@ -206,8 +204,12 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         grams = [view.training_gram() for view in views]
         spectra = [decompose(K, view_name(v)) for v, (K, _) in enumerate(grams)]
         self.regularization_ = self._choose_regularization(spectra)
-        self.result_ = canonical_variates(spectra, self._penalties(spectra), self.n_components)
-        self._warn_if_stalled()
+        self.result_ = canonical_variates(
+            spectra, self._penalties(spectra), self.n_components
+        ).advised(
+            f"regularization={self.regularization_:g} lets in directions with almost no variance: "
+            "raise it"
+        )
         self.canonical_correlations_ = self.result_.value.correlations
         self.n_components_ = len(self.canonical_correlations_)
         root_n = np.sqrt(grams[0][0].shape[0])  # from sums of squares to variances
@@ -230,9 +232,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _view(self, v: int, m: int) -> KernelView:
         """The parameters of view v of m."""
-        names = ("kernel", "gamma", "degree", "coef0", "kernel_params")
         chosen = {}
-        for name in names:
+        for name in PER_VIEW:
             value = getattr(self, name)
             if isinstance(value, list | tuple):
                 if len(value) != m:
@@ -265,17 +266,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             ]
         )
         return REGULARIZATIONS[int(np.argmax(self.loo_scores_))]
-
-    def _warn_if_stalled(self) -> None:
-        if self.result_.status.ok:
-            return
-        warnings.warn(
-            f"KernelCCA: rounding leaves the variates a violation of {self.result_.gap:.1e}, "
-            f"since regularization={self.regularization_:g} lets in directions with almost no "
-            "variance; raise it",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
 
     def transform(self, X: Any, Y: Any = None, *, y: Any = None) -> Any:
         """The canonical variates of new points.
@@ -383,8 +373,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         observed = leading_correlation(whitened)
         null = permuted_correlations(whitened, int(n_permutations), random_state)
         # Permutations that change nothing must count as ties whatever their rounding.
-        at_least = int(np.sum(null >= observed - 1e-9))
-        return PermutationTest(observed, (at_least + 1) / (len(null) + 1), null)
+        as_large = int(np.sum(null >= observed - 1e-9))
+        return PermutationTest(observed, (as_large + 1) / (len(null) + 1), null)
 
     @property
     def n_features_in_(self) -> int:

@@ -9,12 +9,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import KERNEL
-from mercer.estimators.inputs import (
-    fitting,
-    input_tags,
-    training_gram,
-    validate_query,
-)
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags, training_gram, validate_query
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,

@@ -20,13 +20,13 @@ from mercer.estimators.bandwidths import (
     resolve_bandwidth,
     simplest_form,
 )
-from mercer.estimators.inputs import fitting
-from mercer.estimators.later import not_yet
+from mercer.estimators.fitting import fitting
+from mercer.estimators.later import LATER, not_yet
 from mercer.kernels.densities import smoothing_kernel
 from mercer.kernels.smoothing import SMOOTHING_KERNELS, SmoothingKernel
 
 RULES = ("scott", "silverman")
-LATER_RULES = ("isj", "lscv", "mlcv", "plugin")
+LATER_RULES = {entry.value: entry.instead for entry in LATER if entry.parameter == "bandwidth"}
 
 
 class KernelDensity(BaseEstimator):
@@ -186,7 +186,7 @@ class KernelDensity(BaseEstimator):
         d = X.shape[1]
         if isinstance(self.bandwidth, str):
             if self.bandwidth in LATER_RULES:
-                raise not_yet("bandwidth", self.bandwidth, '"silverman", "scott" or a number')
+                raise not_yet("bandwidth", self.bandwidth, LATER_RULES[self.bandwidth])
             h = normal_reference(X, self.bandwidth, weight, self.kernel_.variance(d))
             if not h.all():
                 column = int(np.flatnonzero(h == 0)[0])

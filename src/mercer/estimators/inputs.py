@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -21,33 +20,12 @@ from sklearn.utils.validation import (
 
 from mercer import kernels as K
 from mercer.arrays import n_rows
-from mercer.estimators.progress import announced
 from mercer.kernels import Kernel
 from mercer.operators import DenseGram, GramOperator, corrected, gram, is_indefinite
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
 # Beyond this many points the Gram of a kernel of unknown validity is not factorised to look.
 LOOK_AT_MOST = 5000
-
-
-def fitting(fit: Callable) -> Callable:
-    """Around every ``fit``: parameters are validated, and it happens wholly or not at all.
-
-    An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end.
-    """
-
-    @functools.wraps(fit)
-    def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
-        before = dict(vars(self))
-        try:
-            with announced(self):
-                return fit(self, *arguments, **named)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-
-    return _fit_context(prefer_skip_nested_validation=True)(guarded)
 
 
 def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> Any:
@@ -120,8 +98,6 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel) -> tuple[GramOperator,
         Coefficients alpha found with ``operator`` predict as ``correction @ alpha``, where given.
     """
     method = estimator.indefinite
-    if method not in INDEFINITE:
-        raise ValueError(f"indefinite={method!r}; expected one of {sorted(INDEFINITE)}")
     validity = kernel.validity
     operator = gram(kernel, X)
     if validity.status == "valid":

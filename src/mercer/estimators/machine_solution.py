@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer.estimators import losses
 from mercer.estimators.inputs import training_gram, validate_query
@@ -79,8 +77,6 @@ def fit_machines(
     worst = max(results, key=lambda result: (not result.status.ok, result.gap))
     machine.result_ = replace(worst, seconds=sum(result.seconds for result in results))
     machine.n_iter_ = max(result.n_iter for result in results)
-    if not worst.status.ok:
-        warnings.warn(worst.message, ConvergenceWarning, stacklevel=5)
 
 
 def _solve(machine: Any, K: np.ndarray, y: np.ndarray, loss: Loss) -> Result:

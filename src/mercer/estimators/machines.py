@@ -20,7 +20,8 @@ from mercer.estimators.constraints import (
     POSITIVE,
     at_least,
 )
-from mercer.estimators.inputs import fitting, input_tags
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
@@ -257,7 +258,7 @@ default="squared"
     ----------
     dual_coef_ : ndarray of shape (n_samples,)
     intercept_ : float
-    X_fit_, kernel_, result_
+    X_fit_, kernel_, n_iter_, result_
         As in `KernelMachineClassifier`.
 
     References

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,20 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
+from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
-    fitting,
     input_tags,
+    is_precomputed,
     resolve_kernel,
     training_gram,
     validate_query,
     validate_training,
 )
-from mercer.kernels import Kernel, Precomputed
 from mercer.operators import CentredGram, gram
 from mercer.solvers.spectral import centred_projection, leading_eigenpairs, rounding_floor
 
@@ -132,23 +132,18 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [str, Kernel, callable],
-        "gamma": [Interval(Real, 0, None, closed="left"), str, None],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
-        "alpha": [Interval(Real, 0, None, closed="left")],
+        **KERNEL,
+        "n_components": [at_least(1), None],
+        "alpha": [NON_NEGATIVE],
         "fit_inverse_transform": ["boolean"],
         "eigen_solver": [StrOptions({"auto", "dense", "arpack", "randomized"})],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "iterated_power": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "tol": [NON_NEGATIVE],
+        "max_iter": [at_least(1), None],
+        "iterated_power": [at_least(0), StrOptions({"auto"})],
         "remove_zero_eig": ["boolean"],
         "random_state": ["random_state"],
         "copy_X": ["boolean"],
         "n_jobs": [None, Integral],
-        "indefinite": [StrOptions({"error", "clip", "flip", "shift"})],
     }
 
     def __init__(
@@ -228,14 +223,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             iterated_power=self.iterated_power,
             random_state=self.random_state,
             floor=floor,
+        ).advised(
+            "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
         )
-        if not self.result_.status.ok:
-            warnings.warn(
-                f"KernelPCA: {self.result_.method} left a gap of {self.result_.gap:.1e}; raise "
-                "max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
         values, vectors = self.result_.value.values, self.result_.value.vectors
         floor = max(floor, ZERO_RATIO[dtype] * values[0])
         values = np.where(values > floor, values, 0.0)
@@ -293,7 +283,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _check_invertible(self, X: Any) -> None:
         if not self.fit_inverse_transform:
             return
-        if self.kernel == "precomputed" or isinstance(self.kernel, Precomputed):
+        if is_precomputed(self.kernel):
             raise ValueError(
                 "Cannot fit_inverse_transform with a precomputed kernel: pre-images are points, "
                 "and only their Gram is known; pass the points and a kernel"

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from mercer.arrays import memory_budget, n_rows, take_rows
 from mercer.estimators.constraints import KERNEL, at_least
+from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
-    fitting,
     input_tags,
     is_precomputed,
     resolve_kernel,

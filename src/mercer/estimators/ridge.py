@@ -16,7 +16,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE, POSITIVE, at_least
-from mercer.estimators.inputs import fitting, input_tags
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
@@ -220,7 +221,7 @@ tol, keep_path
     ----------
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-    coef_, feature_map_, X_fit_, kernel_, result_
+    coef_, feature_map_, X_fit_, kernel_, n_iter_, result_
         As in `KernelRidge`.
 
     References

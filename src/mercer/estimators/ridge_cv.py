@@ -11,7 +11,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import KERNEL
-from mercer.estimators.inputs import fitting, input_tags, training_gram
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags, training_gram
 from mercer.estimators.labels import checked_weights, labelled, weighted_kernel
 from mercer.estimators.ridge_solution import Fit, evaluate, store
 from mercer.solvers.eigh import Eigensystem, solve_eigh
@@ -53,7 +54,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         The score of each alpha, in the order given.
     loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         What each training point is predicted to be without it or its fold, for the alpha chosen.
-    dual_coef_, X_fit_, kernel_, result_
+    dual_coef_, X_fit_, kernel_, n_iter_, result_
         As in `KernelRidge`.
 
     References
@@ -125,7 +126,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
         operator, correction = training_gram(self, X, self.kernel_)
         system = Eigensystem(operator.dense(), weight)
-        predictions = self._left_out(system, X, y, alphas)
+        predictions = self._left_out(system, y, alphas)
         self.loo_scores_ = np.array([self._score(y, p, weight) for p in predictions])
         best = int(np.argmax(self.loo_scores_))
         self.alpha_, self.best_score_ = float(alphas[best]), float(self.loo_scores_[best])
@@ -140,9 +141,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return evaluate(self, X)
 
-    def _left_out(
-        self, system: Eigensystem, X: Any, y: np.ndarray, alphas: np.ndarray
-    ) -> list[np.ndarray]:
+    def _left_out(self, system: Eigensystem, y: np.ndarray, alphas: np.ndarray) -> list[np.ndarray]:
         """For each alpha, what each point is predicted to be without it or its fold."""
         if self.cv is None:
             return [system.leave_one_out(y, alpha).reshape(y.shape) for alpha in alphas]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer.arrays import n_rows
+from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import training_gram, validate_query
 from mercer.estimators.later import LATER, not_yet
 from mercer.estimators.progress import reporter
@@ -47,13 +46,9 @@ def fit_ridge(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None) 
         phi, reason = estimator.kernel_.feature_map().fit(X), "as asked"
     elif estimator.solver == "auto":
         phi, reason = small_feature_map(estimator.kernel_, X, n_rows(X))
-    fit = _in_the_primal(phi, X, Y, lam, weight) if phi else None
-    fit = fit or _in_the_dual(estimator, X, Y, lam, weight, reason)
-    if reason and phi:
-        fit = fit._replace(result=replace(fit.result, method=f"{fit.result.method}: {reason}"))
-    if not fit.result.status.ok:
-        _warn(fit.result)
-    return fit
+    if phi is None:
+        return _in_the_dual(estimator, X, Y, lam, weight, reason)
+    return _in_the_primal(phi, X, Y, lam, weight, reason)
 
 
 def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:
@@ -80,13 +75,14 @@ def evaluate(estimator: Any, X: Any) -> np.ndarray:
 
 
 def _in_the_primal(
-    phi: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
+    phi: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None, reason: str
 ) -> Fit:
     mapped = phi.transform(X)
     result = solve_primal(mapped, Y, lam, weight)
     solution = result.value
     if solution.rank < min(mapped.shape):
         _warn_undetermined(lam, solution.rank, min(mapped.shape))
+    result = replace(result, method=f"{result.method}: {reason}")
     return Fit(solution.dual_coef, result, solution.coef, phi)
 
 
@@ -149,8 +145,7 @@ def _by_descent(
     )
     if result.status is Status.DIVERGED:
         limit = largest_stable_step(operator, float(np.max(lam)), weight)
-        method = f"{result.method}; the largest stable step_size is {limit:.6g}"
-        result = replace(result, method=method)
+        result = result.advised(f"the largest stable step_size is {limit:.6g}")
     return Fit(result.value, result, path=None if path is None else np.stack(path))
 
 
@@ -166,15 +161,9 @@ def _regularisers(alpha: Any, n_targets: int) -> np.ndarray:
     return np.broadcast_to(lam, (n_targets,))
 
 
-def _warn(result: Result) -> None:
-    warnings.warn(result.message, ConvergenceWarning, stacklevel=6)
-
-
 def _warn_undetermined(lam: np.ndarray, rank: int, n: int) -> None:
-    warnings.warn(
+    warn_of_convergence(
         f"alpha={np.min(lam):.3g} leaves the solution undetermined: the Gram matrix has numerical "
         f"rank {rank} of {n}. The least squares solution of minimum norm is returned; a larger "
-        "alpha gives a stable one.",
-        ConvergenceWarning,
-        stacklevel=8,
+        "alpha gives a stable one."
     )

@@ -11,13 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import n_rows
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
-from mercer.estimators.inputs import (
-    fitting,
-    input_tags,
-    resolve_kernel,
-    training_gram,
-    validate_query,
-)
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags, resolve_kernel, training_gram, validate_query
 from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
 from mercer.operators import gram
 from mercer.solvers.sgd import kernel_sgd

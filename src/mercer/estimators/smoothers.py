@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from mercer.estimators.inputs import fitting
+from mercer.estimators.fitting import fitting
 from mercer.estimators.local_regression import (
     BANDWIDTH_CONSTRAINTS,
     KERNEL_CONSTRAINTS,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -91,16 +89,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return f"no model satisfies the constraints of {self!r}"
 
     def _close(self, results: list[Result]) -> None:
-        """Record how the solver did, and warn if that is not as asked for."""
+        """Record how the solver did."""
         self.result_ = combined(results)
         self.dual_gap_ = self.result_.gap
         self.fit_status_ = 0 if self.result_.status.ok else 1
         if self.verbose:
             print(f"[{type(self).__name__}] {self.result_.message}")
-        if not self.result_.status.ok:
-            message = f"{type(self).__name__} stopped early. {self.result_.message}"
-            # From here through fit and its two wrappers to the caller of fit.
-            warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
     def _keep(self, X: Any, support: np.ndarray) -> None:
         """Remember the support points, which for a precomputed kernel are indices alone."""

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
 
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
-from mercer.estimators.inputs import fitting, resolve_kernel, validate_training
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import resolve_kernel, validate_training
 from mercer.estimators.labels import labelled
 from mercer.estimators.svm_forms import Form, epsilon_svr, nu_svr, one_class
 from mercer.estimators.svm_model import (
@@ -281,7 +282,7 @@ warm_start, indefinite
 
     Attributes
     ----------
-    offset_ : float
+    offset_ : ndarray of shape (1,)
         The offset rho, so that f = ``score_samples`` - ``offset_``.
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, dual_gap_, margin_, \
 result_, kernel_, fit_status_, n_iter_, shape_fit_

@@ -115,7 +115,8 @@ def perceptron(
     -------
     Result
         ``value`` is a `PerceptronState`; ``gap`` and ``history`` hold the share of mistakes per
-        epoch; the status is ``CONVERGED`` if the last epoch made none.
+        epoch; the status is ``CONVERGED`` if the last epoch made none, else
+        ``COMPLETED``.
 
     Examples
     --------
@@ -166,7 +167,7 @@ def perceptron(
     state.support = np.array(support, dtype=np.intp)
     state.mistakes = np.array(mistakes, dtype=np.intp).reshape(-1, 2)
     gap = monitor.history[-1] if monitor.history else 0.0
-    status = Status.CONVERGED if gap == 0.0 else Status.MAX_ITER
+    status = Status.CONVERGED if gap == 0.0 else Status.COMPLETED
     return monitor.result(state, gap, status=status, method="perceptron")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -14,6 +14,7 @@ class Status(Enum):
 
     CONVERGED = "the tolerance was reached"
     EXACT = "solved directly, up to rounding"
+    COMPLETED = "all the steps asked for were taken"
     MAX_ITER = "max_iter was reached first: raise it, loosen tol, or standardise the features"
     MAX_TIME = "max_time was reached first: raise it, loosen tol, or standardise the features"
     STOPPED = "stopped by a callback: the model is usable as it is"
@@ -26,8 +27,8 @@ class Status(Enum):
 
     @property
     def ok(self) -> bool:
-        """Whether the answer is as accurate as was asked for."""
-        return self in (Status.CONVERGED, Status.EXACT)
+        """Whether the solver did what was asked of it."""
+        return self in (Status.CONVERGED, Status.EXACT, Status.COMPLETED)
 
     @property
     def advice(self) -> str:
@@ -55,6 +56,8 @@ class Result:
         The gap as it went, one entry per recorded iteration.
     method : str
         Which solver ran and why it was chosen.
+    advice : str
+        What to do about it, where more is known than the status tells.
     """
 
     value: Any = field(repr=False)
@@ -64,14 +67,20 @@ class Result:
     seconds: float
     history: tuple[float, ...] = field(default=(), repr=False)
     method: str = ""
+    advice: str = ""
 
     @property
     def message(self) -> str:
         """One sentence for people: status, figures and advice."""
         return (
             f"{self.method or 'solver'}: {self.status.name.lower()} with gap {self.gap:.1e} "
-            f"after {self.n_iter} iterations, {self.seconds:.2g} s; {self.status.advice}"
+            f"after {self.n_iter} iterations, {self.seconds:.2g} s; "
+            f"{self.advice or self.status.advice}"
         )
+
+    def advised(self, advice: str) -> Result:
+        """The same with this advice, if there is anything to be done about it."""
+        return self if self.status.ok else replace(self, advice=advice)
 
 
 class Monitor:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.solvers.perceptron import first_true
-from mercer.solvers.result import Monitor, Result
+from mercer.solvers.result import Monitor, Result, Status
 
 
 def kernel_sgd(
@@ -43,7 +43,7 @@ def kernel_sgd(
     -------
     Result
         ``value`` is ``alpha`` of shape (n, c); ``gap`` is the duality gap of the objective above,
-        the worst over machines. All T steps are taken, so the status is ``MAX_ITER``.
+        the worst over machines. All T steps are taken, so the status is ``COMPLETED``.
 
     Examples
     --------
@@ -80,7 +80,8 @@ def kernel_sgd(
         step = first_true(violates, step + 1, T)
     alpha = averaged / (lam * T) if average else beta / (lam * T)
     monitor.n_iter = T
-    return monitor.result(alpha, soft_margin_gap(K, Y, lam, alpha), method="sgd")
+    gap = soft_margin_gap(K, Y, lam, alpha)
+    return monitor.result(alpha, gap, status=Status.COMPLETED, method="sgd")
 
 
 def soft_margin_gap(K: Any, Y: np.ndarray, lam: float, alpha: np.ndarray) -> float:

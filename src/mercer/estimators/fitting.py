@@ -1,0 +1,50 @@
+"""Around every fit: parameters are validated, nothing is left half done, and warnings are heard."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.estimators.progress import announced
+
+# Packages that call an estimator's fit on behalf of the user.
+BETWEEN = {"mercer", "sklearn", "joblib"}
+
+
+def fitting(fit: Callable) -> Callable:
+    """Around every ``fit``: parameters are validated, and it happens wholly or not at all.
+
+    An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end, and
+    a ``result_`` whose status is not ok is warned of.
+    """
+
+    @functools.wraps(fit)
+    def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            with announced(self):
+                fitted = fit(self, *arguments, **named)
+            result = getattr(self, "result_", None)
+            if result is not None and not result.status.ok:
+                warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
+            return fitted
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return _fit_context(prefer_skip_nested_validation=True)(guarded)
+
+
+def warn_of_convergence(message: str) -> None:
+    """Warn, and point at the user's own line, however many calls lie between."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)
