@@ -4,12 +4,14 @@ BIN := .venv/bin
 # Tests use one process per core, so each of them one BLAS thread.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all lint format bench docs clean
+.PHONY: demo test test-all asan lint format bench docs clean
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-.venv/.base: pyproject.toml .venv/bin/python
+NATIVE := CMakeLists.txt $(wildcard src/mercer/core/*.cpp src/mercer/core/include/mercer/*.hpp)
+
+.venv/.base: pyproject.toml $(NATIVE) .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[plots]"
 	@touch $@
 
@@ -30,6 +32,16 @@ demo: .venv/.base
 
 test: .venv/.test
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not long" -q
+
+# The tests of the core on modules built with the address and undefined-behaviour sanitizers.
+asan: .venv/.test
+	$(BIN)/python -m pip install --quiet cmake ninja nanobind
+	$(BIN)/cmake -G Ninja -S . -B build/asan -DMERCER_SANITIZE=ON -DPython_EXECUTABLE=$(BIN)/python
+	$(BIN)/cmake --build build/asan
+	rm -rf build/asan/src && cp -r src build/asan/src && cp build/asan/_*.so build/asan/src/mercer/core/
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/asan/src \
+	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/core
 
 test-all: .venv/.test
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q

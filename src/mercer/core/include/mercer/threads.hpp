@@ -14,9 +14,14 @@ namespace mercer {
 
 // Run task(i) for i in [0, count), each on one thread. interrupted() is asked every twentieth of a
 // second on the calling thread, and ends the work when it answers true. Which thread runs a task
-// has no influence on its result. Returns whether all tasks were run.
+// has no influence on its result. With threads = 0 the calling thread does the work itself, which
+// is for work so short that starting a thread would count. Returns whether all tasks were run.
 template <class Task, class Interrupted>
 bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted) {
+  if (threads <= 0) {
+    for (std::ptrdiff_t i = 0; i < count; ++i) task(i);
+    return true;
+  }
   std::atomic<std::ptrdiff_t> next{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;
@@ -37,7 +42,7 @@ bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted
     finished.notify_all();
   };
 
-  const int workers = int(std::min<std::ptrdiff_t>(std::max(threads, 1), count));
+  const int workers = int(std::min<std::ptrdiff_t>(threads, count));
   std::vector<std::thread> pool;
   {
     std::unique_lock lock(mutex);

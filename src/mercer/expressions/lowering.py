@@ -1,0 +1,167 @@
+"""From an expression to the program that the core runs: leaves, one-sided terms and operations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from mercer.core import Op, Program
+from mercer.expressions.nodes import (
+    Add,
+    Constant,
+    Diagonal,
+    Divide,
+    Expression,
+    Function,
+    Multiply,
+    Point,
+    Power,
+    Statistic,
+    Tangent,
+)
+
+_FUNCTIONS = {
+    "sqrt": Op.SQRT,
+    "tanh": Op.TANH,
+    "log": Op.LOG,
+    "inverse_sqrt": Op.INVERSE_SQRT,
+}
+LARGEST_INTEGER_POWER = 64
+
+
+class Lowering:
+    """An expression without hyperparameters as a program.
+
+    Attributes
+    ----------
+    leaves : list of Statistic or Tangent
+        What the first registers hold, in order.
+    row_terms, column_terms : lists of Diagonal or Point
+        One-sided terms of the rows' points and of the columns'.
+    program : Program
+    """
+
+    def __init__(self, e: Expression):
+        self.uses = Counter(n for n in e.walk_pairs() if isinstance(n, Statistic | Tangent))
+        self.leaves: list[Any] = list(self.uses)
+        self.row_terms: list[Any] = []
+        self.column_terms: list[Any] = []
+        self._operations: list[tuple[int, int, int, int]] = []
+        self._constants: list[tuple[float, float]] = []
+        self._count = len(self.leaves)
+        self._free: list[int] = []
+        result = self._value(e)
+        self.program = Program(
+            operations=np.array(self._operations, dtype=np.int32).reshape(-1, 4),
+            constants=np.array(self._constants, dtype=np.float64).reshape(-1, 2),
+            registers=max(1, self._count),
+            result=result,
+        )
+
+    def _emit(self, op: Op, *sources: int, c: float = 0.0, d: float = 0.0, term: int = 0) -> int:
+        """Append an operation; it writes over a source that nobody needs any more."""
+        spent = [s for s in sources if s >= 0 and self._release(s)]
+        if spent:
+            out = spent[0]
+            self._free += spent[1:]
+        elif self._free:
+            out = self._free.pop()
+        else:
+            out, self._count = self._count, self._count + 1
+        a = sources[0] if sources else term
+        b = sources[1] if len(sources) > 1 else 0
+        self._operations.append((int(op), out, a, b))
+        self._constants.append((float(c), float(d)))
+        return out
+
+    def _release(self, register: int) -> bool:
+        """Whether this was the last use of a register: of a temporary always, of a leaf by count."""
+        if register >= len(self.leaves):
+            return True
+        leaf = self.leaves[register]
+        self.uses[leaf] -= 1
+        return self.uses[leaf] == 0
+
+    def _value(self, e: Expression) -> int:
+        match e:
+            case Statistic() | Tangent():
+                return self.leaves.index(e)
+            case Constant():
+                return self._emit(Op.CONSTANT, c=e.value)
+            case Diagonal() | Point():
+                return self._side(e)
+            case Add():
+                return self._sum(e)
+            case Multiply():
+                factor, rest = split(e)
+                return self._scaled(factor, self._fold(rest, Op.MULTIPLY))
+            case Divide():
+                a, b = self._value(e.numerator), self._value(e.denominator)
+                return self._emit(Op.DIVIDE, a, b, c=e.at_zero)
+            case Power(exponent=Constant(value=exponent)):
+                whole = exponent.is_integer() and abs(exponent) <= LARGEST_INTEGER_POWER
+                op = Op.INTEGER_POWER if whole else Op.REAL_POWER
+                return self._emit(op, self._value(e.base), c=exponent)
+            case Function(name="exp"):
+                factor, rest = split(e.operand)
+                at_most_one = factor <= 0 and all(is_nonnegative(r) for r in rest)
+                op = Op.EXP_NEGATIVE if at_most_one else Op.EXP
+                return self._emit(op, self._fold(rest, Op.MULTIPLY), c=factor)
+            case Function():
+                return self._emit(_FUNCTIONS[e.name], self._value(e.operand))
+        raise TypeError(f"{type(e).__name__} cannot be lowered")
+
+    def _side(self, e: Diagonal | Point) -> int:
+        terms = self.column_terms if e.side else self.row_terms
+        if e not in terms:
+            terms.append(e)
+        return self._emit(Op.COLUMN if e.side else Op.ROW, term=terms.index(e))
+
+    def _sum(self, e: Add) -> int:
+        constant = sum(t.value for t in e.terms if isinstance(t, Constant))
+        total = None
+        for term in e.terms:
+            if isinstance(term, Constant):
+                continue
+            factor, rest = split(term)
+            value = self._fold(rest, Op.MULTIPLY)
+            if total is None:
+                total = self._scaled(factor, value, constant)
+            else:
+                total = self._emit(Op.ADD, total, self._scaled(factor, value))
+        assert total is not None
+        return total
+
+    def _fold(self, parts: list[Expression], op: Op) -> int:
+        total = self._value(parts[0])
+        for part in parts[1:]:
+            total = self._emit(op, total, self._value(part))
+        return total
+
+    def _scaled(self, factor: float, register: int, shift: float = 0.0) -> int:
+        if factor == 1.0 and shift == 0.0:
+            return register
+        return self._emit(Op.AFFINE, register, c=factor, d=shift)
+
+
+def split(e: Expression) -> tuple[float, list[Expression]]:
+    """A term as a number times other factors."""
+    if isinstance(e, Multiply) and isinstance(e.factors[0], Constant):
+        return e.factors[0].value, list(e.factors[1:])
+    return 1.0, list(e.factors) if isinstance(e, Multiply) else [e]
+
+
+def is_nonnegative(e: Expression) -> bool:
+    """Whether the expression is known never to be negative."""
+    match e:
+        case Constant():
+            return e.value >= 0
+        case Statistic():
+            return e.kind.vanishes
+        case Function(name="sqrt" | "exp"):
+            return True
+        case Add() | Multiply():
+            return all(is_nonnegative(c) for c in e.children())
+    return False
