@@ -37,6 +37,10 @@ class GramOperator(LinearOperator):
         """The whole matrix."""
         return self.rows(slice(None))
 
+    def carry(self, alpha: np.ndarray) -> np.ndarray:
+        """Coefficients for new points, k(x, X) @ carry(alpha), from alpha found with K itself."""
+        return alpha
+
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
@@ -80,6 +84,25 @@ class DenseGram(GramOperator):
 
     def dense(self) -> np.ndarray:
         return self.K
+
+
+class CorrectedGram(DenseGram):
+    """A stored matrix made positive semidefinite, and the P that carries coefficients over.
+
+    Parameters
+    ----------
+    K : (n, n) array
+    P : (n, n) array or None
+        Coefficients alpha found with K predict as ``P @ alpha``; None where they do as they are.
+    reason : str
+    """
+
+    def __init__(self, K: np.ndarray, P: np.ndarray | None, reason: str = "corrected"):
+        super().__init__(K, reason)
+        self.P = P
+
+    def carry(self, alpha: np.ndarray) -> np.ndarray:
+        return alpha if self.P is None else self.P @ alpha
 
 
 class TiledGram(GramOperator):
