@@ -48,7 +48,7 @@ class Domain:
         tables = [d.sample for d in (self, other) if isinstance(d.sample, _TableSample)]
         if len(tables) == 2 or (tables and (self.is_vectors or other.is_vectors)):
             columns = sum((t.columns for t in tables), ())
-            return _tables(columns, whole=len(tables) == 1 or any(t.whole for t in tables))
+            return tables(columns, whole=len(tables) == 1 or any(t.whole for t in tables))
         raise TypeError(
             f"one kernel takes {self} and the other {other}; to combine them, say which columns "
             "of a table each one reads: k.on(columns)"
@@ -126,11 +126,16 @@ class _TableSample:
     whole: bool = False
 
     def __call__(self, rng: np.random.Generator, n: int, d: int) -> Any:
-        names = list(dict.fromkeys(c for c in self.columns if isinstance(c, str)))
-        positions = [c + 1 if c >= 0 else -c for c in self.columns if not isinstance(c, str)]
-        width = max([len(names), *positions, d if self.whole else 1])
-        table = _normal(rng, n, width)
+        names, width = table_layout(self.columns)
+        table = _normal(rng, n, max(width, d) if self.whole else width)
         return named(table if rng.random() < 0.5 else np.abs(table), names)
+
+
+def table_layout(columns: tuple[str | int, ...]) -> tuple[list[str], int]:
+    """The names among these columns, and how many columns a table with all of them needs."""
+    names = list(dict.fromkeys(c for c in columns if isinstance(c, str)))
+    positions = [c + 1 if c >= 0 else -c for c in columns if not isinstance(c, str)]
+    return names, max([len(names), *positions])
 
 
 def named(table: np.ndarray, names: list[str]) -> Any:
@@ -143,12 +148,8 @@ def named(table: np.ndarray, names: list[str]) -> Any:
     return pd.DataFrame(table, columns=names + others)
 
 
-def tables(columns: tuple[str | int, ...]) -> Domain:
-    """Tables that have these columns."""
-    return _tables(columns, whole=False)
-
-
-def _tables(columns: tuple[str | int, ...], whole: bool) -> Domain:
+def tables(columns: tuple[str | int, ...], whole: bool = False) -> Domain:
+    """Tables that have these columns; with ``whole`` every column is read besides."""
     return Domain("tables", _any_collection, _TableSample(columns, whole))
 
 

@@ -25,7 +25,7 @@ from mercer.expressions import exp as exp_node
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.algebra import bracketed, spectral_terms
-from mercer.kernels.domains import ANYTHING, REALS, Domain, named, tables
+from mercer.kernels.domains import ANYTHING, REALS, Domain, named, table_layout, tables
 from mercer.kernels.kernel import Kernel, literal
 from mercer.kernels.validity import Validity, indefinite, valid
 
@@ -356,9 +356,8 @@ class PickColumns:
         points = np.asarray(points)
         if not self.as_vectors or points.shape[1] > len(self.wanted):
             return None
-        names = list(dict.fromkeys(c for c in self.wanted if isinstance(c, str)))
-        ends = [c + 1 if c >= 0 else -c for c in self.wanted if not isinstance(c, str)]
-        table = np.zeros((len(points), max([len(names), *ends])))
+        names, width = table_layout(self.wanted)
+        table = np.zeros((len(points), width))
         at = [names.index(c) if isinstance(c, str) else c for c in self.wanted]
         table[:, at[: points.shape[1]]] = points
         return named(table, names)
