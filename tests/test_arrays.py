@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 
+from mercer import kernels as K
 from mercer.arrays import as_vectors, memory_budget, row_blocks, take_rows
 
 
@@ -37,3 +38,37 @@ def test_rows_are_taken_in_the_objects_own_form():
     assert take_rows(["a", "b", "c"], [2, 0]) == ["c", "a"]
     assert take_rows(["a", "b", "c"], slice(1, None)) == ["b", "c"]
     assert take_rows(np.arange(4), [1, 3]).tolist() == [1, 3]
+
+
+def test_sparse_duplicates_are_summed_and_the_input_left_alone():
+    S = sp.csr_array((np.array([1.0, 2.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), (2, 2))
+    found = as_vectors(S)
+    assert found.has_canonical_format
+    assert S.nnz == 3
+    np.testing.assert_array_equal(found.toarray(), [[3.0, 0.0], [0.0, 5.0]])
+    np.testing.assert_allclose(K.RBF(0.1)(S), K.RBF(0.1)(S.toarray()))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [["a", "b"]],
+        [1.0, 2.0],
+        np.ones((2, 2, 2)),
+        np.empty((0, 3)),
+        [[1.0], [1.0, 2.0]],
+        [[10**400]],
+        np.array([[1j]]),
+        None,
+        np.array([["2020-01-01"]], dtype="datetime64[D]"),
+        5,
+        "abc",
+    ],
+    ids=lambda bad: type(bad).__name__,
+)
+def test_every_message_names_the_argument(bad):
+    for name in ("X", "Y", "the matrix"):
+        with pytest.raises((TypeError, ValueError), match=f"^{name}\\b"):
+            as_vectors(bad, name)
+    with pytest.raises((TypeError, ValueError), match=r"^Y\b"):
+        K.RBF()([[1.0]], bad if bad is not None else [[None]])

@@ -62,15 +62,18 @@ def as_vectors(X: Any, name: str = "X") -> Array:
         raise TypeError(
             f"{name} is a single {type(X).__name__}; expected an array of numbers of shape (n, d)"
         )
-    if getattr(X, "ndim", 2) != 2 and not hasattr(X, "dtype"):
-        raise ValueError(f"{name} has {X.ndim} dimensions; expected shape (n, d)")
-    array = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=(np.float64, np.float32),
-        ensure_all_finite=False,
-        input_name=name,
-    )
+    if getattr(getattr(X, "dtype", None), "kind", "O") in "mM":
+        raise TypeError(f"{name} holds dates or durations; turn them into numbers first")
+    try:
+        array = check_array(
+            X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} is not an array of numbers of shape (n, d): {error}") from error
+    if sp.issparse(array) and not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
     refuse_non_finite(array, name, columns)
     return array
 

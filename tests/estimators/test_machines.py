@@ -432,3 +432,20 @@ def test_a_class_without_weight_is_named():
     X, y = classes()
     with pytest.raises(ValueError, match=r"class .*1.* weight zero"):
         KernelMachineClassifier().fit(X, y, sample_weight=(y == 0).astype(float))
+
+
+@pytest.mark.parametrize(
+    ("machine", "scale"),
+    [
+        (KernelMachineClassifier("logistic", kernel="poly", gamma=1.0), 1.0),
+        (KernelMachineClassifier("logistic", kernel="linear", alpha=1e-8), 1.0),
+        (KernelMachineRegressor("huber", kernel="poly", gamma=1.0), 1.0),
+        (KernelMachineRegressor("squared", kernel="linear", alpha=1e-3), 1e4),
+    ],
+)
+def test_a_regulariser_lost_in_rounding_is_a_warning_with_advice(machine, scale):
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match=r"standardise the features.*larger alpha"):
+        machine.fit(scale * X, y)
+    assert machine.result_.status is Status.STALLED
+    assert machine.score(scale * X, y) > 0.5

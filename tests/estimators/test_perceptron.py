@@ -192,3 +192,14 @@ def test_the_same_seed_gives_the_same_model():
     assert not np.array_equal(model.mistakes_, other.mistakes_)
     plain = KernelPerceptron(shuffle=False, n_epochs=1).fit(X, y)
     assert np.all(np.diff(plain.mistakes_) > 0)
+
+
+@pytest.mark.parametrize("method", ["clip", "flip", "shift"])
+def test_a_correction_is_not_learned_from_some_of_the_points(method):
+    X = np.linspace(-2, 2, 20)[:, None]
+    y = (X[:, 0] > 0.3).astype(int)
+    model = KernelPerceptron(kernel=K.Sigmoid(0.5, 1.0), indefinite=method, random_state=0)
+    with pytest.raises(ValueError, match="partial_fit cannot correct it"):
+        model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="partial_fit cannot correct it"):
+        model.fit(X, y).partial_fit(X, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from mercer.expressions import (
     STATISTICS,
@@ -23,6 +24,8 @@ from mercer.expressions import (
     tanh,
 )
 from mercer.expressions.nodes import ONE, ZERO, Constant
+from mercer.expressions.rounding import rounding
+from mercer.expressions.statistics import l1, sqdist
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(30, 5)), RNG.normal(size=(20, 5))
@@ -49,6 +52,14 @@ def test_the_square_is_completed():
     gaussian = exp(0.6 * DOT) * exp(-0.3 * diagonal(DOT, 0)) * exp(-0.3 * diagonal(DOT, 1))
     assert str(lower(gaussian)) == "exp(-0.3 * sqdist)"
     assert "sqdist" not in str(lower(exp(0.6 * DOT - 0.3 * diagonal(DOT, 0))))
+
+
+def test_the_square_is_completed_only_where_all_of_it_is_there():
+    for c in (1e-9, 1e-300):
+        left, right = (-c / 2 * diagonal(DOT, side) for side in (0, 1))
+        assert "sqdist" not in str(lower(c * DOT + 1))
+        assert "sqdist" not in str(lower(c * DOT + left))
+        assert "sqdist" in str(lower(c * DOT + left + right))
 
 
 def test_diagonals_are_pushed_to_the_statistics():
@@ -137,3 +148,67 @@ def test_derivatives_of_the_functions():
 def test_normalising_refuses_a_negative_diagonal():
     with pytest.raises(ValueError, match=r"k\(x, x\) >= 0"):
         Pairs(normalised(-1 * DOT), X).gram()
+
+
+def test_mixed_dtypes_give_the_wider_one():
+    for kind in (l1, sqdist):
+        assert kind(X.astype(np.float32), Y).dtype == np.float64
+        assert kind(X, Y.astype(np.float32)).dtype == np.float64
+    np.testing.assert_allclose(
+        l1(X[:, :1].astype(np.float32), Y[:, :1])[0, 0],
+        abs(float(np.float32(X[0, 0])) - Y[0, 0]),
+        rtol=1e-15,
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("d", [2, 6])
+def test_distances_beyond_the_range_are_infinite(d, dtype):
+    big = np.finfo(dtype).max / 4
+    points = np.full((4, d), big, dtype=dtype) * np.array([[1], [-1], [0], [1]], dtype=dtype)
+    points[2, 0] = 1
+    found = Pairs(SQDIST, points).gram()
+    expected = np.full((4, 4), np.inf)
+    expected[np.diag_indices(4)] = expected[0, 3] = expected[3, 0] = 0
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_an_outlier_or_two_far_clusters_cost_no_digits():
+    for far in (X[:1] + 1e9, X + 1e6):
+        points = np.vstack([X, far])
+        found = sqdist(points, points)
+        expected = [[((x - z) ** 2).sum() for z in points] for x in points]
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_the_centre_of_distances_is_not_moved_by_an_outlier():
+    points = np.vstack([X, X[:1] + 1e9])
+    moved = STATISTICS["sqdist"].prepare(points, points)[0].moved
+    assert np.abs(moved[:-1]).max() < 10
+
+
+def test_normalising_neither_overflows_nor_underflows():
+    for size in (1e-200, 1e-320, 1.0, 1e200):
+        points = size * np.array([[1.0, 0.0], [3.0, 4.0], [0.0, 0.0]])
+        expected = [[1.0, 0.6, 0.0], [0.6, 1.0, 0.0], [0.0, 0.0, 0.0]]
+        rtol = 1e-3 if size == 1e-320 else 1e-15
+        np.testing.assert_allclose(Pairs(normalised(DOT), points).gram(), expected, rtol=rtol)
+        sparse = sp.csr_array(points)
+        np.testing.assert_allclose(Pairs(normalised(DOT), sparse).gram(), expected, rtol=rtol)
+    high = Pairs(normalised((DOT + 1) ** 50), np.array([[1e4], [2e4]])).gram()
+    np.testing.assert_allclose(high, 1.0, rtol=1e-6)
+    even = Pairs(normalised((DOT - 50) ** 2), X[:4]).gram()
+    np.testing.assert_allclose(np.diagonal(even), 1.0, rtol=1e-13)
+
+
+def test_rounding_is_measured_by_the_terms_not_by_what_they_leave():
+    nothing = (DOT + 1) ** 2 - DOT**2 - 2 * DOT - 1
+    for points in (X, 1e-4 * X, 1e4 * X, X.astype(np.float32)):
+        pairs = Pairs(nothing, points)
+        error, bound = np.abs(pairs.gram()), rounding(pairs)
+        assert bound.shape == error.shape
+        assert np.all(error <= 10 * bound)
+        eps = np.finfo(points.dtype).eps
+        assert np.all(bound <= 50 * eps * (np.abs(points) @ np.abs(points).T + 1) ** 2)
+    gaussian = rounding(Pairs(exp(-0.5 * SQDIST), X))
+    assert gaussian.max() < 1e-13

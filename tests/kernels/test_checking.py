@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mercer import check_kernel
@@ -52,6 +53,99 @@ def test_matrices_and_rounding():
         check_kernel([[np.nan]])
 
 
+def test_float32_matrices_are_judged_in_float64():
+    A = np.eye(1000, dtype=np.float32)
+    A[0, 0] = -1e-3
+    assert K.FromMatrix(A).validity.status == "indefinite"
+    report = check_kernel(A)
+    assert report.valid is False
+    assert report.min_eigenvalue == pytest.approx(-1e-3)
+    assert len(report.counterexample.points) == 1
+    B = RNG.normal(size=(40, 3)).astype(np.float32)
+    assert check_kernel(B @ B.T).valid is True
+    A[0, 0] = -6e-5
+    assert check_kernel(A).valid is None
+    assert K.FromMatrix(A).validity.status == "unknown"
+
+
+def test_a_matrix_and_its_kernel_agree_on_symmetry():
+    for gap in (1e-3, 1e-9, 1e-13):
+        A = [[1.0, gap], [0.0, 1.0]]
+        symmetric = gap < 1e-12
+        for check in (check_kernel, lambda A: K.FromMatrix(A).validity):
+            if symmetric:
+                check(A)
+            else:
+                with pytest.raises(ValueError, match=r"entries \(0, 1\) and \(1, 0\)"):
+                    check(A)
+
+
+NOTHING = [
+    K.Polynomial(2) - 2 * K.Linear() - 1 - K.Linear() ** 2,
+    K.Linear() * K.Linear() * K.Linear() - K.Linear() ** 3,
+    (K.Linear() + 1) * (K.Linear() + 1) - K.Linear() ** 2 - 2 * K.Linear() - 1,
+    K.RBF() * (K.Linear() + 1) - K.RBF() * K.Linear() - K.RBF(),
+    (K.RBF() * (K.Linear() + 1) - K.RBF() * K.Linear() - K.RBF()) * K.Matern(),
+    K.RBF(0.25) - K.RBF(scales=[2.0, 2.0, 2.0]),
+    K.Conjunction() - K.Linear().on([0]) - 1,  # valid, but in one dimension nothing
+]
+
+
+@pytest.mark.parametrize("kernel", NOTHING, ids=repr)
+def test_rounding_noise_is_not_a_counterexample(kernel):
+    for size in (1e-4, 1.0, 100.0):
+        assert check_kernel(kernel, size * X).valid is not False
+    assert kernel.validity.status != "indefinite"
+
+
+def test_what_cancels_to_a_kernel_is_not_refuted():
+    for size in (1e-6, 1e-4, 1.0):
+        assert check_kernel(K.Polynomial(2) - 2 * K.Linear() - 1, size * X).valid is None
+    assert (K.Conjunction() - 1 - K.Linear()).validity.status == "unknown"
+    assert check_kernel(K.Polynomial(2) - 3 * K.Linear() - 1, 1e-4 * X).valid is False
+    assert check_kernel(K.Polynomial(2) - 3 * K.Linear() - 1).valid is False
+
+
+def test_only_a_proof_outranks_the_gram():
+    claimed = K.FromFunction(lambda x, z: -1.0, valid=True)
+    for kernel in (claimed, 2.0 * claimed, claimed.on([0, 1])):
+        assert kernel.validity.status == "valid"
+        report = check_kernel(kernel, X)
+        assert report.valid is False
+        assert report.counterexample.eigenvalue < 0
+    assert check_kernel(K.RBF(1e-9), X).valid is True
+
+
+def test_a_gram_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match=r"points \(0, 2\)"):
+        check_kernel(lambda x, z: np.nan if x[0] * z[0] == X[0, 0] * X[2, 0] else 1.0, X)
+
+
+def test_a_failing_function_leaves_the_answer_unknown():
+    def third(x, z):
+        return x[2] * z[2] if len(x) > 2 else {}["no third feature"]
+
+    assert (K.FromFunction(third) - K.RBF()).validity.status in ("unknown", "indefinite")
+    for failing in (K.RBF().rescale(lambda X: 1 // 0), K.RBF().compose(lambda X: 1 // 0)):
+        assert (failing - K.RBF()).validity.status == "unknown"
+
+
+def test_the_search_has_as_many_features_as_scales():
+    found = (-1 * K.RBF(scales=[1] * 10)).validity
+    assert found.status == "indefinite"
+    assert found.counterexample.points.shape[1] == 10
+
+
+def test_a_function_of_rows_takes_tables():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    for kernel in (
+        K.FromFunction(lambda x, z: float(x @ z)),
+        K.FromFunction(lambda A, B: np.asarray(A) @ np.asarray(B).T, pairwise=False),
+    ):
+        np.testing.assert_allclose(kernel(frame), X @ X.T)
+        np.testing.assert_allclose(kernel.diag(frame), (X * X).sum(axis=1))
+
+
 def test_a_matrix_gives_a_kernel_on_its_indices():
     A = RNG.normal(size=(6, 3))
     kernel = K.FromMatrix(A @ A.T)
@@ -64,8 +158,13 @@ def test_a_matrix_gives_a_kernel_on_its_indices():
     assert K.FromMatrix([[1.0, 2.0], [2.0, 1.0]]).validity.status == "indefinite"
     with pytest.raises(ValueError, match=r"outside 0\.\.5"):
         kernel([6])
+    with pytest.raises(ValueError, match=r"^Y has an index outside 0\.\.5"):
+        kernel([0], [7])
     with pytest.raises(ValueError, match="integer"):
         kernel([0.5])
+    for wrong in (["a"], [None], [True], [[0, 1]]):
+        with pytest.raises((TypeError, ValueError), match=r"^Y must hold integer"):
+            kernel([0], wrong)
     with pytest.raises(ValueError, match="symmetric"):
         K.FromMatrix([[1.0, 2.0], [0.0, 1.0]])([0])
 

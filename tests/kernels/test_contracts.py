@@ -214,6 +214,8 @@ def test_duplicates_have_distance_zero_exactly():
         (K.RBF(gamma="big"), "gamma"),
         (K.RBF(scales=[1.0, 0.0, 1.0]), "scales"),
         (K.RBF(scales=[1.0, 2.0]), "scales"),
+        (K.RBF(scales=["a", "b", "c"]), "scales"),
+        (K.Laplacian(scales=[[1.0, 2.0, 3.0]]), "scales"),
         (K.Polynomial(degree=2.5), "degree"),
         (K.Polynomial(degree=-1), "degree"),
         (K.Polynomial(gamma=0.0), "gamma"),
@@ -231,6 +233,45 @@ def test_duplicates_have_distance_zero_exactly():
 def test_a_wrong_parameter_is_named(kernel, match):
     with pytest.raises((ValueError, TypeError), match=match):
         kernel(np.abs(np.random.default_rng(0).normal(size=(4, 3))))
+
+
+@pytest.mark.parametrize("scales", [["a"], [0.0], [-1.0], [np.nan], [np.inf], [[1.0]], []])
+def test_wrong_scales_are_not_called_valid(scales):
+    for kernel in (K.RBF(scales=scales), K.Periodic(scales=scales), 2 * K.RBF(scales=scales)):
+        with pytest.raises(ValueError, match="scales="):
+            _ = kernel.validity
+
+
+def test_scales_beyond_float32():
+    X = np.array([[0.0], [1e-50], [1.0]])
+    single = X.astype(np.float32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(
+            K.RBF(scales=[1e-50])(single), K.RBF(scales=[1e-50])(single.astype(float))
+        )
+    assert K.RBF(scales=[0.5])(single).dtype == np.float32
+
+
+def test_gradients_take_sparse_points():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5, 3))
+    X[X < 0] = 0
+    for kernel in (K.Periodic(), K.Periodic(scales=[1.0, 2.0, 3.0]), K.RBF(scales=[1.0, 2.0, 3.0])):
+        dense, sparse = kernel.gradient(X), kernel.gradient(sp.csr_array(X))
+        for path in dense:
+            close(sparse[path], dense[path])
+
+
+@pytest.mark.parametrize("kernel", [K.RBF(), K.Exponential(), K.RationalQuadratic()], ids=repr)
+@pytest.mark.parametrize("d", [2, 6])
+def test_points_at_the_ends_of_the_range(kernel, d):
+    X = np.array([[1.0], [-1.0], [0.0], [1.0]]) * np.full((4, d), 1e200)
+    with np.errstate(all="ignore"):
+        expected = np.eye(4)
+        expected[0, 3] = expected[3, 0] = 1
+        np.testing.assert_array_equal(
+            kernel(X)[np.ix_([0, 2, 3], [0, 2, 3])], expected[np.ix_([0, 2, 3], [0, 2, 3])]
+        )
 
 
 @pytest.mark.parametrize("kernel", [K.RBF(), K.Linear(), K.Min()], ids=repr)

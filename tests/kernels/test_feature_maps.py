@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import sklearn
 from scipy.special import comb
 from sklearn.base import clone
 
+import mercer
 from mercer import kernels as K
 from naive_kernels import CASES, points
 
@@ -66,6 +69,102 @@ def test_a_map_beyond_the_budget_is_refused_before_it_is_built():
         K.Conjunction().feature_map().fit(np.ones((5, 20))).transform(np.ones((5, 20)))
 
 
+def peak_mib(action):
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(MemoryError):
+            action()
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_sparse_maps_beyond_the_budget_are_refused_before_they_are_built():
+    wide = sp.csr_array(np.eye(5, 1500) + np.eye(5, 1500, k=7))
+    phi = K.Polynomial(3).feature_map().fit(wide)
+    assert phi.n_features_out_ == comb(1503, 3, exact=True)
+    assert peak_mib(lambda: phi.transform(wide)) < 5  # few entries, in half a billion columns
+    F = phi.transform(wide)
+    _, column = np.unique(F.indices, return_inverse=True)  # without the columns of zeros
+    F = sp.csr_array((F.data, column, F.indptr)).toarray()
+    np.testing.assert_allclose(F @ F.T, K.Polynomial(3)(wide), rtol=1e-12)
+    full = sp.random_array((50, 400), density=0.2, random_state=0, format="csr")
+    text = ["".join(RNG.choice(list("abcdefgh"), size=200)) for _ in range(20)]
+    squared = K.Spectrum(5) * K.Spectrum(5)
+    for kernel, points_, budget in [(K.Polynomial(3), full, 64), (squared, text, 2)]:
+        phi = kernel.feature_map().fit(points_)
+        with sklearn.config_context(working_memory=budget):
+            assert peak_mib(lambda phi=phi, X=points_: phi.transform(X)) < budget
+            with pytest.raises(MemoryError, match="entries that are not zero"):
+                phi.transform(points_)
+    many = sp.random_array((400, 8), density=0.9, random_state=0, format="csr")
+    with sklearn.config_context(working_memory=0.5):  # the Gram takes 1.2 MiB, features more
+        operator = mercer.gram(K.Polynomial(3, coef0=0.0) + K.Polynomial(2), many)
+        assert "tiles" in operator.reason
+        np.testing.assert_allclose((operator @ np.ones(400))[0], operator.rows([0]).sum())
+    with pytest.raises(MemoryError, match="more than a sparse matrix can number"):
+        K.Polynomial(20).feature_map().fit(wide).transform(wide)
+
+
+def test_sizes_beyond_float64_are_refused_or_computed():
+    X = np.zeros((3, 2000))
+    with pytest.raises(MemoryError, match=r"about 10\^602 features"):
+        K.Conjunction().feature_map().fit(X).transform(X)
+    assert "stored" in mercer.gram(K.Conjunction(), np.zeros((3, 20_000))).reason
+    few = RNG.normal(size=(3, 2)) / 100
+    assert "stored" in mercer.gram(K.Polynomial(2000), few).reason
+    kernel = K.Polynomial(2000)
+    F = kernel.feature_map().fit_transform(few[:, :1])
+    np.testing.assert_allclose(F @ F.T, kernel(few[:, :1]), rtol=1e-9)
+    far = np.array([[6.0], [-6.5]])
+    F = K.RBF().truncated_map(300).fit_transform(far)
+    np.testing.assert_allclose(F @ F.T, K.RBF()(far), rtol=1e-9, atol=1e-12)
+    for huge in (K.Linear() ** 10**20, K.Polynomial(10**20)):
+        with pytest.raises(MemoryError, match="degree"):
+            huge.feature_map()
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [K.Linear(), K.Polynomial(2), K.Conjunction(), K.Min(), K.Linear() * K.Min() + 1, K.Cosine()],
+    ids=repr,
+)
+def test_maps_take_as_many_features_as_they_were_fitted_on(kernel):
+    phi = kernel.feature_map().fit(np.ones((2, 4)))
+    for d in (3, 5):
+        with pytest.raises(ValueError, match=f"X has {d} features; .* fitted on 4"):
+            phi.transform(np.ones((2, d)))
+    assert phi.fit(np.ones((2, 3))).transform(np.ones((2, 3))).shape[0] == 2
+
+
+L = K.Linear()
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [1.5 * L - L, L - L, -1 * (-1 * L), 2 * (L + 1) - 2, -1 * (L - 3 * L)],
+    ids=repr,
+)
+def test_maps_of_differences_that_are_sums(kernel):
+    F = kernel.feature_map().fit_transform(X)
+    np.testing.assert_allclose(F @ F.T, kernel(X), atol=1e-12)
+
+
+def test_maps_of_differences_and_of_a_constant_polynomial():
+    with pytest.raises(K.NoFiniteFeatureMap):
+        (L - 2 * L).feature_map()
+    F = K.Polynomial(0, coef0=-1.0).feature_map().fit_transform(X)
+    np.testing.assert_array_equal(F, np.ones((8, 1)))
+
+
+def test_matrix_maps_check_indices():
+    phi = K.FromMatrix(np.diag([1.0, 2.0])).feature_map().fit([0])
+    np.testing.assert_allclose(phi.transform([[1], [0]]) ** 2, [[0, 2], [1, 0]], atol=1e-15)
+    for bad in ([-1], [2], [1.7]):
+        with pytest.raises(ValueError, match=r"X .*ind"):
+            phi.transform(bad)
+
+
 @pytest.mark.parametrize("name", EXPLICIT)
 def test_structured_maps_equal_their_kernels(name):
     kernel = CASES[name][0]
@@ -83,8 +182,13 @@ def test_min_has_a_finite_map_on_integers_only():
     counts = np.array([[3, 0], [1, 2], [5, 5]])
     phi = K.Min().feature_map().fit(counts)
     np.testing.assert_array_equal(phi.transform(counts) @ phi.transform(counts).T, K.Min()(counts))
-    with pytest.raises(ValueError, match="integers only"):
+    with pytest.raises(ValueError, match="integers from 0"):
         K.Min().feature_map().fit([[0.5]])
+    for bad in (1e300, 2.0**53 + 2):
+        with pytest.raises(ValueError, match=r"from 0 to 2\^53"):
+            K.Min().feature_map().fit([[bad]])
+    with pytest.raises(MemoryError, match=r"about 10\^19 features"):
+        K.Min().feature_map().fit(np.full((1, 2000), 2.0**53)).transform([[1.0] * 2000])
 
 
 def test_the_gaussian_refuses_and_its_truncation_converges():
@@ -115,6 +219,13 @@ STATIONARY = [
     K.RBF(0.2) * K.Laplacian(0.1),
     2.0 * K.RBF(0.2) + 0.5 * K.Matern() + 1.0,
     K.RBF(0.1) ** 2,
+    (K.RBF(0.2) + 3.0 * K.Laplacian(0.1)) * K.RBF(0.1),
+    (2.0 * K.RBF(0.3)).normalize(),
+    (K.RBF(0.3) + K.Laplacian(0.2) + 1.0).normalize(),
+    K.exp(K.RBF(0.3)),
+    K.exp(2.0 * K.RBF(0.3) + 0.5 * K.Laplacian(0.2)),
+    0.0 * K.RBF(),
+    (0.0 * K.RBF() + 0.0 * K.Laplacian()) * K.RBF(),
 ]
 
 
@@ -126,7 +237,7 @@ def test_fourier_features_converge(kernel):
         phi = kernel.approximate_map(size, random_state=0).fit(X)
         error = np.abs(phi.transform(X) @ phi.transform(Y).T - exact).max()
         assert phi.transform(X).shape == (8, size)
-        assert error < 6 * scale / np.sqrt(size / 2)
+        assert error <= 6 * scale / np.sqrt(size / 2)
 
 
 def test_approximate_maps_are_seeded_and_pickle():
@@ -185,3 +296,6 @@ def test_unsuitable_kernels_are_told_what_to_use():
         K.RBF().approximate_map(20, "nystrom").fit(X)
     with pytest.raises(ValueError, match="too few"):
         (K.RBF() + K.Laplacian() + 1.0).approximate_map(4).fit(X)
+    for signed in (K.RBF() - 0.5 * K.Laplacian(), K.exp(-K.RBF()), (1 - K.RBF()) * K.RBF()):
+        with pytest.raises(ValueError, match="non-negative weights"):
+            signed.approximate_map(10).fit(X)

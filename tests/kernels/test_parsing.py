@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +59,20 @@ def test_reads(text, expected):
         ("Polynomial(degree=2.5)", 1, "degree"),
         ("RBF() + Spectrum(3)", 1, "k.on"),
         ("", 1, "not well formed"),
+        ("RBF(gamma=1, gamma=2)", 20, "gamma is given twice"),
+        ("inf * RBF()", 1, "finite number, found inf"),
+        ("RBF() + nan", 9, "finite number, found nan"),
+        ("2 ** 3 * RBF()", 1, r"only \+ - \* and \*\*"),
+        ("Linear() + 2 * Linear() ** 2.5", 16, "infinitely divisible"),
+        ("Linear() ** -1", 1, "exponent"),
+        ("RBF().on(None)", 1, "column name"),
+        ("RBF().on([RBF()])", 1, "column|int"),
+        ("RBF(gamma=1" + "0" * 400 + ")", 11, "too large"),
+        ("   RBG()", 4, "did you mean RBF"),
+        ("   RBF( + ", 7, "not well formed"),
+        ("Spectrum().on('größe') + RBG()", 26, "did you mean RBF"),
+        ("RBF() + \ud800", 9, "surrogate"),
+        ("RBF(gamma='é') + RBF(", 21, "not well formed"),
     ],
 )
 def test_errors_point_at_the_column(text, column, match):
@@ -66,6 +83,42 @@ def test_errors_point_at_the_column(text, column, match):
     shown, caret = message.splitlines()[-2:]
     assert caret.index("^") - 2 == column - 1
     assert shown.strip() == text.strip()
+
+
+def test_errors_in_later_lines():
+    with pytest.raises(K.KernelSyntaxError) as caught:
+        K.parse("\n (RBF() +\n  Linear(1) +\n RBF())")
+    message = str(caught.value)
+    assert message.startswith("line 3, column 3: Linear")
+    assert message.splitlines()[-2:] == ["    Linear(1) +", "    ^"]
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        K.RBF(scales=[np.float64(1.0), 2.0]),
+        K.FromMatrix([[np.float64(1)]]),
+        K.FromMatrix(np.eye(2)),
+        K.FromMatrix(sp.csr_array(np.eye(2))),
+        K.Mismatch(alphabet=[np.str_("a"), np.str_("b")]),
+        K.Mismatch(alphabet=("a",)),
+        K.RBF().on(np.int64(0)),
+        K.RBF().on([np.int64(0)]),
+        K.RBF().on((0, 1)),
+        K.RBF().on(np.array(["a", "b"])),
+        K.RBF(gamma=Fraction(1, 3)),
+    ],
+    ids=repr,
+)
+def test_what_is_written_is_read(kernel):
+    again = K.parse(repr(kernel))
+    assert repr(again) == repr(kernel)
+    for name, value in kernel.get_params(deep=False).items():
+        found = getattr(again, name)
+        if isinstance(value, tuple | list | str):
+            assert type(found) is type(value)
+        if isinstance(value, Fraction):
+            assert found == float(value)
 
 
 def test_depth_and_types():

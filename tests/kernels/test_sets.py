@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import chain, combinations
 
 import numpy as np
@@ -119,6 +122,31 @@ def test_large_conjunctions():
         SetConjunction()([set(range(1024))])
     with pytest.raises(MemoryError, match="a set of 40 items"):
         SetConjunction().feature_map().fit([set(range(40))])
+    with pytest.raises(MemoryError, match=r"about 10\^602 subsets"):
+        SetConjunction().feature_map().fit([set(range(2000))])
+
+
+def test_columns_are_in_the_same_order_in_every_process():
+    program = """
+import datetime
+from mercer.kernels import SetConjunction, SetIntersection
+day = datetime.date(2024, 1, 1)
+X = [{"milk", "bread", 1.5, None, ("a", 2), frozenset("xyz"), day}, {"bread", "tea", 2}]
+for kernel in (SetIntersection(), SetConjunction()):
+    phi = kernel.feature_map().fit(X)
+    print(phi.transform(X[1:]).indices, [v in ("milk", {"milk", day}) for v in phi.vocabulary_])
+"""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from itertools import combinations, product
 
@@ -308,6 +309,37 @@ def test_subsequence_in_strips_and_batches():
 def test_oversized_maps_are_refused_before_they_are_built(kernel, advice):
     with pytest.raises(MemoryError, match=advice):
         kernel(["abcdefghijklmnopqrst" * 4])
+
+
+def test_widths_beyond_float64_are_refused_too():
+    with pytest.raises(MemoryError, match=r"about 10\^60\d features.*about 10\^\d+ MiB"):
+        Gappy(k=1000, gaps=1000).feature_map().fit(["a" * 3000])
+
+
+def test_many_objects_that_fit_one_by_one_are_refused_together():
+    rng = np.random.default_rng(0)
+    X = ["".join(rng.choice(list("abcdefgh"), size=60)) for _ in range(40)]
+    kernel = Mismatch(k=4, m=1, alphabet="abcdefgh")
+    with sklearn.config_context(working_memory=0.5):
+        kernel(X[:1])
+        for use in (kernel, kernel.feature_map().fit):
+            with pytest.raises(MemoryError, match=r"the first [0-9]+ objects"):
+                use(X)
+
+
+def test_objects_are_mapped_one_at_a_time():
+    class Watched(Spectrum):
+        def features(self, x):
+            tracker.append(weakref.ref(found := Features(super().features(x))))
+            alive.append(sum(ref() is not None for ref in tracker))
+            return found
+
+    class Features(dict):
+        pass
+
+    tracker, alive = [], []
+    Watched(2)(["abab", "abba", "bbbb", "aaaa"])
+    assert max(alive) <= 2
 
 
 # Errors.

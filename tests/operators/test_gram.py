@@ -53,6 +53,14 @@ def test_every_form_is_the_same_matrix(form):
     np.testing.assert_allclose(operator.rows([5, 3, 5]), expected[[5, 3, 5]], atol=1e-10)
     np.testing.assert_allclose(operator.rows(slice(2, 4)), expected[2:4], atol=1e-10)
     np.testing.assert_allclose(operator.dense(), expected, atol=1e-10)
+    mask = np.arange(n) % 7 == 3
+    np.testing.assert_allclose(operator.rows(mask), expected[mask], atol=1e-10)
+    np.testing.assert_allclose(operator.rows(mask.tolist()), expected[mask], atol=1e-10)
+    np.testing.assert_allclose(operator.rows(4), expected[4], atol=1e-10)
+    np.testing.assert_allclose(operator.rows([-1]), expected[[-1]], atol=1e-10)
+    np.testing.assert_allclose(operator.rows([]), expected[:0])
+    np.testing.assert_allclose(operator @ (V + 1j), expected @ (V + 1j), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(operator.T @ (W + 1j), expected.T @ (W + 1j), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, K.Linear(), K.RBF()], ids=repr)

@@ -257,3 +257,15 @@ def test_quantile_intercept_is_a_quantile():
     A = np.hstack([np.ones((n, 1)), np.eye(n), -np.eye(n)])
     linear = linprog(cost, A_eq=A, b_eq=y, bounds=[(None, None)] + [(0, None)] * (2 * n))
     assert_allclose(machine.intercept, linear.x[0], atol=1e-9)
+
+
+def test_eigenvalues_of_very_different_size():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2)) * [1e6, 1.0]
+    y = X @ [1e-6, 1.0] + rng.normal(size=50)
+    lam = 1e-4
+    machine = newton(X @ X.T, y, Squared(), lam, fit_intercept=False).value
+    # The same ridge problem in feature space, with each feature brought to unit size.
+    unit = X / [1e6, 1.0]
+    w = np.linalg.solve(unit.T @ unit + np.diag([lam / 1e12, lam]), unit.T @ y)
+    assert_allclose(X @ (X.T @ machine.alpha), unit @ w, atol=1e-3)

@@ -202,7 +202,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             view.remember(points)
         check_consistent_length(*(view.X_fit_ for view in views))
         grams = [view.training_gram() for view in views]
-        spectra = [decompose(K, view_name(v)) for v, (K, _) in enumerate(grams)]
+        spectra = [decompose(K, view_name(v)) for v, K in enumerate(grams)]
         self.regularization_ = self._choose_regularization(spectra)
         self.result_ = canonical_variates(
             spectra, self._penalties(spectra), self.n_components
@@ -212,9 +212,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         )
         self.canonical_correlations_ = self.result_.value.correlations
         self.n_components_ = len(self.canonical_correlations_)
-        root_n = np.sqrt(grams[0][0].shape[0])  # from sums of squares to variances
-        for view, gram_, alpha in zip(views, grams, self.result_.value.directions, strict=True):
-            view.project_onto(root_n * alpha, *gram_)
+        root_n = np.sqrt(grams[0].shape[0])  # from sums of squares to variances
+        for view, K, alpha in zip(views, grams, self.result_.value.directions, strict=True):
+            view.project_onto(root_n * alpha, K)
         self.views_ = views
         # How the views were given decides how a lone argument of transform is read.
         self.views_listed_ = Y is None
@@ -366,7 +366,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         if not isinstance(n_permutations, Integral) or n_permutations < 1:
             raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 1")
-        grams = [view.training_gram()[0] for view in self.views_]
+        grams = [view.training_gram() for view in self.views_]
         spectra = [decompose(K, view_name(v)) for v, K in enumerate(grams)]
         penalties = self._penalties(spectra)
         whitened = [view.whitened(c) for view, c in zip(spectra, penalties, strict=True)]

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import input_tags, training_gram, validate_query
+from mercer.estimators.inputs import expand, input_tags, training_gram
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
@@ -18,7 +18,6 @@ from mercer.estimators.labels import (
     require_weight,
     weighted_kernel,
 )
-from mercer.operators import gram
 
 
 class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
@@ -116,11 +115,11 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = class_labels(self, y)
         weight = np.ones(len(codes)) if weight is None else weight
         require_weight(self.classes_, codes, weight)
-        operator, correction = training_gram(self, X, self.kernel_)
+        operator = training_gram(self, X, self.kernel_)
         members = np.where(codes[:, None] == np.arange(len(self.classes_)), weight[:, None], 0.0)
         means = members / members.sum(axis=0)
         self.squared_norms_ = np.einsum("ij,ij->j", means, operator @ means)
-        self.dual_coef_ = means if correction is None else correction @ means
+        self.dual_coef_ = operator.carry(means)
         biases = -0.5 * self.squared_norms_
         self.intercept_ = float(biases[1] - biases[0]) if len(biases) == 2 else biases
         self.X_fit_ = X
@@ -144,8 +143,7 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
 
     def _affinities(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        K = gram(self.kernel_, validate_query(self, X), self.X_fit_)
-        return np.asarray(K @ self.dual_coef_) - 0.5 * self.squared_norms_
+        return expand(self, X, self.dual_coef_) - 0.5 * self.squared_norms_
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 from mercer import kernels as K
 from mercer.arrays import n_rows
 from mercer.kernels import Kernel
-from mercer.operators import DenseGram, GramOperator, corrected, gram, is_indefinite
+from mercer.operators import CorrectedGram, GramOperator, corrected, gram, is_indefinite
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
 # Beyond this many points the Gram of a kernel of unknown validity is not factorised to look.
@@ -86,29 +86,32 @@ def resolve_kernel(estimator: Any, X: Any) -> Kernel:
     return NAMES[kernel](estimator, X)
 
 
-def training_gram(estimator: Any, X: Any, kernel: Kernel) -> tuple[GramOperator, np.ndarray | None]:
-    """The Gram operator to train on, and what carries its coefficients to new points.
+def training_gram(estimator: Any, X: Any, kernel: Kernel) -> GramOperator:
+    """The Gram operator to train on; its ``carry`` takes coefficients to new points.
 
     An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says.
-
-    Returns
-    -------
-    operator : GramOperator
-    correction : (n, n) array or None
-        Coefficients alpha found with ``operator`` predict as ``correction @ alpha``, where given.
     """
     method = estimator.indefinite
     validity = kernel.validity
     operator = gram(kernel, X)
     if validity.status == "valid":
-        return operator, None
+        return operator
     small = operator.shape[0] <= LOOK_AT_MOST
     if validity.status == "unknown" and not (small and is_indefinite(operator.dense())):
-        return operator, None
+        return operator
     if method == "error":
         raise ValueError(_refusal(estimator, kernel))
-    fixed, correction = corrected(operator.dense(), method)
-    return DenseGram(fixed, f"{method} of the negative eigenvalues; {operator.reason}"), correction
+    fixed, P = corrected(operator.dense(), method)
+    return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
+
+
+def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
+    """The fitted functions ``sum_i coef_i k(x, x_i)`` at new points, shape (m,) or (m, t).
+
+    ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
+    """
+    X = validate_query(estimator, X)
+    return np.asarray(gram(estimator.kernel_, X, estimator.X_fit_) @ coef)
 
 
 def input_tags(estimator: Any, tags: Any) -> Any:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from mercer.estimators import losses
-from mercer.estimators.inputs import training_gram, validate_query
+from mercer.estimators.inputs import expand, training_gram
 from mercer.estimators.losses import BoxLoss, Loss, PointwiseLoss
 from mercer.estimators.progress import reporter
-from mercer.operators import gram
 from mercer.solvers.box import box_machine
 from mercer.solvers.lbfgs import lbfgs
 from mercer.solvers.newton import newton
@@ -40,8 +39,7 @@ def loss_of(machine: Any, named: dict[str, Callable[[Any], Loss]]) -> Loss:
 
 def scores_of(machine: Any, X: Any) -> np.ndarray:
     """The fitted function at new points, ``(m,)`` or one column per machine."""
-    K = gram(machine.kernel_, validate_query(machine, X), machine.X_fit_)
-    return np.asarray(K @ machine.dual_coef_) + machine.intercept_
+    return expand(machine, X, machine.dual_coef_) + machine.intercept_
 
 
 def fit_machines(
@@ -60,15 +58,13 @@ def fit_machines(
                 "points; weigh the points inside the loss, or derive it from PointwiseLoss"
             )
         loss = loss.weighted(weight)
-    operator, correction = training_gram(machine, X, machine.kernel_)
+    operator = training_gram(machine, X, machine.kernel_)
     K = np.asarray(operator.dense(), dtype=np.float64)
     results = []
     for y in targets.T:
         loss.check_targets(y)
         results.append(_solve(machine, K, np.ascontiguousarray(y), loss))
-    coefficients = np.column_stack([result.value.alpha for result in results])
-    if correction is not None:
-        coefficients = correction @ coefficients
+    coefficients = operator.carry(np.column_stack([result.value.alpha for result in results]))
     intercepts = np.array([result.value.intercept for result in results])
     flat = len(results) == 1
     machine.X_fit_ = X

@@ -27,7 +27,7 @@ from mercer.estimators.inputs import (
     validate_query,
     validate_training,
 )
-from mercer.operators import CentredGram, gram
+from mercer.operators import CentredGram, GramOperator, gram
 from mercer.solvers.spectral import centred_projection, leading_eigenpairs, rounding_floor
 
 # Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
@@ -202,15 +202,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X = validate_training(self, X, copy=self.copy_X)
         self.kernel_ = resolve_kernel(self, X)
         self._check_invertible(X)
-        K, correction = training_gram(self, X, self.kernel_)
+        K = training_gram(self, X, self.kernel_)
         self.X_fit_ = X
         self._decompose(K)
-        self._prepare_projection(K, correction)
+        self._prepare_projection(K)
         if self.fit_inverse_transform:
             self._learn_pre_images(X)
         return self
 
-    def _decompose(self, K: Any) -> None:
+    def _decompose(self, K: GramOperator) -> None:
         n, dtype = K.shape[0], np.dtype(K.dtype)
         centred = CentredGram(K)
         floor = rounding_floor(n, np.max(np.abs(K.diagonal())), dtype)
@@ -237,13 +237,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.eigenvalues_ = values.astype(dtype, copy=False)
         self.eigenvectors_ = vectors.astype(dtype, copy=False)
 
-    def _prepare_projection(self, K: Any, correction: np.ndarray | None) -> None:
+    def _prepare_projection(self, K: GramOperator) -> None:
         """Scale v_j to v_j / sqrt(lam_j), zero where lam_j is, and centre for new points."""
         values = self.eigenvalues_.astype(np.float64)
         scale = np.zeros_like(values)
         scale[values > 0] = 1.0 / np.sqrt(values[values > 0])
         coef, offset = centred_projection(K, self.eigenvectors_ * scale)
-        self.projection_ = coef if correction is None else correction @ coef
+        self.projection_ = K.carry(coef)
         self.projection_offset_ = offset
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ from mercer.arrays import memory_budget, n_rows, take_rows
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
+    expand,
     input_tags,
     is_precomputed,
     resolve_kernel,
@@ -23,7 +24,14 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
 from mercer.kernels import Kernel
-from mercer.operators import DenseGram, FeatureGram, GramOperator, TiledGram, gram
+from mercer.operators import (
+    CorrectedGram,
+    DenseGram,
+    FeatureGram,
+    GramOperator,
+    TiledGram,
+    gram,
+)
 from mercer.solvers.perceptron import PerceptronState, perceptron
 
 
@@ -157,7 +165,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         X, y = labelled(self, X, y)
         self.kernel_ = resolve_kernel(self, X)
         self.classes_, codes = class_labels(self, y)
-        operator, correction = training_gram(self, X, self.kernel_)
+        operator = training_gram(self, X, self.kernel_)
         if isinstance(operator, FeatureGram):
             operator = _by_rows(self.kernel_, X, X)
         self.result_ = perceptron(
@@ -168,7 +176,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
             stop_when_separated=not self.average,
         )
         self.n_mistakes_ = 0
-        self._store(X, np.arange(n_rows(X)), self.result_.value, correction)
+        self._store(X, np.arange(n_rows(X)), self.result_.value, operator)
         return self
 
     @fitting
@@ -218,14 +226,13 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         )
         known = n_rows(points) - n_rows(X)
         positions = np.concatenate([np.full(known, -1), np.arange(n_rows(X))])
-        self._store(points, positions, self.result_.value, None)
+        self._store(points, positions, self.result_.value, operator)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
-        K = gram(self.kernel_, validate_query(self, X), self.X_fit_)
-        return np.asarray(K @ self.dual_coef_) + self.intercept_
+        return expand(self, X, self.dual_coef_) + self.intercept_
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score, shape (m,)."""
@@ -249,7 +256,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         if self.kernel_.validity.status == "valid":
             return
         corrected_before = getattr(self, "_state", True) is None
-        if corrected_before or training_gram(self, points, self.kernel_)[1] is not None:
+        operator = training_gram(self, points, self.kernel_)
+        if corrected_before or isinstance(operator, CorrectedGram):
             raise ValueError(
                 f"kernel={self.kernel_!r} is not positive semidefinite, and partial_fit cannot "
                 "correct it from some of the points; use fit"
@@ -260,15 +268,16 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         points: Any,
         positions: np.ndarray,
         state: PerceptronState,
-        correction: np.ndarray | None,
+        operator: GramOperator,
     ) -> None:
         """Set the attributes, keeping the support points only where the kernel allows."""
         coef, intercept = state.averaged() if self.average else (state.coef, state.intercept)
         binary = len(self.classes_) == 2
-        self._state = state.trimmed() if correction is None else None
-        if correction is not None or is_precomputed(self.kernel):
+        is_corrected = isinstance(operator, CorrectedGram)
+        self._state = None if is_corrected else state.trimmed()
+        if is_corrected or is_precomputed(self.kernel):
             self.X_fit_ = points
-            coef = coef if correction is None else correction @ coef
+            coef = operator.carry(coef)
         else:
             self.X_fit_ = take_rows(points, state.support)
             coef = coef[state.support]

@@ -124,7 +124,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
         if not len(alphas) or not np.all(np.isfinite(alphas) & (alphas >= 0)):
             raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
-        operator, correction = training_gram(self, X, self.kernel_)
+        operator = training_gram(self, X, self.kernel_)
         system = Eigensystem(operator.dense(), weight)
         predictions = self._left_out(system, y, alphas)
         self.loo_scores_ = np.array([self._score(y, p, weight) for p in predictions])
@@ -132,8 +132,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.alpha_, self.best_score_ = float(alphas[best]), float(self.loo_scores_[best])
         self.loo_predictions_ = predictions[best]
         result = solve_eigh(system, y, self.alpha_)
-        dual_coef = result.value if correction is None else correction @ result.value
-        store(self, X, Fit(dual_coef, result), flat=y.ndim == 1)
+        store(self, X, Fit(operator.carry(result.value), result), flat=y.ndim == 1)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -10,10 +10,10 @@ from scipy.linalg import LinAlgError
 
 from mercer.arrays import n_rows
 from mercer.estimators.fitting import warn_of_convergence
-from mercer.estimators.inputs import training_gram, validate_query
+from mercer.estimators.inputs import expand, training_gram, validate_query
 from mercer.estimators.later import LATER, not_yet
 from mercer.estimators.progress import reporter
-from mercer.operators import gram, small_feature_map
+from mercer.operators import small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
@@ -68,10 +68,11 @@ def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:
 
 def evaluate(estimator: Any, X: Any) -> np.ndarray:
     """The fitted function at new points, by the map where there is one."""
-    X = validate_query(estimator, X)
-    if estimator.feature_map_ is not None:
-        return np.asarray(estimator.feature_map_.transform(X) @ estimator.coef_)
-    return np.asarray(gram(estimator.kernel_, X, estimator.X_fit_) @ estimator.dual_coef_)
+    if estimator.feature_map_ is None:
+        return expand(estimator, X, estimator.dual_coef_)
+    return np.asarray(
+        estimator.feature_map_.transform(validate_query(estimator, X)) @ estimator.coef_
+    )
 
 
 def _in_the_primal(
@@ -89,15 +90,13 @@ def _in_the_primal(
 def _in_the_dual(
     estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None, reason: str
 ) -> Fit:
-    operator, correction = training_gram(estimator, X, estimator.kernel_)
+    operator = training_gram(estimator, X, estimator.kernel_)
     if estimator.solver == "gd":
         fit = _by_descent(estimator, operator, Y, lam, weight)
     else:
         fit = _by_factorisation(estimator.solver, operator.dense(), Y, lam, weight, reason)
-    if correction is None:
-        return fit
-    path = None if fit.path is None else correction @ fit.path
-    return fit._replace(dual_coef=correction @ fit.dual_coef, path=path)
+    path = None if fit.path is None else operator.carry(fit.path)
+    return fit._replace(dual_coef=operator.carry(fit.dual_coef), path=path)
 
 
 def _by_factorisation(

@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import n_rows
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import input_tags, resolve_kernel, training_gram, validate_query
+from mercer.estimators.inputs import expand, input_tags, resolve_kernel, training_gram
 from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
-from mercer.operators import gram
 from mercer.solvers.sgd import kernel_sgd
 
 
@@ -131,11 +130,11 @@ class KernelSGDClassifier(ClassifierMixin, BaseEstimator):
         X, y = labelled(self, X, y)
         self.kernel_ = resolve_kernel(self, X)
         self.classes_, codes = class_labels(self, y)
-        operator, correction = training_gram(self, X, self.kernel_)
+        operator = training_gram(self, X, self.kernel_)
         draws = check_random_state(self.random_state).randint(n_rows(X), size=self.n_iter)
         targets = signed_targets(codes, len(self.classes_))
         self.result_ = kernel_sgd(operator, targets, self.alpha, draws, average=self.average)
-        coef = self.result_.value if correction is None else correction @ self.result_.value
+        coef = operator.carry(self.result_.value)
         self.dual_coef_ = coef[:, 0] if len(self.classes_) == 2 else coef
         self.X_fit_ = X
         return self
@@ -143,9 +142,7 @@ class KernelSGDClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
-        return np.asarray(
-            gram(self.kernel_, validate_query(self, X), self.X_fit_) @ self.dual_coef_
-        )
+        return expand(self, X, self.dual_coef_)
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score, shape (m,)."""

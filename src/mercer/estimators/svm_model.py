@@ -18,7 +18,7 @@ from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.inputs import input_tags, is_precomputed, training_gram, validate_query
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Form
-from mercer.operators import gram
+from mercer.operators import GramOperator, gram
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import combined, solve_program
@@ -44,12 +44,11 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     _kernel_callable = "gram"
 
-    def _training(self, X: Any, kernel: K.Kernel) -> tuple[Any, np.ndarray | None]:
-        """The Gram of the training points, an array if it fits the budget, and its correction."""
-        operator, correction = training_gram(self, X, kernel)
+    def _stored(self, operator: GramOperator) -> Any:
+        """The Gram as an array if it fits the budget, else the operator."""
         if 8 * operator.shape[0] ** 2 <= self._budget():
-            return np.asarray(operator.dense(), dtype=np.float64), correction
-        return operator, correction
+            return np.asarray(operator.dense(), dtype=np.float64)
+        return operator
 
     def _budget(self) -> float:
         """Bytes for the Gram: scikit-learn's ``working_memory``, or ``cache_size`` if larger."""
@@ -138,14 +137,13 @@ class SingleMachine(SupportVectorMachine):
         begun = time.perf_counter()
         n = len(weight)
         index = np.flatnonzero(weight > 0)
-        matrix, correction = self._training(X, kernel)
-        form = self._form(restrict(matrix, index), targets[index], weight[index])
+        operator = training_gram(self, X, kernel)
+        form = self._form(restrict(self._stored(operator), index), targets[index], weight[index])
         result = self._solve(form, self._last_point(form), begun)
         expansion = form.expansion(result.value)
         coefficients = np.zeros(n)
         coefficients[index] = expansion.coefficients
-        if correction is not None:
-            coefficients = correction @ coefficients
+        coefficients = operator.carry(coefficients)
         support = np.flatnonzero(coefficients)
         self.kernel_ = kernel
         self._keep(X, support)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import resolve_kernel
+from mercer.estimators.inputs import resolve_kernel, training_gram
 from mercer.estimators.labels import class_labels, labelled
 from mercer.estimators.svm_forms import Expansion, Form
 from mercer.estimators.svm_model import (
@@ -74,7 +74,8 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         per_class = compute_class_weight(self.class_weight, classes=classes, y=y)
         _require_classes(classes, codes, weight)
         kernel = resolve_kernel(self, X)
-        matrix, correction = self._training(X, kernel)
+        operator = training_gram(self, X, kernel)
+        matrix = self._stored(operator)
         pairs = list(combinations(range(len(classes)), 2))
         found = np.zeros((len(codes), len(pairs)))
         results, models = [], []
@@ -87,7 +88,7 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
             models.append(self._model(form, results[-1]))
             found[index, column] = models[-1].coefficients
         self.kernel_, self.classes_, self.class_weight_ = kernel, classes, per_class
-        self._keep_pairs(X, codes, found, correction, models)
+        self._keep_pairs(X, codes, found, operator.carry(found), models)
         self.n_iter_ = np.array([result.n_iter for result in results], dtype=np.int32)
         if self.probability is True:
             self.calibrated_ = self._calibrate(X, y, sample_weight)
@@ -99,11 +100,10 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         X: Any,
         codes: np.ndarray,
         found: np.ndarray,
-        correction: np.ndarray | None,
+        applied: np.ndarray,
         models: list[Expansion],
     ) -> None:
         """Set the attributes in LIBSVM's layout; for two classes f is positive for the later."""
-        applied = found if correction is None else correction @ found
         used = np.any(applied, axis=1) | np.any(found, axis=1)
         k = len(self.classes_)
         members = [np.flatnonzero((codes == c) & used) for c in range(k)]

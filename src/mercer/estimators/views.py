@@ -8,13 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from mercer.estimators.inputs import (
+    expand,
     resolve_kernel,
     takes_vectors,
     training_gram,
-    validate_query,
     validate_training,
 )
-from mercer.operators import CentredGram, gram
+from mercer.operators import CentredGram, GramOperator
 from mercer.solvers.canonical import View
 from mercer.solvers.spectral import centred_projection, rounding_floor
 
@@ -67,19 +67,18 @@ class KernelView(BaseEstimator):
         self.X_fit_ = validate_training(self, X, ensure_min_samples=2)
         self.kernel_ = resolve_kernel(self, self.X_fit_)
 
-    def training_gram(self) -> tuple[Any, np.ndarray | None]:
-        """The Gram operator of the training points and the correction for new ones, if any."""
+    def training_gram(self) -> GramOperator:
+        """The Gram operator of the training points."""
         return training_gram(self, self.X_fit_, self.kernel_)
 
-    def project_onto(self, alpha: np.ndarray, K: Any, correction: np.ndarray | None) -> None:
+    def project_onto(self, alpha: np.ndarray, K: GramOperator) -> None:
         """Keep the directions alpha (n, k) in the form that applies to new points."""
         coef, self.offset_ = centred_projection(K, alpha)
-        self.dual_coef_ = coef if correction is None else correction @ coef
+        self.dual_coef_ = K.carry(coef)
 
     def variates(self, X: Any) -> np.ndarray:
         """The canonical variates of new points, shape (n_queries, n_components)."""
-        X = validate_query(self, X)
-        return np.asarray(gram(self.kernel_, X, self.X_fit_) @ self.dual_coef_ - self.offset_)
+        return expand(self, X, self.dual_coef_) - self.offset_
 
 
 def decompose(K: Any, name: str) -> View:

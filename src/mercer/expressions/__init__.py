@@ -18,6 +18,7 @@ from mercer.expressions.nodes import (
     statistic,
     tanh,
 )
+from mercer.expressions.rounding import rounding
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.expressions.views import Check, Circle, Map, Scale, View
 
@@ -43,6 +44,7 @@ __all__ = [
     "expression",
     "lower",
     "normalised",
+    "rounding",
     "sqrt",
     "statistic",
     "tanh",

@@ -53,7 +53,8 @@ def _collect(e: Add) -> Expression:
     for core, c in list(coefficients.items()):
         if isinstance(core, Statistic) and core.kind is STATISTICS["dot"]:
             sides = [Diagonal(core, side) for side in (0, 1)]
-            if c and all(np.isclose(coefficients.get(s, 0.0), -c / 2, rtol=1e-14) for s in sides):
+            halves = [coefficients.get(side, 0.0) for side in sides]
+            if c and np.allclose(halves, -c / 2, rtol=1e-14, atol=0):
                 for spent in (core, *sides):
                     del coefficients[spent]
                 squared = Statistic(STATISTICS["sqdist"], core.view)
@@ -88,8 +89,8 @@ class Pairs:
         self._seen: dict[tuple[View, int], Any] = {}
         self._prepared: dict[Expression, tuple[Any, Any]] = {}
         self._sides: dict[Expression, np.ndarray] = {}
-        self.shape = (n_rows(X), n_rows(self._raw[1]))
         self.dtype = self._check()
+        self.shape = (n_rows(X), n_rows(self._raw[1]))
         self.uses = Counter(
             n for n in _pair_nodes(self.expression) if isinstance(n, Statistic | Tangent)
         )
@@ -152,7 +153,7 @@ class Pairs:
 
     def block(self, rows: Any, columns: Any) -> np.ndarray:
         """K[rows, columns] as a new array; rows and columns are slices or index arrays."""
-        value = _Block(self, rows, columns).value(self.expression)
+        value = Block(self, rows, columns).value(self.expression)
         shape = (_count(rows, self.shape[0]), _count(columns, self.shape[1]))
         if np.shape(value) != shape:
             value = np.array(np.broadcast_to(value, shape), dtype=self.dtype)
@@ -176,11 +177,11 @@ class Pairs:
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""
         n = self.shape[0]
-        value = np.ravel(_Block(self, slice(0, n), slice(0, n)).value(diagonal(self.expression, 0)))
+        value = np.ravel(Block(self, slice(0, n), slice(0, n)).value(diagonal(self.expression, 0)))
         return np.array(np.broadcast_to(value, (n,)), dtype=self.dtype)
 
 
-class _Block:
+class Block:
     """The value of an expression on one block of pairs."""
 
     def __init__(self, pairs: Pairs, rows: Any, columns: Any):
@@ -207,7 +208,7 @@ class _Block:
                 exponent = int(exponent) if float(exponent).is_integer() else exponent
                 return np.power(self.value(node.base), exponent)
             case Function():
-                return _FUNCTIONS[node.name](self.value(node.operand))
+                return FUNCTIONS[node.name](self.value(node.operand))
         return self.leaf(node)
 
     def _fold(self, parts: tuple[Expression, ...], operate: np.ufunc) -> Any:
@@ -251,7 +252,7 @@ def _exp(a: Any) -> Any:
     return np.exp(a, out=a) if isinstance(a, np.ndarray) else np.exp(a)
 
 
-_FUNCTIONS = {
+FUNCTIONS = {
     "exp": _exp,
     "sqrt": np.sqrt,
     "tanh": np.tanh,

@@ -16,7 +16,7 @@ from typing import Any, Union
 import numpy as np
 
 from mercer.expressions.statistics import STATISTICS, PairStatistic
-from mercer.expressions.views import View
+from mercer.expressions.views import Unit, View
 
 Operand = Union["Expression", float, int]
 
@@ -355,13 +355,23 @@ def statistic(name: str, view: View = View()) -> Statistic:  # noqa: B008 (a fro
 def normalised(operand: Expression) -> Expression:
     """k(x,z) / sqrt(k(x,x) k(z,z)), zero where either diagonal entry is.
 
-    Of an exponential this is again an exponential, so nothing overflows on the way.
+    Of an exponential this is again an exponential, of x·z the inner product of unit vectors, of a
+    power the power of the normalised base: nothing overflows on the way.
     """
+    if isinstance(operand, Statistic) and operand.kind is STATISTICS["dot"]:
+        return Statistic(operand.kind, operand.view.then(Unit()))
     if isinstance(operand, Function) and operand.name == "exp":
         a = operand.operand
         return exp(a - 0.5 * diagonal(a, 0) - 0.5 * diagonal(a, 1))
-    return multiply(
-        operand,
-        apply_function("inverse_sqrt", diagonal(operand, 0)),
-        apply_function("inverse_sqrt", diagonal(operand, 1)),
-    )
+    if isinstance(operand, Power):
+        # An even power is as good on a base whose diagonal is negative.
+        even = isinstance(operand.exponent, Constant) and operand.exponent.value % 2 == 0
+        return power(_over_diagonals(operand.base, absolute=even), operand.exponent)
+    return _over_diagonals(operand)
+
+
+def _over_diagonals(operand: Expression, absolute: bool = False) -> Expression:
+    sides = (diagonal(operand, 0), diagonal(operand, 1))
+    if absolute:
+        sides = tuple(sqrt(power(side, 2)) for side in sides)
+    return multiply(operand, *(apply_function("inverse_sqrt", side) for side in sides))

@@ -23,7 +23,10 @@ EXACT_FEATURES = 4
 # From dot products, sqdist has an absolute error of a few eps * (|x|^2 + |z|^2); where it is
 # smaller than this fraction of the norms, it is recomputed from differences.
 NEAR = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-2}
+# Beyond this share of such pairs a block is summed from differences as a whole.
+MANY_NEAR = 1 / 8
 GATHER_BYTES = 2**26
+CENTRE_ROWS = 512
 
 
 def dot(X: Array, Y: Array) -> np.ndarray:
@@ -58,35 +61,42 @@ class _Centred:
 def _centred(F: Array, G: Array) -> tuple[_Centred, _Centred]:
     if sp.issparse(F) or sp.issparse(G) or F.shape[1] <= EXACT_FEATURES:
         return _Centred(F, F), _Centred(G, G)
-    centre = G.mean(axis=0)
+    # The median of some rows: one far point would draw the mean away from all the others.
+    centre = np.median(G[:: max(1, len(G) // CENTRE_ROWS)], axis=0)
     right = _Centred(G - centre, G)
     return (right if F is G else _Centred(F - centre, F)), right
 
 
 def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:
     X, Y = F.moved, G.moved
-    if not sp.issparse(X) and not sp.issparse(Y) and X.shape[1] <= EXACT_FEATURES:
-        return _over_features(X, Y, _add_squared_difference)
-    x2, y2 = row_norms(X, squared=True), row_norms(Y, squared=True)
-    distances = dot(X, Y)
-    distances *= -2
-    distances += x2[:, None]
-    distances += y2
-    limit = NEAR[distances.dtype]
-    near = np.nonzero(distances <= limit * (x2[:, None] + y2))
-    for block in row_blocks(len(near[0]), X.shape[1] * distances.itemsize, GATHER_BYTES):
-        i, j = near[0][block], near[1][block]
-        difference = F.given[i] - G.given[j]
-        distances[i, j] = row_norms(
-            difference if isinstance(difference, np.ndarray) else sp.csr_array(difference),
-            squared=True,
-        )
-    return distances
+    sparse = sp.issparse(X) or sp.issparse(Y)
+    with np.errstate(over="ignore", invalid="ignore"):  # such pairs are computed again
+        if not sparse and X.shape[1] <= EXACT_FEATURES:
+            return _over_features(X, Y, _add_squared_difference)
+        size = _sqdist_magnitude(F, G)
+        distances = size - 2 * dot(X, Y)
+        near = ~(distances > NEAR[distances.dtype] * size)
+        if not sparse and np.count_nonzero(near) > MANY_NEAR * near.size:
+            return cdist(F.given, G.given, "sqeuclidean").astype(distances.dtype, copy=False)
+        rows, columns = np.nonzero(near)
+        for block in row_blocks(len(rows), X.shape[1] * distances.itemsize, GATHER_BYTES):
+            i, j = rows[block], columns[block]
+            difference = F.given[i] - G.given[j]
+            distances[i, j] = row_norms(
+                difference if isinstance(difference, np.ndarray) else sp.csr_array(difference),
+                squared=True,
+            )
+        return distances
+
+
+def _sqdist_magnitude(F: _Centred, G: _Centred) -> np.ndarray:
+    """‖x‖² + ‖z‖² of the centred points, whose last digits are those of their distance."""
+    return row_norms(F.moved, squared=True)[:, None] + row_norms(G.moved, squared=True)
 
 
 def l1(X: Array, Y: Array) -> np.ndarray:
     """Σ |x_j - z_j|."""
-    return cdist(as_dense(X), as_dense(Y), "cityblock").astype(X.dtype, copy=False)
+    return cdist(as_dense(X), as_dense(Y), "cityblock").astype(np.result_type(X, Y), copy=False)
 
 
 def minsum(X: Array, Y: Array) -> np.ndarray:
@@ -171,6 +181,9 @@ class PairStatistic:
         ``tangent(F, G, dF, dG) -> (n, m)``, the directional derivative.
     vanishes : bool
         Whether the statistic of a point with itself is always zero.
+    magnitude : callable or None
+        ``magnitude(F, G) -> (n, m)``, the size of the terms the statistic is summed from, which
+        is what its rounding goes by; None where that is the size of the statistic itself.
     """
 
     name: str
@@ -179,6 +192,7 @@ class PairStatistic:
     prepare: Callable[[Any, Any], tuple[Any, Any]] = lambda F, G: (F, G)
     tangent: Callable[[Any, Any, Any, Any], np.ndarray] | None = None
     vanishes: bool = False
+    magnitude: Callable[[Any, Any], np.ndarray] | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -199,11 +213,30 @@ def _conjunction_diagonal(F: Array) -> np.ndarray:
 STATISTICS = {
     s.name: s
     for s in (
-        PairStatistic("dot", dot, lambda F: row_norms(F, squared=True), tangent=_dot_tangent),
-        PairStatistic("sqdist", _sqdist_block, _zeros, _centred, _sqdist_tangent, vanishes=True),
+        PairStatistic(
+            "dot",
+            dot,
+            lambda F: row_norms(F, squared=True),
+            tangent=_dot_tangent,
+            magnitude=lambda F, G: dot(abs(F), abs(G)),
+        ),
+        PairStatistic(
+            "sqdist",
+            _sqdist_block,
+            _zeros,
+            _centred,
+            _sqdist_tangent,
+            vanishes=True,
+            magnitude=_sqdist_magnitude,
+        ),
         PairStatistic("l1", l1, _zeros, tangent=_l1_tangent, vanishes=True),
         PairStatistic("minsum", minsum, _sum),
         PairStatistic("chi2", chi2, _zeros, vanishes=True),
-        PairStatistic("conjunction", conjunction, _conjunction_diagonal),
+        PairStatistic(
+            "conjunction",
+            conjunction,
+            _conjunction_diagonal,
+            magnitude=lambda F, G: conjunction(abs(F), abs(G)),
+        ),
     )
 }

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
 
-from mercer.arrays import Array
+from mercer.arrays import Array, as_dense
 
 
 class Step(Protocol):
@@ -69,20 +70,49 @@ class Scale:
                 f"{name} has {X.shape[1]} features but scales has {len(self.scales)} entries; "
                 "give one scale per feature"
             )
-        return self._times(X, 1 / np.asarray(self.scales, dtype=X.dtype))
+        return self._times(X, 1 / np.asarray(self.scales))
 
     def derivative(self, X: Array, index: int | None) -> Array:
-        factors = np.zeros(len(self.scales), dtype=X.dtype)
+        factors = np.zeros(len(self.scales))
         chosen = slice(None) if index is None else index
-        factors[chosen] = -1 / np.square(np.asarray(self.scales, dtype=X.dtype)[chosen])
+        factors[chosen] = -1 / np.square(np.asarray(self.scales)[chosen])
         return self._times(X, factors)
 
     def chain(self, X: Array, dX: Array) -> Array:
-        return self._times(dX, 1 / np.asarray(self.scales, dtype=X.dtype))
+        return self._times(dX, 1 / np.asarray(self.scales))
 
     @staticmethod
     def _times(X: Array, factors: np.ndarray) -> Array:
+        if np.abs(factors).max() <= np.finfo(X.dtype).max:  # float32 stays float32 where it can
+            factors = factors.astype(X.dtype)
         return (X @ sp.diags_array(factors)).tocsr() if sp.issparse(X) else X * factors
+
+
+@dataclass(frozen=True)
+class Unit:
+    """x / ‖x‖, and 0 where x = 0: each point at length one, without overflow on the way."""
+
+    def apply(self, X: Array, name: str) -> Array:
+        largest = abs(X).max(axis=1)
+        largest = largest.toarray().ravel() if sp.issparse(largest) else largest
+        # Dividing by the power of two below the largest entry costs no digits.
+        shrunk = _times_rows(X, np.ldexp(1.0, np.minimum(-np.frexp(largest)[1], 1023)))
+        return _times_rows(shrunk, _reciprocal(row_norms(shrunk)))
+
+    def chain(self, X: Array, dX: Array) -> Array:
+        X, dX = as_dense(X), as_dense(dX)
+        unit, length = self.apply(X, "X"), row_norms(X)
+        along = np.sum(unit * dX, axis=1, keepdims=True)
+        return (dX - along * unit) * _reciprocal(length)[:, None]
+
+
+def _reciprocal(a: np.ndarray) -> np.ndarray:
+    return np.divide(1, a, out=np.zeros_like(a), where=a > 0)
+
+
+def _times_rows(X: Array, factors: np.ndarray) -> Array:
+    factors = factors.astype(X.dtype, copy=False)
+    return (sp.diags_array(factors) @ X).tocsr() if sp.issparse(X) else X * factors[:, None]
 
 
 @dataclass(frozen=True)
@@ -94,17 +124,15 @@ class Circle:
     size: None = None
 
     def apply(self, X: Array, name: str) -> Array:
-        if sp.issparse(X):
-            X = X.toarray()
-        t = X * (2 * np.pi / self.period)
+        t = as_dense(X) * (2 * np.pi / self.period)
         return np.hstack([np.cos(t), np.sin(t)])
 
     def derivative(self, X: Array, index: int | None) -> Array:
-        return self.chain(X, -X / self.period)
+        return self.chain(X, -as_dense(X) / self.period)
 
     def chain(self, X: Array, dX: Array) -> Array:
         factor = 2 * np.pi / self.period
-        t, dt = X * factor, dX * factor
+        t, dt = as_dense(X) * factor, as_dense(dX) * factor
         return np.hstack([-np.sin(t) * dt, np.cos(t) * dt])
 
 

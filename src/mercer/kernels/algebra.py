@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -88,7 +89,7 @@ class Constant(Kernel):
         self._validate_params()
         if self.value >= 0:
             return valid(f"{self!r} is a kernel", "the product of the constant feature sqrt(value)")
-        return indefinite(self.__call__, np.zeros((1, 1)), "one point has a negative square")
+        return indefinite(self, np.zeros((1, 1)), "one point has a negative square")
 
     @property
     def is_stationary(self) -> bool:
@@ -136,6 +137,12 @@ class _Binary(Kernel):
             return right
         return left if right in (left, ANY_DISTANCE) else None
 
+    def feature_map(self) -> maps.FeatureMap:
+        terms = [t for t in linear_combination(self) if t.factor != 0]
+        if any(t.factor < 0 for t in terms):
+            return super().feature_map()
+        return reduce(maps.SumMap, [t.feature_map() for t in terms] or [maps.ConstantMap(0.0)])
+
     def _parts(self, view: View, path: str) -> tuple[Expression, Expression]:
         return self.left.build(view, path + "left__"), self.right.build(view, path + "right__")
 
@@ -167,8 +174,16 @@ class Sum(_Binary):
             )
         return self.searched("no rule proves this sum valid, and no counterexample was found")
 
-    def feature_map(self) -> maps.FeatureMap:
-        return maps.SumMap(self.left.feature_map(), self.right.feature_map())
+    def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        # The spectrum of a sum is the mixture of the spectra, each as likely as it is heavy.
+        terms, weights = spectral_terms(self, d)
+        out = np.zeros((n, d))
+        if weights.sum() > 0:
+            owner = rng.choice(len(terms), size=n, p=weights / weights.sum())
+            for i, term in enumerate(terms):
+                own = owner == i
+                out[own] = term.kernel.frequencies(rng, np.count_nonzero(own), d)
+        return out
 
     def __repr__(self, N_CHAR_MAX: int = 0) -> str:
         left = "Constant(value=0.0)" if _is_number(self.left, 0.0) else _operand(self.left, 0)
@@ -216,9 +231,6 @@ class Product(_Binary):
         if factor > 0 and inner is not None and inner.status == "valid":
             return valid(claim, "constants multiplied, then non-negative scaling", inner.proof)
         return self.searched("no rule proves this product valid, and no counterexample was found")
-
-    def feature_map(self) -> maps.FeatureMap:
-        return maps.ProductMap(self.left.feature_map(), self.right.feature_map())
 
     def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         # The spectrum of a product is the convolution of the spectra: frequencies add.
@@ -294,10 +306,8 @@ class Power(Kernel):
         self._check()
         if not float(self.exponent).is_integer():
             return super().feature_map()
-        degree = int(self.exponent)
-        coefficients = np.zeros(degree + 1)
-        coefficients[degree] = 1.0
-        return maps.MonomialMap(coefficients, inner=self.kernel.feature_map())
+        maps.refuse_degree(int(self.exponent))
+        return maps.MonomialMap({int(self.exponent): 0.0}, inner=self.kernel.feature_map())
 
     def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         self._check()
@@ -314,8 +324,18 @@ class Power(Kernel):
 
 @dataclass(frozen=True)
 class Term:
+    """factor * kernel, where the kernel is neither a sum nor has a constant factor of its own."""
+
     factor: float
     kernel: Kernel
+
+    def feature_map(self) -> maps.FeatureMap:
+        k = self.kernel
+        if isinstance(k, Product):
+            phi = maps.ProductMap(k.left.feature_map(), k.right.feature_map())
+        else:
+            phi = k.feature_map()
+        return phi if self.factor == 1 else maps.ProductMap(maps.ConstantMap(self.factor), phi)
 
 
 def constant_factor(kernel: Kernel) -> tuple[float, Kernel]:
@@ -351,6 +371,19 @@ def linear_combination(kernel: Kernel) -> list[Term]:
 
     visit(kernel, 1.0)
     return list(collected.values())
+
+
+def spectral_terms(kernel: Kernel, d: int) -> tuple[list[Term], np.ndarray]:
+    """The terms of a stationary kernel, and what each of them contributes to k(0)."""
+    terms = linear_combination(kernel)
+    origin = np.zeros((1, d))
+    weights = np.array([t.factor * t.kernel.diag(origin)[0] for t in terms])
+    if np.any(weights < 0):
+        raise ValueError(
+            f"random Fourier features need non-negative weights in a sum, and {kernel!r} has a "
+            f"term that adds {weights.min():g} to k(0); use method='nystrom'"
+        )
+    return terms, weights
 
 
 def bracketed(kernel: Kernel) -> str:

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, as_vectors, n_rows, take_rows
-from mercer.kernels.algebra import linear_combination
+from mercer.kernels.algebra import spectral_terms
 from mercer.kernels.kernel import Kernel
 
 
@@ -64,11 +64,7 @@ class FourierMap(ApproximateMap):
                 f"{self.kernel!r} is not one; use method='nystrom'"
             )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        terms = linear_combination(self.kernel)
-        origin = np.zeros((1, X.shape[1]))
-        weights = np.array([t.factor * t.kernel.diag(origin)[0] for t in terms])
-        if np.any(weights < 0):
-            raise ValueError("random Fourier features need non-negative weights in a sum")
+        terms, weights = spectral_terms(self.kernel, X.shape[1])
         counts = _shares(weights, self.n_components // 2)
         self.frequencies_ = np.vstack(
             [t.kernel.frequencies(rng, c, X.shape[1]) for t, c in zip(terms, counts, strict=True)]
@@ -179,6 +175,8 @@ def _shares(weights: np.ndarray, total: int) -> np.ndarray:
             f"n_components={2 * total} is too few for a sum of {positive.sum()} kernels; "
             f"use at least {2 * positive.sum()}"
         )
+    if not positive.any():  # the zero kernel, of which any frequency is as good as another
+        weights = np.ones(len(weights))
     counts = np.where(positive, 1, 0)
     spare = total - counts.sum()
     ideal = spare * weights / weights.sum()

@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import as_dense, as_vectors, n_rows
-from mercer.kernels.given import FromFunction, Precomputed, rounding
+from mercer.kernels.given import FromFunction, FromMatrix, Precomputed, refuse_asymmetric
 from mercer.kernels.kernel import Kernel
-from mercer.kernels.validity import Counterexample, Validity, is_clearly_negative, shrink
+from mercer.kernels.validity import (
+    Counterexample,
+    Validity,
+    is_clearly_negative,
+    shrink,
+    smallest_eigenvalue,
+    tolerance,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +90,8 @@ def check_kernel(k: Kernel | Callable | Any, X: Any = None) -> KernelReport:
         return _check_kernel(FromFunction(k), X)
     if X is not None:
         raise ValueError("X has no meaning for a matrix; pass the matrix alone")
-    return _check_matrix(k)
+    matrix = FromMatrix(k)
+    return _check_kernel(matrix, np.arange(len(matrix.matrix())))
 
 
 def _check_kernel(k: Kernel, X: Any) -> KernelReport:
@@ -95,42 +102,26 @@ def _check_kernel(k: Kernel, X: Any) -> KernelReport:
         eigenvalue = found.eigenvalue if found else None
         return KernelReport(known, eigenvalue, found, validity, 0.0, _reason(validity))
     K = k(X) if isinstance(k, Precomputed) else k(X, X)  # both triangles, not one and its mirror
-    _refuse_asymmetric(K)
-    smallest, tolerance = float(np.linalg.eigvalsh(K)[0]), rounding(K)
-    if known is None and is_clearly_negative(np.linalg.eigvalsh(K)):
-        found = shrink(X, K)
-        known, message = False, "the Gram matrix of X has a clearly negative eigenvalue"
-    elif known is None:
-        message = f"no contradiction on these {n_rows(X)} points, which prove nothing beyond them"
-    else:
-        message = _reason(validity)
-    return KernelReport(known, smallest, found, validity, tolerance, message)
+    E = k.rounding(X)
+    _refuse_non_finite(K)
+    refuse_asymmetric(K, E)
+    message = _reason(validity)
+    proved = known and not (validity.proof and validity.proof.is_stated)
+    if not proved and known is not False:
+        if is_clearly_negative(K, E):
+            found = shrink(X, K, E)
+            known, message = False, "the Gram matrix of X has a clearly negative eigenvalue"
+        elif known is None and not isinstance(k, FromMatrix):
+            message = f"no contradiction on these {len(K)} points, which prove nothing beyond them"
+    return KernelReport(known, smallest_eigenvalue(K), found, validity, tolerance(E), message)
 
 
-def _check_matrix(matrix: Any) -> KernelReport:
-    K = as_dense(as_vectors(matrix, "the matrix"))
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(f"the matrix has shape {K.shape}; a Gram matrix is square")
-    _refuse_asymmetric(K)
-    eigenvalues = np.linalg.eigvalsh(K)
-    tolerance = rounding(K)
-    if eigenvalues[0] >= -tolerance:
-        outcome, message = True, "no eigenvalue is negative beyond rounding"
-    elif is_clearly_negative(eigenvalues):
-        outcome, message = False, "an eigenvalue is clearly negative"
-    else:
-        outcome, message = None, "an eigenvalue is negative, but so little that rounding may do it"
-    found = shrink(np.arange(len(K)), K) if outcome is False else None
-    return KernelReport(outcome, float(eigenvalues[0]), found, None, tolerance, message)
-
-
-def _refuse_asymmetric(K: np.ndarray) -> None:
-    difference = np.abs(K - K.T).max() if K.size else 0.0
-    if difference > 1e-8 * max(np.abs(K).max(), np.finfo(float).tiny):
-        i, j = np.unravel_index(np.argmax(np.abs(K - K.T)), K.shape)
+def _refuse_non_finite(K: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(K))
+    if len(bad):
+        i, j = bad[0]
         raise ValueError(
-            f"not symmetric: entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:g} and {K[j, i]:g}; "
-            "a kernel has k(x, z) = k(z, x)"
+            f"the kernel of points ({i}, {j}) of X is {K[i, j]}; a Gram matrix needs finite numbers"
         )
 
 

@@ -39,8 +39,8 @@ class _Stationary(ScaledKernel):
 
     def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         self._validate_params()
-        w = self.unscaled_frequencies(rng, n, d)
-        return w if self.scales is None else w / np.asarray(self.scales, dtype=float)
+        w, scales = self.unscaled_frequencies(rng, n, d), self.checked_scales()
+        return w if scales is None else w / scales
 
     def unscaled_frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         raise NotImplementedError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_vectors, n_rows
+from mercer.arrays import as_vectors
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,10 @@ class Domain:
             return other
         if {self, other} == {REALS, NONNEGATIVE}:
             return NONNEGATIVE
+        tables = [d.sample for d in (self, other) if isinstance(d.sample, _TableSample)]
+        if len(tables) == 2 or (tables and (self.is_vectors or other.is_vectors)):
+            columns = sum((t.columns for t in tables), ())
+            return tables(columns, whole=len(tables) == 1 or any(t.whole for t in tables))
         raise TypeError(
             f"one kernel takes {self} and the other {other}; to combine them, say which columns "
             "of a table each one reads: k.on(columns)"
@@ -92,21 +96,61 @@ def _check_indices(X: Any, name: str) -> np.ndarray:
     indices = np.asarray(X)
     if indices.ndim == 2 and indices.shape[1] == 1:
         indices = indices[:, 0]
-    if indices.ndim != 1 or not np.all(indices == np.floor(indices)):
+    numeric = indices.dtype.kind in "iuf"
+    if indices.ndim != 1 or not numeric or not np.all(indices == np.floor(indices)):
         raise ValueError(
             f"{name} must hold integer indices into the matrix, shape (n,) or (n, 1); "
-            f"got shape {np.shape(X)}"
+            f"got shape {np.shape(X)} of {indices.dtype}"
         )
     return indices.astype(np.intp)
 
 
 def _any_collection(X: Any, name: str) -> Any:
-    n_rows(X)
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        raise TypeError(f"{name} is a single {type(X).__name__}; expected a collection of points")
     return X
 
 
 def _normal(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return rng.standard_normal((n, d)) * 2.0 ** rng.integers(-3, 4)
+
+
+@dataclass(frozen=True)
+class _TableSample:
+    """Random tables of numbers that have these columns, by name or position.
+
+    With ``whole`` some kernel reads every column, so that their number matters.
+    """
+
+    columns: tuple[str | int, ...]
+    whole: bool = False
+
+    def __call__(self, rng: np.random.Generator, n: int, d: int) -> Any:
+        names, width = table_layout(self.columns)
+        table = _normal(rng, n, max(width, d) if self.whole else width)
+        return named(table if rng.random() < 0.5 else np.abs(table), names)
+
+
+def table_layout(columns: tuple[str | int, ...]) -> tuple[list[str], int]:
+    """The names among these columns, and how many columns a table with all of them needs."""
+    names = list(dict.fromkeys(c for c in columns if isinstance(c, str)))
+    positions = [c + 1 if c >= 0 else -c for c in columns if not isinstance(c, str)]
+    return names, max([len(names), *positions])
+
+
+def named(table: np.ndarray, names: list[str]) -> Any:
+    """The table as it is, or as a DataFrame whose first columns have these names."""
+    if not names:
+        return table
+    import pandas as pd
+
+    others = [f"column {j}" for j in range(len(names), table.shape[1])]
+    return pd.DataFrame(table, columns=names + others)
+
+
+def tables(columns: tuple[str | int, ...], whole: bool = False) -> Domain:
+    """Tables that have these columns; with ``whole`` every column is read besides."""
+    return Domain("tables", _any_collection, _TableSample(columns, whole))
 
 
 REALS = Domain("all real vectors", as_vectors, _normal, is_vectors=True)
@@ -121,5 +165,4 @@ TREES = Domain("trees", objects)
 GRAPHS = Domain("graphs", objects)
 SETS = Domain("finite sets", objects)
 INDICES = Domain("indices of a matrix", _check_indices)
-TABLES = Domain("tables", _any_collection)
 ANYTHING = Domain("its inputs", _any_collection)

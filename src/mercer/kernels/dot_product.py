@@ -69,19 +69,26 @@ class Polynomial(VectorKernel):
 
     def judge(self) -> Validity:
         self._validate_params()
+        if self.degree == 0:
+            return valid(f"{self!r} is a kernel on {self.domain}", "the constant 1")
         if self.coef0 >= 0:
             return super().judge()
         # At ±x with gamma |x|^2 = -coef0 the diagonal vanishes and the rest does not.
         x = math.sqrt(-self.coef0 / self.gamma)
-        return indefinite(self.__call__, np.array([[x], [-x]]), "coef0 < 0")
+        return indefinite(self, np.array([[x], [-x]]), "coef0 < 0")
 
     def feature_map(self) -> maps.FeatureMap:
         self._validate_params()
-        if self.coef0 < 0:
+        if self.coef0 < 0 < self.degree:
             return super().feature_map()
-        p, q = self.degree, np.arange(self.degree + 1)
-        binomials = np.array([math.comb(p, int(i)) for i in q], dtype=float)
-        return maps.MonomialMap(binomials * self.gamma**q * float(self.coef0) ** (p - q))
+        p, g = int(self.degree), math.log(self.gamma)
+        maps.refuse_degree(p)
+        if self.coef0 == 0 or p == 0:
+            return maps.MonomialMap({p: p * g})
+        c = math.log(self.coef0)
+        return maps.MonomialMap(
+            {q: math.log(math.comb(p, q)) + q * g + (p - q) * c for q in range(p + 1)}
+        )
 
 
 class Sigmoid(VectorKernel):
@@ -116,15 +123,15 @@ class Sigmoid(VectorKernel):
         unit = 1 / math.sqrt(self.gamma)
         c = self.coef0
         if c < 0:
-            return indefinite(self.__call__, np.zeros((1, 1)), "k(0, 0) = tanh(coef0) < 0")
+            return indefinite(self, np.zeros((1, 1)), "k(0, 0) = tanh(coef0) < 0")
         if c < 4:
             # tanh saturates: k(x,z)² exceeds k(x,x) k(z,z) for a short x and a long z.
             points = unit * np.array([[0.1], [30.0]])
-            return indefinite(self.__call__, points, "tanh saturates")
+            return indefinite(self, points, "tanh saturates")
         # Three long vectors at 120 degrees: ones on the diagonal, almost -1 elsewhere.
         angles = 2 * np.pi * np.arange(3) / 3
         points = unit * math.sqrt(2 * c + 40) * np.column_stack([np.cos(angles), np.sin(angles)])
-        return indefinite(self.__call__, points, "three vectors are pairwise opposed")
+        return indefinite(self, points, "three vectors are pairwise opposed")
 
 
 class Conjunction(VectorKernel):
@@ -168,5 +175,7 @@ class Cosine(VectorKernel):
 
 def truncated_exponential(gamma: float, order: int) -> Any:
     """The map of Σ_{q <= order} (2 gamma x·z)^q / q!, a truncated exp(2 gamma x·z)."""
-    q = np.arange(order + 1)
-    return maps.MonomialMap((2 * gamma) ** q / np.array([float(math.factorial(i)) for i in q]))
+    maps.refuse_degree(order)
+    return maps.MonomialMap(
+        {q: q * math.log(2 * gamma) - math.lgamma(q + 1) for q in range(order + 1)}
+    )

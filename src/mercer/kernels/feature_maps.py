@@ -8,18 +8,21 @@ the memory budget before it starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from itertools import combinations_with_replacement
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array, as_dense, as_vectors, memory_budget, n_rows
-from mercer.kernels.structured import ExplicitKernel, vectorize
+from mercer.arrays import Array, as_dense, as_vectors, n_rows
+from mercer.kernels.budget import BYTES_PER_ENTRY, quantity, refuse_oversized
+from mercer.kernels.domains import INDICES
+from mercer.kernels.monomials import dense_monomials, n_sparse_monomials, sparse_monomials
+
+LARGEST_DEGREE = 10_000
+INSTEAD = "use the kernel itself or approximate_map"
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -50,34 +53,55 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Any) -> Array:
         check_is_fitted(self)
         width = self.width(X)
-        if width is not None and not self.is_sparse(X):
-            refuse_oversized(n_rows(X), width)
+        if width is not None:
+            self._refuse_wide(X, width)
         return self.embed(X)
+
+    def _refuse_wide(self, X: Any, width: int) -> None:
+        if not self.is_sparse(X):
+            what = f"the feature map has {quantity(width)} features for {n_rows(X):,} points"
+            refuse_oversized(8 * n_rows(X) * width, what, INSTEAD)
+        elif width > np.iinfo(np.int64).max:
+            raise MemoryError(
+                f"the feature map has {quantity(width)} features, more than a sparse matrix can "
+                f"number; {INSTEAD}"
+            )
 
     @property
     def _n_features_out(self) -> int | None:
         return self.n_features_out_
 
 
-def refuse_oversized(n: int, width: int) -> None:
-    """Raise a MemoryError before n rows of this many features are built, if they do not fit."""
-    needed = n * width * 8
-    if needed > memory_budget():
-        raise MemoryError(
-            f"the feature map has {width:,} features, {needed / 2**20:,.0f} MiB for {n:,} points, "
-            f"over the budget of {memory_budget() / 2**20:,.0f} MiB; use the kernel itself, "
-            "approximate_map, or raise sklearn.set_config(working_memory=...)"
-        )
+def refuse_entries(n_entries: int) -> None:
+    """Raise a MemoryError before sparse features with this many entries are built."""
+    what = f"the feature map has {quantity(n_entries)} entries that are not zero"
+    refuse_oversized(BYTES_PER_ENTRY * n_entries, what, INSTEAD)
 
 
-class IdentityMap(FeatureMap):
+class _VectorMap(FeatureMap):
+    """A map of points in R^d, with the d it was fitted on."""
+
+    def learn(self, X: Any) -> None:
+        self.n_features_in_ = as_vectors(X).shape[1]
+
+    def points(self, X: Any) -> Array:
+        X = as_vectors(X)
+        expected = getattr(self, "n_features_in_", X.shape[1])
+        if X.shape[1] != expected:
+            raise ValueError(
+                f"X has {X.shape[1]} features; the feature map was fitted on {expected}"
+            )
+        return X
+
+
+class IdentityMap(_VectorMap):
     """x itself, the map of the linear kernel."""
 
     def width(self, X: Any) -> int:
-        return as_vectors(X).shape[1]
+        return self.points(X).shape[1]
 
     def embed(self, X: Any) -> Array:
-        return as_vectors(X)
+        return self.points(X)
 
 
 class FunctionMap(FeatureMap):
@@ -114,17 +138,16 @@ class MonomialMap(FeatureMap):
 
     Parameters
     ----------
-    coefficients : (p + 1,) non-negative a_0, ..., a_p
+    log_coefficients : dict
+        log a_q for every degree q with a_q > 0. Binomials and factorials leave float64 soon, their
+        logarithms do not.
     inner : FeatureMap or None
         Where the x of the formula comes from; None for the points themselves.
     """
 
-    def __init__(self, coefficients: np.ndarray, inner: FeatureMap | None = None):
-        self.coefficients = coefficients
+    def __init__(self, log_coefficients: dict[int, float], inner: FeatureMap | None = None):
+        self.log_coefficients = log_coefficients
         self.inner = inner
-
-    def _degrees(self) -> list[int]:
-        return [int(q) for q in np.flatnonzero(self.coefficients)]
 
     def _inner(self) -> FeatureMap:
         return IdentityMap() if self.inner is None else self.inner
@@ -137,69 +160,57 @@ class MonomialMap(FeatureMap):
         d = inner.width(X)
         if d is None:
             return None
-        return sum(math.comb(d + q - 1, q) for q in self._degrees())
+        return sum(math.comb(d + q - 1, q) for q in self.log_coefficients)
 
     def is_sparse(self, X: Any) -> bool:
         return self._inner().is_sparse(X)
 
     def embed(self, X: Any) -> Array:
-        F = self.inner_.transform(X)
-        blocks = []
-        for q in self._degrees():
-            weights = math.sqrt(self.coefficients[q]) * np.sqrt(_multinomials(F.shape[1], q))
-            if q == 0:
-                block = np.ones((n_rows(F), 1))
-                blocks.append((sp.csr_array(block) if sp.issparse(F) else block) * weights[0])
-                continue
-            block = PolynomialFeatures((q, q), include_bias=False).fit_transform(F)
-            blocks.append(_scale_columns(block, weights))
-        return _beside(blocks)
+        F, wanted = self.inner_.transform(X), self.log_coefficients
+        if not wanted:
+            return np.zeros((n_rows(F), 0))
+        if sp.issparse(F):
+            refuse_entries(n_sparse_monomials(F, wanted))
+        monomials: Iterator[Array] = (sparse_monomials if sp.issparse(F) else dense_monomials)(F)
+        degrees = zip(range(max(wanted) + 1), monomials, strict=False)
+        return _beside([math.exp(wanted[q] / 2) * M for q, M in degrees if q in wanted])
 
 
-def _multinomials(d: int, q: int) -> np.ndarray:
-    """q! / Π e_j! for each monomial of degree q in d variables, in scikit-learn's order."""
-    if q == 0:
-        return np.ones(1)
-    count = math.comb(d + q - 1, q)
-    chosen = np.fromiter(
-        (j for combination in combinations_with_replacement(range(d), q) for j in combination),
-        dtype=np.int64,
-        count=count * q,
-    ).reshape(count, q)
-    # Walking along a sorted combination, the t-th repetition of a variable divides by t.
-    result = np.full(count, float(math.factorial(q)))
-    run = np.ones(count)
-    for t in range(1, q):
-        run = np.where(chosen[:, t] == chosen[:, t - 1], run + 1, 1.0)
-        result /= run
-    return result
+def refuse_degree(degree: int) -> None:
+    """Raise a MemoryError for a degree whose monomials, built one by one, nobody would wait for."""
+    if degree > LARGEST_DEGREE:
+        raise MemoryError(
+            f"the feature map has monomials of degree {quantity(degree)}, above {LARGEST_DEGREE:,};"
+            f" {INSTEAD}"
+        )
 
 
-class ConjunctionMap(FeatureMap):
+class ConjunctionMap(_VectorMap):
     """All 2^d products of distinct features: Π_{j in S} x_j for every subset S."""
 
     def width(self, X: Any) -> int:
-        return 2 ** int(as_vectors(X).shape[1])
+        return 2 ** int(self.points(X).shape[1])
 
     def is_sparse(self, X: Any) -> bool:
         return False
 
     def embed(self, X: Any) -> np.ndarray:
-        X = as_dense(as_vectors(X))
+        X = as_dense(self.points(X))
         out = np.ones((len(X), 1), dtype=X.dtype)
         for x in X.T:
             out = np.hstack([out, out * x[:, None]])
         return out
 
 
-class UnaryMap(FeatureMap):
+class UnaryMap(_VectorMap):
     """The map of Σ min(x_j, z_j) on non-negative integers: x_j ones, then zeros, per feature."""
 
     def learn(self, X: Any) -> None:
-        self.largest_ = self._integers(X).max(axis=0)
+        super().learn(X)
+        self.largest_: list[int] = self._integers(X).max(axis=0).tolist()
 
     def width(self, X: Any) -> int | None:
-        return int(self.largest_.sum()) if hasattr(self, "largest_") else None
+        return sum(self.largest_) if hasattr(self, "largest_") else None
 
     def is_sparse(self, X: Any) -> bool:
         return False
@@ -214,49 +225,16 @@ class UnaryMap(FeatureMap):
             ]
         )
 
-    @staticmethod
-    def _integers(X: Any) -> np.ndarray:
-        X = as_dense(as_vectors(X))
-        if not np.all((X >= 0) & (np.floor(X) == X)):
+    def _integers(self, X: Any) -> np.ndarray:
+        X = as_dense(self.points(X))
+        # Beyond 2^53 not every integer is a float, and one unit more is lost.
+        bad = (X < 0) | (X > 2**53) | (np.floor(X) != X)
+        if np.any(bad):
             raise ValueError(
-                "the feature map of Min() is finite on non-negative integers only; use the kernel "
-                "itself, or approximate_map(method='nystrom')"
+                f"X has the value {X[bad][0]:g}; the feature map of Min() is finite on integers "
+                "from 0 to 2^53 only; use the kernel itself, or approximate_map(method='nystrom')"
             )
         return X.astype(np.int64)
-
-
-class VocabularyMap(FeatureMap):
-    """Sparse features of structured objects; the vocabulary is learnt from the objects seen.
-
-    Parameters
-    ----------
-    kernel : ExplicitKernel
-    """
-
-    def __init__(self, kernel: ExplicitKernel):
-        self.kernel = kernel
-
-    def _named(self, X: Any) -> list[dict]:
-        self.kernel.check_parameters()
-        objects = self.kernel.parse_objects(self.kernel.domain.check(X, "X"))
-        return [self.kernel.features(x) for x in objects]
-
-    def learn(self, X: Any) -> None:
-        self.vocabulary_: dict = {}
-        vectorize(self._named(X), self.vocabulary_, grow=True)
-
-    def width(self, X: Any) -> int | None:
-        return max(1, len(self.vocabulary_)) if hasattr(self, "vocabulary_") else None
-
-    def is_sparse(self, X: Any) -> bool:
-        return True
-
-    def embed(self, X: Any) -> sp.csr_array:
-        return vectorize(self._named(X), self.vocabulary_, grow=False)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        check_is_fitted(self)
-        return np.array([str(name) for name in self.vocabulary_], dtype=object)
 
 
 class _PairOfMaps(FeatureMap):
@@ -296,6 +274,7 @@ class ProductMap(_PairOfMaps):
     def embed(self, X: Any) -> Array:
         A, B = self.left_.transform(X), self.right_.transform(X)
         if sp.issparse(A) or sp.issparse(B):
+            refuse_entries(int(_row_counts(A) @ _row_counts(B)))
             return sparse_row_products(sp.csr_array(A), sp.csr_array(B))
         return (A[:, :, None] * B[:, None, :]).reshape(n_rows(A), -1)
 
@@ -356,7 +335,12 @@ class MatrixMap(FeatureMap):
         return self.rows_.shape[1] if hasattr(self, "rows_") else len(self.matrix)
 
     def embed(self, X: Any) -> np.ndarray:
-        return self.rows_[np.asarray(X, dtype=np.intp).ravel()]
+        indices = INDICES.check(X, "X")
+        if np.any((indices < 0) | (indices >= len(self.rows_))):
+            raise ValueError(
+                f"X has an index outside 0..{len(self.rows_) - 1}, the rows of the matrix"
+            )
+        return self.rows_[indices]
 
 
 def sparse_row_products(A: sp.csr_array, B: sp.csr_array) -> sp.csr_array:
@@ -374,8 +358,9 @@ def sparse_row_products(A: sp.csr_array, B: sp.csr_array) -> sp.csr_array:
     )
 
 
-def _scale_columns(block: Array, weights: np.ndarray) -> Array:
-    return sp.csr_array(block @ sp.diags_array(weights)) if sp.issparse(block) else block * weights
+def _row_counts(F: Array) -> np.ndarray:
+    """How many entries of each row are stored."""
+    return np.diff(F.indptr).astype(np.int64) if sp.issparse(F) else np.full(n_rows(F), F.shape[1])
 
 
 def _beside(blocks: list) -> Array:

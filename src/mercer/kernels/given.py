@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,19 @@ from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import ANYTHING, INDICES, Domain
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.kernel import Kernel
-from mercer.kernels.validity import Validity, is_clearly_negative, shrink, valid
+from mercer.kernels.validity import (
+    ROUNDINGS,
+    STATED,
+    Validity,
+    is_clearly_negative,
+    shrink,
+    smallest_eigenvalue,
+    tolerance,
+    valid,
+)
 
+# How far k(x, z) and k(z, x) may differ, relative to the largest entry.
+ASYMMETRY = 1e-10
 _GRAM_ROWS = Domain("rows of a Gram matrix", as_vectors, is_vectors=True)
 
 
@@ -51,6 +63,9 @@ class Precomputed(Kernel):
     def diag(self, X: Any) -> np.ndarray:
         return np.diagonal(self(X)).copy()
 
+    def rounding(self, X: Any) -> np.ndarray:
+        return _last_digits(self(X))
+
     def judge(self) -> Validity:
         return Validity(
             "unknown", reason="it depends on the matrix; check_kernel(matrix) looks at one"
@@ -78,24 +93,26 @@ class FromMatrix(Kernel):
         return INDICES
 
     def matrix(self) -> np.ndarray:
-        A = as_dense(as_vectors(self.A, "A"))
-        if A.shape[0] != A.shape[1] or not np.allclose(A, A.T, rtol=1e-10, atol=0):
-            raise ValueError(f"A must be square and symmetric; got shape {A.shape}")
+        A = as_dense(as_vectors(self.A, "the matrix"))
+        if A.shape[0] != A.shape[1]:
+            raise ValueError(f"the matrix has shape {A.shape}; a Gram matrix is square")
+        refuse_asymmetric(A, _last_digits(A))
         return A
 
     def build(self, view: View, path: str) -> Expression:
         A = self.matrix()
-        kind = PairStatistic("A", _Lookup(A).block, _Lookup(A).diagonal)
-        return Statistic(kind, view.then(Check(self.domain)))
+        at = _Lookup(A)
+        kind = PairStatistic("A", at.block, at.diagonal, magnitude=at.magnitude)
+        return Statistic(kind, view.then(Check(self.domain), Below(len(A))))
 
     def judge(self) -> Validity:
         A = self.matrix()
-        eigenvalues = np.linalg.eigvalsh(A)
-        if eigenvalues[0] >= -rounding(A):
-            return valid("A is positive semidefinite", "its eigenvalues, up to rounding")
-        if is_clearly_negative(eigenvalues):
-            found = shrink(np.arange(len(A)), A)
+        E = _last_digits(A)
+        if is_clearly_negative(A, E):
+            found = shrink(np.arange(len(A)), A, E)
             return Validity("indefinite", counterexample=found, reason="A has this submatrix")
+        if smallest_eigenvalue(A) >= -tolerance(E):
+            return valid("A is positive semidefinite", "its eigenvalues, up to rounding")
         return Validity("unknown", reason="the smallest eigenvalue is too close to zero to tell")
 
     def feature_map(self) -> maps.FeatureMap:
@@ -104,20 +121,31 @@ class FromMatrix(Kernel):
         return maps.MatrixMap(self.matrix())
 
 
+@dataclass(frozen=True)
+class Below:
+    """A view's step: refuse indices that are not rows of an (n, n) matrix."""
+
+    n: int
+
+    def apply(self, X: np.ndarray, name: str) -> np.ndarray:
+        if X.size and (X.min() < 0 or X.max() >= self.n):
+            raise ValueError(f"{name} has an index outside 0..{self.n - 1}, the rows of A")
+        return X
+
+
 class _Lookup:
     def __init__(self, A: np.ndarray):
         self.A = A
 
-    def _inside(self, i: np.ndarray) -> np.ndarray:
-        if i.size and (i.min() < 0 or i.max() >= len(self.A)):
-            raise ValueError(f"X has an index outside 0..{len(self.A) - 1}, the rows of A")
-        return i
-
     def block(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return self.A[np.ix_(self._inside(i), self._inside(j))]
+        return self.A[np.ix_(i, j)]
 
     def diagonal(self, i: np.ndarray) -> np.ndarray:
-        return np.diagonal(self.A)[self._inside(i)]
+        return np.diagonal(self.A)[i]
+
+    def magnitude(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        # Kernels on indices are computed in float64, and A may have been rounded to float32.
+        return _last_digits(self.block(i, j)) / np.finfo(np.float64).eps
 
 
 class FromFeatures(Kernel):
@@ -204,6 +232,7 @@ class FromFunction(Kernel):
     def _block(self, A: Any, B: Any) -> np.ndarray:
         n, m = n_rows(A), n_rows(B)
         if self.pairwise:
+            A, B = _rows(A), _rows(B)
             return np.array([[float(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
         K = np.array(self.f(A, B), dtype=float)
         if K.shape != (n, m):
@@ -215,20 +244,35 @@ class FromFunction(Kernel):
 
     def _diagonal(self, A: Any) -> np.ndarray:
         if self.pairwise:
-            return np.array([float(self.f(a, a)) for a in A])
+            return np.array([float(self.f(a, a)) for a in _rows(A)])
         return np.array([self._block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(n_rows(A))])
 
     def judge(self) -> Validity:
         self._validate_params()
         if self.valid:
-            return valid(f"{self!r} is a kernel", "stated by the user: valid=True")
+            return valid(f"{self!r} is a kernel", STATED)
         said = (
             "stated by the user not to be one" if self.valid is False else "nothing is known of f"
         )
         return Validity("unknown", reason=f"{said}; check_kernel(k, X) looks at its Gram on X")
 
 
-def rounding(K: np.ndarray) -> float:
-    """How far below zero rounding alone can push an eigenvalue of a positive semidefinite K."""
-    largest = float(np.max(np.abs(K))) if K.size else 0.0
-    return 10 * len(K) * float(np.finfo(K.dtype).eps) * max(largest, np.finfo(float).tiny)
+def _rows(X: Any) -> Any:
+    """X as a collection of points: a DataFrame would give its column names instead."""
+    return X.to_numpy() if hasattr(X, "columns") else X
+
+
+def refuse_asymmetric(K: np.ndarray, E: np.ndarray) -> None:
+    """Raise a ValueError that names the worst pair, where K is not symmetric up to errors E."""
+    gap = np.abs(K - K.T)
+    if np.any(gap > ASYMMETRY * np.abs(K).max() + ROUNDINGS * E):
+        i, j = np.unravel_index(np.argmax(gap), K.shape)
+        raise ValueError(
+            f"not symmetric: entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:g} and {K[j, i]:g}; "
+            "a kernel has k(x, z) = k(z, x)"
+        )
+
+
+def _last_digits(K: np.ndarray) -> np.ndarray:
+    """The rounding of numbers that were given."""
+    return np.finfo(K.dtype).eps * np.abs(K)

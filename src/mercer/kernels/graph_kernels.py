@@ -21,7 +21,7 @@ from mercer.kernels.domains import GRAPHS, Domain
 from mercer.kernels.graphlets import class_edges, graphlet_counts
 from mercer.kernels.graphs import Graph
 from mercer.kernels.labels import digest, label_bytes
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
 from mercer.kernels.walks import WalkGraph, check_convergence, common_walks
 
 ROUNDS = Interval(Integral, 0, None, closed="left")
@@ -235,18 +235,14 @@ class RandomWalk(PairwiseKernel):
         )
 
     def pairs(self, A: list[WalkGraph], B: list[WalkGraph]) -> np.ndarray:
+        symmetric = same_objects(A, B)
         K = np.empty((len(A), len(B)))
-        known: dict[tuple[int, int], float] = {}
         for i, a in enumerate(A):
-            for j, b in enumerate(B):
-                key = (min(id(a), id(b)), max(id(a), id(b)))
-                if key not in known:
-                    known[key] = common_walks(a, b, float(self.decay))
-                K[i, j] = known[key]
+            for j in range(i if symmetric else 0, len(B)):
+                K[i, j] = common_walks(a, B[j], float(self.decay))
+                if symmetric:
+                    K[j, i] = K[i, j]
         return K
-
-    def self_pairs(self, A: list[WalkGraph]) -> np.ndarray:
-        return np.array([common_walks(a, a, float(self.decay)) for a in A])
 
 
 class Graphlet(_GraphFeatures):

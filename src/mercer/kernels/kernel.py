@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from mercer.expressions import Check, Expression, Pairs, Parameter, Scale, View, derivative
+from mercer.expressions import (
+    Check,
+    Expression,
+    Pairs,
+    Parameter,
+    Scale,
+    Statistic,
+    View,
+    derivative,
+    rounding,
+)
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels.domains import REALS, Domain
 from mercer.kernels.validity import Validity, search, valid
@@ -113,6 +124,10 @@ class Kernel(BaseEstimator):
         """k(x, x) for each x, shape (n,)."""
         return self.over(X).diagonal()
 
+    def rounding(self, X: Any) -> np.ndarray:
+        """How far rounding may have moved each entry of the Gram matrix of X, shape (n, n)."""
+        return rounding(self.over(X))
+
     def gradient(self, X: Any, Y: Any = None) -> dict[str, np.ndarray]:
         """The Gram's derivative with respect to each hyperparameter.
 
@@ -139,7 +154,11 @@ class Kernel(BaseEstimator):
 
     def searched(self, reason: str) -> Validity:
         """Indefinite if a short search finds a counterexample, unknown otherwise."""
-        found = search(self.__call__, self.domain.sample)
+        steps = [
+            s for n in self.expression().walk() if isinstance(n, Statistic) for s in n.view.steps
+        ]
+        widths = sorted({len(s.scales) for s in steps if isinstance(s, Scale)})
+        found = search(self, self.domain.sample, widths or (1, 2, 3, 4))
         if found is None:
             return Validity("unknown", reason=reason)
         return Validity("indefinite", counterexample=found, reason="these points show it")
@@ -205,7 +224,7 @@ class Kernel(BaseEstimator):
 
     def __repr__(self, N_CHAR_MAX: int = 0) -> str:
         shown = [
-            f"{name}={_literal(getattr(self, name))}"
+            f"{name}={literal(getattr(self, name))}"
             for name, parameter in inspect.signature(type(self)).parameters.items()
             if not (getattr(self, name) is None and parameter.default is None)
         ]
@@ -243,16 +262,29 @@ class ScaledKernel(VectorKernel, abstract=True):
     _parameter_constraints: dict = {"scales": ["array-like", None]}
     scales: Any
 
-    def seen_through(self, view: View, path: str) -> View:
-        view = view.then(Check(self.domain))
+    def checked_scales(self) -> np.ndarray | None:
+        """The scales as an array of shape (d,), or a ValueError that names them."""
         if self.scales is None:
-            return view
-        scales = np.atleast_1d(np.asarray(self.scales, dtype=float))
-        if scales.ndim != 1 or not np.all(np.isfinite(scales) & (scales > 0)):
+            return None
+        try:
+            scales = np.asarray(self.scales, dtype=float)
+        except (TypeError, ValueError):
+            scales = np.empty(0)
+        if scales.ndim != 1 or not scales.size or not np.all(np.isfinite(scales) & (scales > 0)):
             raise ValueError(
-                f"scales={_literal(self.scales)} of {type(self).__name__}: expected positive, "
+                f"scales={literal(self.scales)} of {type(self).__name__}: expected positive, "
                 "finite numbers, one per feature"
             )
+        return scales
+
+    def judge(self) -> Validity:
+        self.checked_scales()
+        return super().judge()
+
+    def seen_through(self, view: View, path: str) -> View:
+        view, scales = view.then(Check(self.domain)), self.checked_scales()
+        if scales is None:
+            return view
         return view.then(Scale(path + "scales", tuple(scales.tolist())))
 
 
@@ -291,14 +323,22 @@ def _transformations() -> Any:
     return transformations
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
     """A parameter as text the parser reads back; functions in angle brackets, which it refuses."""
-    if isinstance(value, np.ndarray):
-        return repr(value.tolist())
-    if isinstance(value, np.generic):
-        return repr(value.item())
-    if isinstance(value, bool | str | bytes | Kernel | list | tuple | Real | type(None)):
+    if sp.issparse(value):
+        value = value.toarray()
+    if hasattr(value, "to_numpy"):  # a DataFrame or a Series
+        value = value.to_numpy()
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(literal, value))}{',' if len(value) == 1 else ''})"
+    if value is None or isinstance(value, bool | str | bytes | Integral | Kernel):
         return repr(value)
+    if isinstance(value, Real):
+        return repr(float(value))
     return f"<{getattr(value, '__name__', type(value).__name__)}>"
 
 

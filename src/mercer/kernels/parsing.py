@@ -6,11 +6,14 @@ import ast
 import difflib
 import inspect
 import math
+import re
+import sys
 from typing import Any
 
 from mercer.kernels.kernel import REGISTRY, Kernel
 from mercer.kernels.transformations import exp
 
+_NEWLINE = re.compile(r"\r\n?|\n")
 _NUMBERS = {"inf": math.inf, "nan": math.nan}
 _METHODS = {"normalize", "on"}
 _COMBINATIONS = {"Sum", "Product", "Power", "Exp", "Normalized", "OnColumns"}
@@ -36,37 +39,71 @@ def parse(text: str) -> Kernel:
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a str; got {type(text).__name__}")
+    source = _Source(text)
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = ast.parse(source.stripped, mode="eval")
     except SyntaxError as error:
-        at = (
-            error.offset or len(text.strip()) + 1
-        )  # the parser leaves it out at the end of the text
-        raise _error(text, at, _syntax_message(text, error)) from None
+        raise source.error(source.position(error), _syntax_message(text, error)) from None
+    except UnicodeEncodeError as error:
+        raise source.error(error.start, "half of a surrogate pair is not a character") from None
     except (MemoryError, RecursionError, ValueError):
         raise KernelSyntaxError("the text is nested too deeply or holds a null byte") from None
     try:
-        kernel = _Reader(text).read(tree.body)
+        kernel = _Reader(source).read(tree.body)
     except RecursionError:
         raise KernelSyntaxError("the text is nested too deeply") from None
     if not isinstance(kernel, Kernel):
-        raise _error(text, 1, f"expected a kernel, found {kernel!r}; write Constant({kernel!r})")
+        raise source.error(0, f"expected a kernel, found {kernel!r}; write Constant({kernel!r})")
     return kernel
 
 
-class _Reader:
-    def __init__(self, text: str):
-        self.text = text
+class _Source:
+    """The text, and where in it the places are that Python's parser names."""
 
-    def fail(self, node: ast.AST, message: str) -> KernelSyntaxError:
-        return _error(self.text, getattr(node, "col_offset", 0) + 1, message)
+    def __init__(self, text: str):
+        self.text, self.stripped = text, text.strip()
+        self.lines = [0, *(m.end() for m in _NEWLINE.finditer(self.stripped))]
+
+    def position(self, error: SyntaxError) -> int:
+        """Where a syntax error is; the parser leaves it out at the end of the text."""
+        if not error.offset or not error.lineno or error.lineno > len(self.lines):
+            return len(self.stripped)
+        return self.lines[error.lineno - 1] + error.offset - 1
+
+    def start(self, node: ast.expr) -> int:
+        """Where a part of the syntax begins, which Python's parser counts in bytes."""
+        start = self.lines[node.lineno - 1]
+        return start + len(self.stripped[start:].encode()[: node.col_offset].decode())
+
+    def error(self, position: int, message: str) -> KernelSyntaxError:
+        """An error that points at a position of the stripped text."""
+        position += len(self.text) - len(self.text.lstrip())
+        before = _NEWLINE.split(self.text[:position])
+        shown = _NEWLINE.split(self.text)[len(before) - 1].rstrip()
+        column = len(before[-1]) + 1
+        line = f"line {len(before)}, " if _NEWLINE.search(self.text) else ""
+        return KernelSyntaxError(
+            f"{line}column {column}: {message}\n  {shown}\n  {' ' * (column - 1)}^"
+        )
+
+
+class _Reader:
+    def __init__(self, source: _Source):
+        self.source = source
+
+    def fail(self, node: ast.expr, message: str) -> KernelSyntaxError:
+        return self.source.error(self.source.start(node), message)
 
     def read(self, node: ast.expr) -> Any:
         match node:
+            case ast.Constant(value=int() as value) if value > sys.float_info.max:
+                raise self.fail(node, "the number is too large")
             case ast.Constant(value=bool() | int() | float() | str() | bytes() | None as value):
                 return value
-            case ast.List() | ast.Tuple():
+            case ast.List():
                 return [self.read(e) for e in node.elts]
+            case ast.Tuple():
+                return tuple(self.read(e) for e in node.elts)
             case ast.Name(id=name) if name in _NUMBERS:
                 return _NUMBERS[name]
             case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
@@ -90,6 +127,9 @@ class _Reader:
 
     def binary(self, node: ast.BinOp) -> Any:
         left, right = self.arithmetic(node.left), self.arithmetic(node.right)
+        for part, value in ((node.left, left), (node.right, right)):
+            if not isinstance(value, Kernel) and not math.isfinite(value):
+                raise self.fail(part, f"expected a kernel or a finite number, found {value!r}")
         try:
             match node.op:
                 case ast.Add():
@@ -98,20 +138,22 @@ class _Reader:
                     return left - right
                 case ast.Mult():
                     return left * right
-                case ast.Pow() if not isinstance(right, Kernel):
-                    if not isinstance(left, Kernel):
-                        raise self.fail(node, "a power of a number: write the number itself")
-                    return left**right
-        except TypeError as error:
+                case ast.Pow() if isinstance(left, Kernel) and not isinstance(right, Kernel):
+                    return _built(left**right)
+        except (TypeError, ValueError, OverflowError) as error:
             raise self.fail(node, str(error)) from None
-        raise self.fail(node, "only + - * and ** (by a number) combine kernels")
+        raise self.fail(node, "only + - * and ** (a kernel by a number) combine kernels")
 
     def arguments(self, node: ast.Call) -> tuple[list, dict]:
         for argument in (*node.args, *node.keywords):
             if isinstance(argument, ast.Starred) or getattr(argument, "arg", "") is None:
                 raise self.fail(node, "* and ** arguments are not allowed")
-        positional = [self.read(a) for a in node.args]
-        return positional, {str(k.arg): self.read(k.value) for k in node.keywords}
+        positional, named = [self.read(a) for a in node.args], {}
+        for keyword in node.keywords:
+            if keyword.arg in named:
+                raise self.fail(keyword.value, f"{keyword.arg} is given twice")
+            named[str(keyword.arg)] = self.read(keyword.value)
+        return positional, named
 
     def construct(self, node: ast.Call, name: str) -> Any:
         if name == "exp":
@@ -154,8 +196,8 @@ class _Reader:
             raise self.fail(node, f"unknown method .{name}(); known: .normalize() and .on(columns)")
         positional, named = self.arguments(node)
         try:
-            return getattr(inner, name)(*positional, **named)
-        except TypeError as error:
+            return _built(getattr(inner, name)(*positional, **named))
+        except (TypeError, ValueError) as error:
             raise self.fail(node, str(error)) from None
 
     @staticmethod
@@ -168,12 +210,13 @@ class _Reader:
         return f"unknown kernel {name!r}; {hint}"
 
 
+def _built(kernel: Kernel) -> Kernel:
+    """The kernel, after an error where a parameter of it is out of range."""
+    kernel.expression()
+    return kernel
+
+
 def _syntax_message(text: str, error: SyntaxError) -> str:
     if "<" in text:
         return "a Python function in angle brackets cannot be read back from text"
     return f"not well formed: {error.msg}"
-
-
-def _error(text: str, column: int, message: str) -> KernelSyntaxError:
-    shown = text.strip().splitlines()[0] if text.strip() else ""
-    return KernelSyntaxError(f"column {column}: {message}\n  {shown}\n  {' ' * (column - 1)}^")

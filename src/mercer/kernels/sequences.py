@@ -118,8 +118,3 @@ def describe(x: Any) -> str:
     """A value and its type, on one short line, for error messages."""
     text = " ".join(repr(x).split())
     return f"{text if len(text) <= 40 else text[:37] + '...'} of type {type(x).__name__}"
-
-
-def same_objects(A: list, B: list) -> bool:
-    """Whether two lists hold the very same objects, so that their Gram matrix is symmetric."""
-    return len(A) == len(B) and all(a is b for a, b in zip(A, B, strict=True))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from itertools import chain, combinations
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.expressions import PairStatistic
-from mercer.kernels.budget import refuse_features
+from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import SETS, Domain
+from mercer.kernels.labels import joined, label_bytes
 from mercer.kernels.sequences import describe
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, vectorize
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
+from mercer.kernels.vocabulary import vectorize
 
 # 2^n is a float64 up to this n.
 LARGEST_EXPONENT = 1023
@@ -71,7 +73,7 @@ class SetIntersection(ExplicitKernel):
         return parse_set(x)
 
     def features(self, x: frozenset[Hashable]) -> dict[Hashable, float]:
-        return dict.fromkeys(x, 1.0)
+        return dict.fromkeys(sorted(x, key=_item_bytes), 1.0)
 
 
 class _OverlapKernel(PairwiseKernel):
@@ -150,18 +152,14 @@ class SetConjunction(_OverlapKernel):
         return True  # exp(t log 2 |A ∩ B|) is the exponential of a kernel for every t > 0
 
     def features(self, x: frozenset[Hashable]) -> dict[Hashable, float]:
-        refuse_features(
-            2 ** len(x),
-            f"a set of {len(x)} items",
+        refuse_oversized(
+            2 ** len(x) * BYTES_PER_NAME,
+            f"a set of {len(x)} items has {quantity(2 ** len(x))} subsets",
             "use the kernel without its feature map",
         )
-        subsets = chain.from_iterable(combinations(x, size) for size in range(len(x) + 1))
+        items = sorted(x, key=_item_bytes)
+        subsets = chain.from_iterable(combinations(items, size) for size in range(len(x) + 1))
         return {frozenset(subset): 1.0 for subset in subsets}
-
-    def feature_map(self) -> Any:
-        from mercer.kernels.feature_maps import VocabularyMap
-
-        return VocabularyMap(cast(Any, self))
 
 
 class SetJaccard(_OverlapKernel):
@@ -196,9 +194,19 @@ class SetJaccard(_OverlapKernel):
 def _indicators(A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:
     """Both collections as sparse rows of ones, over the items of both so that sizes are kept."""
     vocabulary: dict[Hashable, int] = {}
-    F = vectorize([dict.fromkeys(a, 1.0) for a in A], vocabulary, grow=True)
-    if A is B:
+    F = vectorize((dict.fromkeys(a, 1.0) for a in A), vocabulary, grow=True)
+    if same_objects(A, B):
         return F, F
-    G = vectorize([dict.fromkeys(b, 1.0) for b in B], vocabulary, grow=True)
+    G = vectorize((dict.fromkeys(b, 1.0) for b in B), vocabulary, grow=True)
     F.resize((len(A), max(1, len(vocabulary))))
     return F, G
+
+
+def _item_bytes(item: Hashable) -> bytes:
+    """Bytes to sort items by, the same in every process, which a set's own order is not."""
+    if isinstance(item, frozenset):
+        return b"u" + joined(sorted(map(_item_bytes, item)))
+    try:
+        return label_bytes(item)
+    except (TypeError, ValueError, OverflowError):  # neither text nor a finite number
+        return b"r" + repr(item).encode("utf-8", "surrogatepass")

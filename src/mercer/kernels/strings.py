@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations, product
 from math import comb
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky_banded
 from sklearn.utils._param_validation import Interval
 
 from mercer.arrays import row_blocks
-from mercer.kernels.budget import refuse_features
+from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.sequences import Symbols, encode, join, parse_sequence, part, spell
 from mercer.kernels.structured import ExplicitKernel, PairwiseKernel
@@ -144,10 +144,11 @@ class Mismatch(_WordKernel):
     def features(self, x: Symbols) -> dict[Hashable, float]:
         words, symbols = _words(x, range(self.k)), self._symbols()
         near = sum(comb(self.k, i) * (len(symbols) - 1) ** i for i in range(self.m + 1))
-        refuse_features(
-            min(len(words) * near, len(symbols) ** self.k),
+        most = min(len(words) * near, len(symbols) ** self.k)
+        refuse_oversized(
+            most * BYTES_PER_NAME,
             f"a sequence of {len(x)} symbols with k={self.k}, m={self.m} and an alphabet of "
-            f"{len(symbols)}",
+            f"{len(symbols)} has up to {quantity(most)} features",
             "lower k or m",
         )
         counts: Counter[Symbols] = Counter()
@@ -196,9 +197,11 @@ class Gappy(_WordKernel):
 
     def features(self, x: Symbols) -> dict[Hashable, float]:
         reach = min(self.k + self.gaps, len(x))
-        refuse_features(
-            len(x) * comb(max(reach - 1, 0), self.k - 1),
-            f"a sequence of {len(x)} symbols with k={self.k} and gaps={self.gaps}",
+        most = len(x) * comb(max(reach - 1, 0), self.k - 1)
+        refuse_oversized(
+            most * BYTES_PER_NAME,
+            f"a sequence of {len(x)} symbols with k={self.k} and gaps={self.gaps} has up to "
+            f"{quantity(most)} features",
             "lower k or gaps",
         )
         counts: Counter[Symbols] = Counter()
@@ -304,9 +307,11 @@ class WeightedDegree(PairwiseKernel):
     def features(self, x: Symbols) -> dict[Hashable, float]:
         """Feature (j, u) is β^½ Σ_l R_lj over the positions l where u starts, with T = R Rᵀ."""
         n, band = len(x), min(self.shift, max(len(x) - 1, 0)) + 1
-        refuse_features(
-            n * min(self.degree, n) * band,
-            f"a sequence of {n} symbols with degree={self.degree} and shift={self.shift}",
+        most = n * min(self.degree, n) * band
+        refuse_oversized(
+            most * BYTES_PER_NAME,
+            f"a sequence of {n} symbols with degree={self.degree} and shift={self.shift} has up "
+            f"to {quantity(most)} features",
             "lower degree or shift",
         )
         toeplitz = np.repeat([[self._shift_weight(r)] for r in range(band)], n, axis=1)
@@ -318,11 +323,6 @@ class WeightedDegree(PairwiseKernel):
                 for j in range(max(0, start - band + 1), start + 1):
                     found[j, word] += np.sqrt(beta) * factor[start - j, j]
         return dict(found)
-
-    def feature_map(self) -> Any:
-        from mercer.kernels.feature_maps import VocabularyMap
-
-        return VocabularyMap(cast(Any, self))
 
 
 def _words(x: Symbols, offsets: Sequence[int]) -> Counter[Symbols]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.expressions import Check, Expression, Map, PairStatistic, Statistic, View
+from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import Validity, valid
+from mercer.kernels.vocabulary import VocabularyMap, vectorize
 
 
-class _ObjectKernel(Kernel):
+class ObjectKernel(Kernel, abstract=True):
     """A kernel whose points are objects; subclasses turn one into its internal form."""
 
     def parse_object(self, x: Any) -> Any:
@@ -40,13 +42,17 @@ class _ObjectKernel(Kernel):
     def statistic(self) -> PairStatistic:
         raise NotImplementedError
 
-
-class ExplicitKernel(_ObjectKernel, abstract=True):
-    """A kernel with an explicit sparse feature map: k(x, z) = Σ_u phi_u(x) phi_u(z)."""
-
     def features(self, x: Any) -> dict[Hashable, float]:
-        """The non-zero features of one parsed object."""
+        """The non-zero features of one parsed object, of kernels that can list them."""
         raise NotImplementedError
+
+    def feature_map(self) -> FeatureMap:
+        lists_features = type(self).features is not ObjectKernel.features
+        return VocabularyMap(self) if lists_features else super().feature_map()
+
+
+class ExplicitKernel(ObjectKernel, abstract=True):
+    """A kernel computed from its `features`: k(x, z) = Σ_u phi_u(x) phi_u(z)."""
 
     def statistic(self) -> PairStatistic:
         return PairStatistic(
@@ -55,10 +61,10 @@ class ExplicitKernel(_ObjectKernel, abstract=True):
 
     def _shared_vocabulary(self, A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:
         vocabulary: dict[Hashable, int] = {}
-        left = vectorize([self.features(a) for a in A], vocabulary, grow=True)
-        if A is B:
+        left = vectorize(map(self.features, A), vocabulary, grow=True)
+        if same_objects(A, B):
             return left, left
-        return left, vectorize([self.features(b) for b in B], vocabulary, grow=False)
+        return left, vectorize(map(self.features, B), vocabulary, grow=False)
 
     def _squared_norms(self, A: list) -> np.ndarray:
         return np.array(
@@ -69,13 +75,8 @@ class ExplicitKernel(_ObjectKernel, abstract=True):
         self.check_parameters()
         return valid(f"{self!r} is a kernel on {self.domain}", "inner product of explicit features")
 
-    def feature_map(self) -> Any:
-        from mercer.kernels.feature_maps import VocabularyMap
 
-        return VocabularyMap(self)
-
-
-class PairwiseKernel(_ObjectKernel, abstract=True):
+class PairwiseKernel(ObjectKernel, abstract=True):
     """A kernel computed pair by pair, by a routine over two lists of parsed objects."""
 
     def pairs(self, A: list, B: list) -> np.ndarray:
@@ -84,7 +85,7 @@ class PairwiseKernel(_ObjectKernel, abstract=True):
 
     def self_pairs(self, A: list) -> np.ndarray:
         """k(a, a) for each parsed object, shape (n,)."""
-        raise NotImplementedError
+        return np.array([self.pairs([a], [a])[0, 0] for a in A], dtype=np.float64)
 
     def proof_reason(self) -> str:
         """Why the kernel is positive semidefinite, in one sentence."""
@@ -98,32 +99,9 @@ class PairwiseKernel(_ObjectKernel, abstract=True):
         return valid(f"{self!r} is a kernel on {self.domain}", self.proof_reason())
 
 
-def vectorize(
-    features: Sequence[dict[Hashable, float]], vocabulary: dict[Hashable, int], grow: bool
-) -> sp.csr_array:
-    """Sparse rows of named features; new names join the vocabulary if it may grow, else drop out.
-
-    Dropping a name the other side never has leaves inner products unchanged.
-    """
-    indices: list[int] = []
-    values: list[float] = []
-    starts = [0]
-    for row in features:
-        for name, value in row.items():
-            column = vocabulary.setdefault(name, len(vocabulary)) if grow else vocabulary.get(name)
-            if column is not None:
-                indices.append(column)
-                values.append(value)
-        starts.append(len(indices))
-    shape = (len(features), max(1, len(vocabulary)))
-    # 32-bit indices where they do, which is all that some solvers of scikit-learn's take.
-    kind = np.int32 if max(len(indices), shape[1]) < 2**31 else np.int64
-    matrix = sp.csr_array(
-        (np.array(values, dtype=float), np.array(indices, dtype=kind), np.array(starts, kind)),
-        shape=shape,
-    )
-    matrix.sort_indices()
-    return matrix
+def same_objects(A: list, B: list) -> bool:
+    """Whether two lists hold the very same objects, so that their Gram matrix is symmetric."""
+    return len(A) == len(B) and all(a is b for a, b in zip(A, B, strict=True))
 
 
 def _sparse_dot(A: sp.csr_array, B: sp.csr_array) -> np.ndarray:

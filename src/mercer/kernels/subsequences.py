@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval
 
 from mercer.arrays import memory_budget, row_blocks
 from mercer.kernels.domains import STRINGS, Domain
-from mercer.kernels.sequences import Symbols, encode, pad, parse_sequence, same_objects
-from mercer.kernels.structured import PairwiseKernel
+from mercer.kernels.sequences import Symbols, encode, pad, parse_sequence
+from mercer.kernels.structured import PairwiseKernel, same_objects
 
 # The tables of a batch should stay in cache; how many arrays of its size are alive at once.
 BATCH_BYTES = 2**23

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from numbers import Integral, Real
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer.arrays import memory_budget
-from mercer.kernels.budget import refuse_features
+from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
+from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import NoFiniteFeatureMap
-from mercer.kernels.sequences import Symbols, encode, parse_sequence, part, same_objects
-from mercer.kernels.structured import PairwiseKernel
+from mercer.kernels.sequences import Symbols, encode, parse_sequence, part
+from mercer.kernels.structured import PairwiseKernel, same_objects
 from mercer.kernels.suffixes import SortedSuffixes
 
 # Sorted suffixes and the arrays of one pass over them, a generous estimate.
@@ -131,11 +132,6 @@ class Substring(PairwiseKernel):
                 out[rows, columns] = found[:, n:]
         return out
 
-    def self_pairs(self, A: list) -> np.ndarray:
-        S = encode(A)
-        weight = self._cumulative_weight(S)
-        return np.array([self._rows([s], range(1), weight)[0, 0] for s in S])
-
     def _rows(self, codes: list[np.ndarray], rows: range, weight: np.ndarray) -> np.ndarray:
         """K of the sequences in ``rows`` with all of them."""
         suffixes = SortedSuffixes(codes, self.max_length)
@@ -164,9 +160,10 @@ class Substring(PairwiseKernel):
     def features(self, x: Symbols) -> dict[Hashable, float]:
         n = len(x)
         longest = n if self.max_length is None else min(n, self.max_length)
-        refuse_features(
-            n * max(0, longest - self.min_length + 1),
-            f"a sequence of {n} symbols",
+        most = n * max(0, longest - self.min_length + 1)
+        refuse_oversized(
+            most * BYTES_PER_NAME,
+            f"a sequence of {n} symbols has up to {quantity(most)} features",
             "lower max_length",
         )
         found: Counter[Symbols] = Counter()
@@ -177,14 +174,12 @@ class Substring(PairwiseKernel):
         decay = self.decay if self.weighting == "exponential" else 1.0
         return {word: count * decay ** (len(word) / 2) for word, count in found.items()}
 
-    def feature_map(self) -> Any:
+    def feature_map(self) -> FeatureMap:
         if self.max_length is None:
             raise NoFiniteFeatureMap(
                 f"{self!r} has as many features as there are sequences; set max_length"
             )
-        from mercer.kernels.feature_maps import VocabularyMap
-
-        return VocabularyMap(cast(Any, self))
+        return super().feature_map()
 
 
 def _n_symbols(codes: list[np.ndarray]) -> int:

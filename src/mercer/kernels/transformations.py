@@ -10,14 +10,24 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import n_rows
-from mercer.expressions import Expression, Map, Pairs, Point, Statistic, View, diagonal, normalised
+from mercer.expressions import (
+    Check,
+    Expression,
+    Map,
+    Pairs,
+    Point,
+    Statistic,
+    View,
+    diagonal,
+    normalised,
+)
 from mercer.expressions import exp as exp_node
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels import feature_maps as maps
-from mercer.kernels.algebra import bracketed
-from mercer.kernels.domains import ANYTHING, TABLES, Domain
-from mercer.kernels.kernel import Kernel
-from mercer.kernels.validity import Validity, valid
+from mercer.kernels.algebra import bracketed, spectral_terms
+from mercer.kernels.domains import ANYTHING, REALS, Domain, named, table_layout, tables
+from mercer.kernels.kernel import Kernel, literal
+from mercer.kernels.validity import Validity, indefinite, valid
 
 
 def exp(operand: Kernel | Expression) -> Any:
@@ -86,6 +96,15 @@ class Exp(_Unary):
     def is_infinitely_divisible(self) -> bool:
         return self.kernel.judge().status == "valid"
 
+    def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        # exp(k) = Σ_m k^m / m!, in which the power m has the weight of a Poisson variable at m.
+        _, weights = spectral_terms(self.kernel, d)
+        powers = rng.poisson(weights.sum(), size=n)
+        out = np.zeros((n, d))
+        draws = self.kernel.frequencies(rng, int(powers.sum()), d)
+        np.add.at(out, np.repeat(np.arange(n), powers), draws)
+        return out
+
     def __repr__(self, N_CHAR_MAX: int = 0) -> str:
         return f"exp({self.kernel!r})"
 
@@ -121,6 +140,9 @@ class Normalized(_Unary):
         squared = self.kernel.diag(X)
         return np.divide(1, np.sqrt(squared), out=np.zeros_like(squared), where=squared > 0)
 
+    def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        return self.kernel.frequencies(rng, n, d)
+
     def __repr__(self, N_CHAR_MAX: int = 0) -> str:
         return f"{bracketed(self.kernel)}.normalize()"
 
@@ -155,7 +177,7 @@ class Rescaled(_Unary):
 
     def transform(self, inner: Expression, view: View) -> Expression:
         if isinstance(self.function, Expression):
-            f = _with_view(self.function, view)
+            f = _with_view(self.function, view.then(Check(REALS)))
             return inner * diagonal(f, 0) * diagonal(f, 1)
         if not callable(self.function):
             raise TypeError(
@@ -172,7 +194,8 @@ class Rescaled(_Unary):
 
     def _factor(self, X: Any) -> np.ndarray:
         if isinstance(self.function, Expression):
-            return Pairs(diagonal(self.function, 0), X).diagonal()
+            f = _with_view(self.function, View().then(Check(REALS)))
+            return Pairs(diagonal(f, 0), X).diagonal()
         return np.asarray(self.function(X), dtype=float)
 
     def __repr__(self, N_CHAR_MAX: int = 0) -> str:
@@ -251,13 +274,14 @@ class OnColumns(_Unary):
         self.columns = columns
 
     def build(self, view: View, path: str) -> Expression:
-        chosen = _hashable_columns(self.columns)
-        pick = PickColumns(chosen, self.kernel.domain.is_vectors)
-        return self.kernel.build(view.then(pick), path + "kernel__")
+        return self.kernel.build(view.then(self._pick()), path + "kernel__")
+
+    def _pick(self) -> PickColumns:
+        return PickColumns(_hashable_columns(self.columns), self.kernel.domain.is_vectors)
 
     @property
     def domain(self) -> Domain:
-        return TABLES
+        return tables(self._pick().wanted)
 
     @property
     def is_stationary(self) -> bool:
@@ -272,14 +296,19 @@ class OnColumns(_Unary):
         inner = self.kernel.judge()
         if inner.status == "valid":
             return valid(f"{self!r} is a kernel", self.rule, inner.proof)
-        return Validity(inner.status, None, inner.counterexample, f"on its columns: {inner.reason}")
+        if inner.counterexample is not None:
+            table = self._pick().place(inner.counterexample.points)
+            if table is not None:
+                shown = indefinite(self, table, f"on its columns: {inner.reason}")
+                if shown.status == "indefinite":
+                    return shown
+        return self.searched("the kernel inside is not valid, but may be on so many columns")
 
     def feature_map(self) -> maps.FeatureMap:
-        pick = PickColumns(_hashable_columns(self.columns), self.kernel.domain.is_vectors)
-        return maps.ComposedMap(pick, self.kernel.feature_map())
+        return maps.ComposedMap(self._pick(), self.kernel.feature_map())
 
     def __repr__(self, N_CHAR_MAX: int = 0) -> str:
-        return f"{bracketed(self.kernel)}.on({self.columns!r})"
+        return f"{bracketed(self.kernel)}.on({literal(self.columns)})"
 
 
 @dataclass(frozen=True)
@@ -292,40 +321,61 @@ class PickColumns:
     def __call__(self, X: Any) -> Any:
         return self.apply(X, "X")
 
+    @property
+    def wanted(self) -> tuple[str | int, ...]:
+        return self.columns if isinstance(self.columns, tuple) else (self.columns,)
+
     def apply(self, X: Any, name: str) -> Any:
-        single = not isinstance(self.columns, tuple)
-        wanted = [self.columns] if single else list(self.columns)
-        if hasattr(X, "iloc"):
-            missing = [c for c in wanted if isinstance(c, str) and c not in X.columns]
-            if missing:
-                raise ValueError(
-                    f"{name} has no column {missing[0]!r}; it has {list(map(str, X.columns))}"
-                )
-            parts = X[wanted] if all(isinstance(c, str) for c in wanted) else X.iloc[:, wanted]
-            return parts.iloc[:, 0] if single and not self.as_vectors else parts
-        if any(isinstance(c, str) for c in wanted):
-            raise TypeError(
-                f"columns {wanted} are names, and {name} is a {type(X).__name__} without names; "
-                "pass a DataFrame or give positions"
-            )
         if not hasattr(X, "shape"):
             X = np.array(X, dtype=object)
-        if len(X.shape) != 2 or max(wanted) >= X.shape[1]:
-            raise ValueError(f"{name} has shape {X.shape}; columns {wanted} were asked for")
-        picked = X[:, wanted]
-        if not self.as_vectors:
-            return picked[:, 0] if single else picked
-        return picked.astype(float) if picked.dtype.kind == "O" else picked
+        if len(X.shape) != 2:
+            raise ValueError(f"{name} has shape {X.shape}; expected a table, shape (n, d)")
+        positions = [self._position(c, X, name) for c in self.wanted]
+        picked = X.iloc[:, positions] if hasattr(X, "iloc") else X[:, positions]
+        if self.as_vectors or isinstance(self.columns, tuple):
+            return picked
+        return picked.iloc[:, 0] if hasattr(X, "iloc") else picked[:, 0]
+
+    def _position(self, column: str | int, X: Any, name: str) -> int:
+        names = list(X.columns) if hasattr(X, "iloc") else None
+        if isinstance(column, str):
+            if names is None:
+                raise TypeError(
+                    f"column {column!r} is a name, and {name} is a {type(X).__name__} without "
+                    "names; pass a DataFrame or give positions"
+                )
+            if column in names:
+                return names.index(column)
+        elif -X.shape[1] <= column < X.shape[1]:
+            return column
+        held = X.shape[1] if names is None else list(map(str, names))
+        raise ValueError(f"{name} has no column {column!r}; it has {held}")
+
+    def place(self, points: Any) -> Any:
+        """A table with these points in the columns and zeros elsewhere; None if they do not fit."""
+        points = np.asarray(points)
+        if not self.as_vectors or points.shape[1] > len(self.wanted):
+            return None
+        names, width = table_layout(self.wanted)
+        table = np.zeros((len(points), width))
+        at = [names.index(c) if isinstance(c, str) else c for c in self.wanted]
+        table[:, at[: points.shape[1]]] = points
+        return named(table, names)
 
 
 def _hashable_columns(columns: Any) -> Any:
-    if isinstance(columns, str | Integral):
+    if _is_column(columns):
         return columns
-    if isinstance(columns, list | tuple | np.ndarray) and len(columns):
+    several = isinstance(columns, list | tuple | np.ndarray) and len(columns)
+    if several and all(map(_is_column, columns)):
         return tuple(c if isinstance(c, str) else int(c) for c in columns)
     raise TypeError(
         f"on(columns) takes a column name, a position or a list of them; got {columns!r}"
     )
+
+
+def _is_column(column: Any) -> bool:
+    return isinstance(column, str | Integral) and not isinstance(column, bool | np.bool_)
 
 
 def _with_view(e: Expression, view: View) -> Expression:

@@ -253,9 +253,6 @@ class SubsetTree(PairwiseKernel):
     def pairs(self, A: list[Tree], B: list[Tree]) -> np.ndarray:
         return _convolve(self, _production, A, B)
 
-    def self_pairs(self, A: list[Tree]) -> np.ndarray:
-        return np.array([self.pairs([tree], [tree])[0, 0] for tree in A])
-
     def fill(self, pairs: MatchingPairs, height: int) -> None:
         """Set C for the node pairs whose first node has this height."""
         first, second, position = pairs.at_height(height)
@@ -331,9 +328,6 @@ class PartialTree(PairwiseKernel):
 
     def pairs(self, A: list[Tree], B: list[Tree]) -> np.ndarray:
         return _convolve(self, _label, A, B)
-
-    def self_pairs(self, A: list[Tree]) -> np.ndarray:
-        return np.array([self.pairs([tree], [tree])[0, 0] for tree in A])
 
     def fill(self, pairs: MatchingPairs, height: int) -> None:
         """Set Delta for the node pairs whose first node has this height."""

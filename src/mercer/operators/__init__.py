@@ -1,11 +1,19 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
 from mercer.operators.choice import gram, small_feature_map
-from mercer.operators.gram import CentredGram, DenseGram, FeatureGram, GramOperator, TiledGram
+from mercer.operators.gram import (
+    CentredGram,
+    CorrectedGram,
+    DenseGram,
+    FeatureGram,
+    GramOperator,
+    TiledGram,
+)
 from mercer.operators.spectrum import corrected, is_indefinite
 
 __all__ = [
     "CentredGram",
+    "CorrectedGram",
     "DenseGram",
     "FeatureGram",
     "GramOperator",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from mercer.arrays import memory_budget, n_rows
+from mercer.kernels.budget import quantity
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
 from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGram
@@ -43,8 +45,11 @@ def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
     mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20
     phi, reason = small_feature_map(kernel, right, min(n, m), look=mib > budget)
     if phi is not None:
-        G = phi.transform(right)
-        return FeatureGram(G if Y is None else phi.transform(X), G, f"explicit features: {reason}")
+        # How many entries of sparse features are not zero shows only when they are asked for.
+        with suppress(MemoryError):
+            G = phi.transform(right)
+            F = G if Y is None else phi.transform(X)
+            return FeatureGram(F, G, f"explicit features: {reason}")
     if mib <= budget:
         reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
         return DenseGram(kernel(X, Y), reason)
@@ -76,7 +81,7 @@ def small_feature_map(
     if width is None:
         return None, "the number of features is not known beforehand"
     if FEATURES_PAY * width > n:
-        return None, f"{width} features are not few beside {n} points"
+        return None, f"{quantity(width)} features are not few beside {n} points"
     if not phi.is_sparse(X) and 8 * n_rows(X) * width > memory_budget():
         return None, f"{n_rows(X)} points in {width} features exceed the memory budget"
     return phi.fit(X), f"{width} features are few beside {n} points"

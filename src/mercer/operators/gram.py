@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,24 @@ class GramOperator(LinearOperator):
         raise NotImplementedError
 
     def rows(self, indices: Any) -> np.ndarray:
-        """K[indices], shape (len(indices), m); indices may be a slice."""
+        """K[indices] for a slice, positions, a mask or, of shape (m,), one position."""
+        if isinstance(indices, Integral):
+            return self._rows(np.array([indices]))[0]
+        if not isinstance(indices, slice):
+            indices = np.asarray(indices)
+            indices = np.flatnonzero(indices) if indices.dtype == bool else indices.astype(np.intp)
+        return self._rows(indices)
+
+    def _rows(self, indices: slice | np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
     def dense(self) -> np.ndarray:
         """The whole matrix."""
         return self.rows(slice(None))
+
+    def carry(self, alpha: np.ndarray) -> np.ndarray:
+        """Coefficients for new points, k(x, X) @ carry(alpha), from alpha found with K itself."""
+        return alpha
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -75,11 +88,30 @@ class DenseGram(GramOperator):
     def diagonal(self) -> np.ndarray:
         return np.diagonal(self.K).copy()
 
-    def rows(self, indices: Any) -> np.ndarray:
+    def _rows(self, indices: Any) -> np.ndarray:
         return self.K[indices]
 
     def dense(self) -> np.ndarray:
         return self.K
+
+
+class CorrectedGram(DenseGram):
+    """A stored matrix made positive semidefinite, and the P that carries coefficients over.
+
+    Parameters
+    ----------
+    K : (n, n) array
+    P : (n, n) array or None
+        Coefficients alpha found with K predict as ``P @ alpha``; None where they do as they are.
+    reason : str
+    """
+
+    def __init__(self, K: np.ndarray, P: np.ndarray | None, reason: str = "corrected"):
+        super().__init__(K, reason)
+        self.P = P
+
+    def carry(self, alpha: np.ndarray) -> np.ndarray:
+        return alpha if self.P is None else self.P @ alpha
 
 
 class TiledGram(GramOperator):
@@ -94,8 +126,7 @@ class TiledGram(GramOperator):
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         n, m = self.shape
-        out = np.zeros((n, *V.shape[1:]))
-        V = V.astype(self.dtype, copy=False)
+        V, out = self._ready(V, n)
         for rows in row_blocks(n, m * self.dtype.itemsize, PANEL_BYTES):
             for columns in row_blocks(m, 1, TILE * 8):
                 out[rows] += self.pairs.block(rows, columns) @ V[columns]
@@ -103,17 +134,22 @@ class TiledGram(GramOperator):
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
         n, m = self.shape
-        out = np.zeros((m, *V.shape[1:]))
-        V = V.astype(self.dtype, copy=False)
+        V, out = self._ready(V, m)
         for rows in row_blocks(n, 1, TILE * 8):
             for columns in row_blocks(m, n * self.dtype.itemsize, PANEL_BYTES):
                 out[columns] += self.pairs.block(rows, columns).T @ V[rows]
         return out
 
+    def _ready(self, V: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """V in the dtype of the tiles, real or complex, and zeros to sum n rows in."""
+        kind = np.result_type(self.dtype, np.complex64) if np.iscomplexobj(V) else self.dtype
+        out = np.zeros((n, *V.shape[1:]), dtype=np.result_type(kind, np.float64))
+        return V.astype(kind, copy=False), out
+
     def diagonal(self) -> np.ndarray:
         return self.pairs.diagonal()
 
-    def rows(self, indices: Any) -> np.ndarray:
+    def _rows(self, indices: Any) -> np.ndarray:
         return self.pairs.block(indices, slice(None))
 
     def dense(self) -> np.ndarray:
@@ -139,7 +175,7 @@ class FeatureGram(GramOperator):
             return np.asarray(self.left.multiply(self.right).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", self.left, self.right)
 
-    def rows(self, indices: Any) -> np.ndarray:
+    def _rows(self, indices: Any) -> np.ndarray:
         return as_dense(self.left[indices] @ self.right.T)
 
 
@@ -185,6 +221,6 @@ class CentredGram(GramOperator):
         own = self.gram.diagonal().astype(float)[:n]
         return own - self.row_means[:n] - self.column_means[:n] + self.grand_mean
 
-    def rows(self, indices: Any) -> np.ndarray:
+    def _rows(self, indices: Any) -> np.ndarray:
         means = self.row_means[indices][:, None] + self.column_means
         return self.gram.rows(indices) - means + self.grand_mean

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
+from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import Machine, Risk, RiskLoss, best_intercept
 
@@ -71,8 +72,9 @@ def newton(
     gap, status = risk.gap(alpha, f, start), None
     if gap <= tol:
         return monitor.result(Machine(alpha, b), gap, status=Status.CONVERGED, method="newton")
+    target = _Target(risk)
     while True:
-        new_alpha, new_b = _newton_point(risk, f, b)
+        new_alpha, new_b = target(f, b)
         step = _line_search(risk, alpha, f, new_alpha - alpha, new_b - b)
         if not step:
             status = Status.CONVERGED if gap <= tol else Status.STALLED
@@ -86,19 +88,53 @@ def newton(
     return monitor.result(Machine(alpha, float(b)), gap, status=status, method="newton")
 
 
-def _newton_point(risk: Risk, f: np.ndarray, b: float) -> tuple[np.ndarray, float]:
-    """Where the quadratic model of the objective at predictions f has its minimum."""
+class _Target:
+    """Where the quadratic model of the objective at given predictions has its minimum.
+
+    Sought over the points while ``lam`` is not lost beside K, then in an orthonormal basis of
+    their span, where large and small eigenvalues of K do not meet in one sum.
+    """
+
+    def __init__(self, risk: Risk):
+        self.risk = risk
+        self.basis: tuple[np.ndarray, np.ndarray] | None = None
+
+    def __call__(self, f: np.ndarray, b: float) -> tuple[np.ndarray, float]:
+        g = self.risk.loss.gradient(self.risk.y, f)
+        h = self.risk.loss.curvature(self.risk.y, f)
+        assert h is not None
+        # Where nothing curves, a trace of it keeps the bias determined and the step downhill.
+        h = np.maximum(h, 0.0)
+        if self.risk.fit_intercept and h.sum() <= 1e-10 * len(h):
+            h = np.full_like(h, 1e-6)
+        if self.basis is None:
+            try:
+                return _over_points(self.risk, h, h * f - g, b)
+            except LinAlgError:
+                system = Eigensystem(self.risk.K)
+                kept = system.values > system.cutoff
+                self.basis = system.vectors[:, kept], np.sqrt(system.values[kept])
+        return _in_span(self.risk, *self.basis, h, h * f - g)
+
+
+def _in_span(
+    risk: Risk, V: np.ndarray, scale: np.ndarray, h: np.ndarray, v: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """The same for coordinates c of w, ``f = V diag(scale) c + b`` and ``||w|| = ||c||``."""
+    Z = np.column_stack([V * scale, np.ones(len(v))]) if risk.fit_intercept else V * scale
+    A = (Z.T * h) @ Z
+    A[np.arange(len(scale)), np.arange(len(scale))] += risk.lam
+    # Unit diagonal: the spread of the eigenvalues leaves the condition of A.
+    size = 1.0 / np.sqrt(np.diagonal(A))
+    z = size * lstsq(A * np.outer(size, size), size * (Z.T @ v), lapack_driver="gelsy")[0]
+    c = z[: len(scale)]
+    return V @ (c / scale), float(z[-1]) if risk.fit_intercept else 0.0
+
+
+def _over_points(risk: Risk, h: np.ndarray, v: np.ndarray, b: float) -> tuple[np.ndarray, float]:
     K, lam = risk.K, risk.lam
-    g = risk.loss.gradient(risk.y, f)
-    h = risk.loss.curvature(risk.y, f)
-    assert h is not None
-    # Where nothing curves, a trace of curvature keeps the bias determined and the step downhill.
-    h = np.maximum(h, 0.0)
-    if risk.fit_intercept and h.sum() <= 1e-10 * len(h):
-        h = np.full_like(h, 1e-6)
     curved = np.flatnonzero(h > 0)
     root = np.sqrt(h[curved])
-    v = h * f - g
     B = K[np.ix_(curved, curved)] * np.outer(root, root)
     B[np.diag_indices_from(B)] += lam
     factor = cho_factor(B, lower=True, overwrite_a=True)
