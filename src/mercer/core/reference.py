@@ -19,7 +19,8 @@ EXACT_FEATURES = 4
 # From dot products, a squared distance has an absolute error of a few eps * (|x|^2 + |z|^2); where
 # it is smaller than this fraction of the norms, it is recomputed from differences.
 NEAR = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-2}
-GATHER = 2**20  # numbers gathered at a time for that
+MANY_NEAR = 1 / 8  # beyond this share of such pairs a tile is summed from differences as a whole
+GATHER = 2**20  # numbers gathered at a time otherwise
 
 
 def over_features(
@@ -69,7 +70,7 @@ def tangent_product(X: np.ndarray, Y: np.ndarray, sign: bool) -> np.ndarray:
 
 
 def sqdist(leaf: Leaf, rows: slice, columns: slice) -> np.ndarray:
-    """Squared distances from dot products: norms added, clamped at zero, near pairs recomputed."""
+    """Squared distances from dot products: norms added, near pairs recomputed."""
     X, Y = leaf.X[rows], leaf.Y[columns]
     if leaf.block is None and X.shape[1] <= EXACT_FEATURES:
         return over_features(X, Y, add_squared_difference)
@@ -78,7 +79,10 @@ def sqdist(leaf: Leaf, rows: slice, columns: slice) -> np.ndarray:
     norms = leaf.X_norms[rows, None] + leaf.Y_norms[columns]
     dots = X @ Y.T if leaf.block is None else leaf.block[rows, columns]
     distances = norms - 2 * dots
-    i, j = np.nonzero(distances <= NEAR[distances.dtype] * norms)
+    near = ~(distances > NEAR[distances.dtype] * norms)  # and those whose norms overflow
+    if np.count_nonzero(near) > MANY_NEAR * near.size:
+        return over_features(leaf.X_given[rows], leaf.Y_given[columns], add_squared_difference)
+    i, j = np.nonzero(near)
     step = max(1, GATHER // X.shape[1])
     for k in range(0, len(i), step):
         near = slice(k, k + step)

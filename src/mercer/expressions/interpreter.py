@@ -1,37 +1,40 @@
-"""Evaluate expressions with NumPy, block by block over one pass of shared statistics."""
+"""Evaluate expressions: inputs checked and prepared, formulas lowered, the core run on them."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from mercer import core
 from mercer.arrays import as_dense, n_rows, take_rows
+from mercer.core import Kind, Leaf, reference
+from mercer.expressions.lowering import Lowering
 from mercer.expressions.nodes import (
     Add,
     Constant,
     Diagonal,
-    Divide,
     Expression,
-    Function,
     Multiply,
     Parameter,
     Point,
-    Power,
     Statistic,
     Tangent,
     add,
     diagonal,
-    inverse_sqrt,
     multiply,
 )
 from mercer.expressions.statistics import STATISTICS
 from mercer.expressions.views import View
 
-# A tile and its few temporaries stay in cache, and are still worth a call into BLAS.
-TILE = 512
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+# From this many features on, BLAS makes dot products faster than the core's own tiles.
+WIDE = 256
+# Entries of a block of statistics that are computed outside the core and handed to it.
+BLOCK = 2**21
+# Fewer pairs than this are done before a second thread would have started.
+FEW_PAIRS = 2**15
 
 
 def lower(e: Expression) -> Expression:
@@ -48,18 +51,18 @@ def lower(e: Expression) -> Expression:
 def _collect(e: Add) -> Expression:
     coefficients: dict[Expression, float] = {}
     for term in e.terms:
-        coefficient, core = _split(term)
-        coefficients[core] = coefficients.get(core, 0.0) + coefficient
-    for core, c in list(coefficients.items()):
-        if isinstance(core, Statistic) and core.kind is STATISTICS["dot"]:
-            sides = [Diagonal(core, side) for side in (0, 1)]
+        coefficient, rest = _split(term)
+        coefficients[rest] = coefficients.get(rest, 0.0) + coefficient
+    for rest, c in list(coefficients.items()):
+        if isinstance(rest, Statistic) and rest.kind is STATISTICS["dot"]:
+            sides = [Diagonal(rest, side) for side in (0, 1)]
             halves = [coefficients.get(side, 0.0) for side in sides]
             if c and np.allclose(halves, -c / 2, rtol=1e-14, atol=0):
-                for spent in (core, *sides):
+                for spent in (rest, *sides):
                     del coefficients[spent]
-                squared = Statistic(STATISTICS["sqdist"], core.view)
+                squared = Statistic(STATISTICS["sqdist"], rest.view)
                 coefficients[squared] = coefficients.get(squared, 0.0) - c / 2
-    return add(*(multiply(c, core) for core, c in coefficients.items()))
+    return add(*(multiply(c, rest) for rest, c in coefficients.items()))
 
 
 def _split(term: Expression) -> tuple[float, Expression]:
@@ -71,9 +74,11 @@ def _split(term: Expression) -> tuple[float, Expression]:
 
 
 class Pairs:
-    """An expression over all pairs of two sets of points, evaluated block by block.
+    """An expression over all pairs of two sets of points: blocks, products and the diagonal.
 
-    Inputs are checked, mapped and prepared once; `block` then works on rows and columns of them.
+    Inputs are checked, mapped and prepared once. Statistics that the core computes itself are left
+    to it; others (of sparse or structured points, or dot products of very many features, which BLAS
+    does best) are computed block by block and handed over.
 
     Parameters
     ----------
@@ -89,11 +94,10 @@ class Pairs:
         self._seen: dict[tuple[View, int], Any] = {}
         self._prepared: dict[Expression, tuple[Any, Any]] = {}
         self._sides: dict[Expression, np.ndarray] = {}
+        self._leaves: dict[Expression, Leaf | None] = {}
         self.dtype = self._check()
         self.shape = (n_rows(X), n_rows(self._raw[1]))
-        self.uses = Counter(
-            n for n in _pair_nodes(self.expression) if isinstance(n, Statistic | Tangent)
-        )
+        self.lowering = Lowering(self.expression)
 
     def _check(self) -> np.dtype:
         """Look at the inputs through every view, which checks them; their common float dtype."""
@@ -112,161 +116,188 @@ class Pairs:
             self._seen[view, side] = view.apply(self._raw[side], "XY"[side])
         return self._seen[view, side]
 
-    def _change(self, leaf: Tangent, side: int) -> np.ndarray:
-        """How the points of one side move with the hyperparameter."""
-        raw = self._raw[0 if self.symmetric else side]
-        return as_dense(leaf.statistic.view.tangent(raw, leaf.path, leaf.index, "XY"[side]))
-
-    def prepared(self, leaf: Expression) -> tuple[Any, Any]:
+    def prepared(self, node: Statistic) -> tuple[Any, Any]:
         """Both sets of points, ready for the blocks of one statistic."""
-        if leaf not in self._prepared:
-            self._prepared[leaf] = self._prepare(leaf)
-        return self._prepared[leaf]
-
-    def _prepare(self, leaf: Expression) -> tuple[Any, Any]:
-        if isinstance(leaf, Statistic):
-            return leaf.kind.prepare(self.points(leaf.view, 0), self.points(leaf.view, 1))
-        assert isinstance(leaf, Tangent)
-        both = [
-            (as_dense(self.points(leaf.statistic.view, side)), self._change(leaf, side))
-            for side in (0, 1)
-        ]
-        moving = np.flatnonzero(np.any(both[0][1], axis=0) | np.any(both[1][1], axis=0))
-        left, right = (np.stack([p[:, moving], dp[:, moving]], axis=1) for p, dp in both)
-        return left, right
+        if node not in self._prepared:
+            F, G = self.points(node.view, 0), self.points(node.view, 1)
+            self._prepared[node] = node.kind.prepare(F, G)
+        return self._prepared[node]
 
     def side(self, node: Diagonal | Point) -> np.ndarray:
         """A one-sided term at every point of its side: shape (n,) or (m,)."""
         if node not in self._sides:
-            self._sides[node] = self._one_sided(node)
+            self._sides[node] = np.ascontiguousarray(self._one_sided(node), dtype=self.dtype)
         return self._sides[node]
 
     def _one_sided(self, node: Diagonal | Point) -> np.ndarray:
         if isinstance(node, Point):
-            points = self.points(node.view, node.side)
-            return _per_point(node.function, points).astype(self.dtype)
+            return _per_point(node.function, self.points(node.view, node.side))
         leaf = node.operand
         if isinstance(leaf, Statistic):
             return leaf.kind.diagonal(self.points(leaf.view, node.side))
         points = as_dense(self.points(leaf.statistic.view, node.side))
         return 2 * np.sum(points * self._change(leaf, node.side), axis=1)  # of the dot product
 
+    def _change(self, leaf: Tangent, side: int) -> np.ndarray:
+        """How the points of one side move with the hyperparameter."""
+        raw = self._raw[0 if self.symmetric else side]
+        return as_dense(leaf.statistic.view.tangent(raw, leaf.path, leaf.index, "XY"[side]))
+
+    # Leaves: for the core to compute, or computed here.
+
+    def _leaf(self, node: Statistic | Tangent) -> Leaf | None:
+        """All points of a leaf that the core computes itself; None where it does not."""
+        if node not in self._leaves:
+            if isinstance(node, Tangent):
+                self._leaves[node] = self._tangent_leaf(node)
+            else:
+                self._leaves[node] = node.kind.leaf(*self.prepared(node), self.dtype)
+        return self._leaves[node]
+
+    def _tangent_leaf(self, node: Tangent) -> Leaf:
+        F, G = (as_dense(self.points(node.statistic.view, side)) for side in (0, 1))
+        dF, dG = self._change(node, 0), self._change(node, 1)
+        moving = np.flatnonzero(np.any(dF, axis=0) | np.any(dG, axis=0))
+        kind = node.statistic.kind.tangent
+        assert kind is not None, f"the derivative of {node.statistic} is not known"
+        if kind is Kind.DOT:  # dx·z + x·dz
+            left, right = np.hstack([dF, F])[:, None], np.hstack([G, dG])[:, None]
+        else:
+            left, right = (
+                np.stack([p[:, moving], dp[:, moving]], axis=2) for p, dp in ((F, dF), (G, dG))
+            )
+        X, Y = (np.ascontiguousarray(a.reshape(len(a), -1), self.dtype) for a in (left, right))
+        return Leaf(kind, X, Y, X, Y)
+
+    def _is_wide(self, node: Statistic | Tangent) -> bool:
+        leaf = self._leaf(node)
+        if leaf is None:
+            return True
+        return leaf.kind in (Kind.DOT, Kind.SQDIST) and leaf.X.shape[1] >= WIDE
+
+    def _given(self, node: Statistic | Tangent, rows: Any, columns: Any) -> Leaf:
+        """A leaf with its block computed here: by BLAS, or by the statistic's own routine."""
+        leaf = self._leaf(node)
+        if leaf is not None:
+            part = _part(leaf, rows, columns)
+            return part._replace(block=np.ascontiguousarray(part.X @ part.Y.T))
+        assert isinstance(node, Statistic)
+        F, G = self.prepared(node)
+        block = node.kind.block(take_rows(F, rows), take_rows(G, columns))
+        block = np.ascontiguousarray(block, dtype=self.dtype)
+        X, Y = (np.zeros((k, 0), dtype=self.dtype) for k in block.shape)
+        return Leaf(Kind.GIVEN, X, Y, X, Y, block=block)
+
+    def _on(self, rows: Any, columns: Any) -> Any:
+        """The core's view of some rows and columns."""
+        leaves = [
+            self._given(node, rows, columns)
+            if self._is_wide(node)
+            else _part(self._leaf(node), rows, columns)
+            for node in self.lowering.leaves
+        ]
+        n, m = _count(rows, self.shape[0]), _count(columns, self.shape[1])
+        return core.pairs(
+            self.lowering.program,
+            leaves,
+            [np.ascontiguousarray(self.side(t)[rows]) for t in self.lowering.row_terms],
+            [np.ascontiguousarray(self.side(t)[columns]) for t in self.lowering.column_terms],
+            n,
+            m,
+            self.dtype,
+        ), _threads(n, m)
+
+    def _chunks(self, upper: bool = False) -> Iterator[tuple[slice, slice]]:
+        """Everything at once if the core does all the work, else blocks (on or above the diagonal)."""
+        n, m = self.shape
+        if not any(self._is_wide(node) for node in self.lowering.leaves):
+            yield slice(0, n), slice(0, m)
+            return
+        side = int(BLOCK**0.5)
+        height, width = (n, max(side, BLOCK // n)) if n <= side else (side, max(side, BLOCK // m))
+        if upper:
+            height = width = side
+        for i in range(0, n, height):
+            for j in range(i if upper else 0, m, width):
+                yield slice(i, min(i + height, n)), slice(j, min(j + width, m))
+
+    # What is asked for.
+
     def block(self, rows: Any, columns: Any) -> np.ndarray:
         """K[rows, columns] as a new array; rows and columns are slices or index arrays."""
-        value = Block(self, rows, columns).value(self.expression)
-        shape = (_count(rows, self.shape[0]), _count(columns, self.shape[1]))
-        if np.shape(value) != shape:
-            value = np.array(np.broadcast_to(value, shape), dtype=self.dtype)
-        return value.astype(self.dtype, copy=False)
+        pairs, threads = self._on(rows, columns)
+        out = np.empty((_count(rows, self.shape[0]), _count(columns, self.shape[1])), self.dtype)
+        pairs.gram(out, False, threads)
+        return out
 
     def gram(self) -> np.ndarray:
-        """The whole matrix; for Y = None half the tiles are computed and the rest mirrored."""
-        n, m = self.shape
-        K = np.empty((n, m), dtype=self.dtype)
-        for i in range(0, n, TILE):
-            rows = slice(i, min(i + TILE, n))
-            for j in range(i if self.symmetric else 0, m, TILE):
-                columns = slice(j, min(j + TILE, m))
-                K[rows, columns] = self.block(rows, columns)
-                if self.symmetric and j > i:
-                    K[columns, rows] = K[rows, columns].T
+        """The whole matrix; for Y = None half of it is computed and the rest mirrored."""
+        K = np.empty(self.shape, dtype=self.dtype)
+        for rows, columns in self._chunks(upper=self.symmetric):
+            pairs, threads = self._on(rows, columns)
+            square = self.symmetric and rows == columns
+            if K.shape == (rows.stop - rows.start, columns.stop - columns.start):
+                pairs.gram(K, square, threads)
+                return K
+            part = np.empty((rows.stop - rows.start, columns.stop - columns.start), self.dtype)
+            pairs.gram(part, square, threads)
+            K[rows, columns] = part
             if self.symmetric:
-                _mirror(K[rows, rows])
+                K[columns, rows] = part.T
         return K
+
+    def product(self, V: np.ndarray) -> np.ndarray:
+        """K V for V of shape (m, c), in float64; K is never stored."""
+        return self.products(V, None)[0]
+
+    def products(
+        self, V: np.ndarray | None, U: np.ndarray | None
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """K V and Kᵀ U from one evaluation of each tile; either may be None."""
+        V, U = (None if A is None else np.ascontiguousarray(A, self.dtype) for A in (V, U))
+        out = None if V is None else np.zeros((self.shape[0], V.shape[1]))
+        side = None if U is None else np.zeros((self.shape[1], U.shape[1]))
+        for rows, columns in self._chunks():
+            pairs, threads = self._on(rows, columns)
+            if U is None:
+                out[rows] += pairs.product(V[columns], threads)
+                continue
+            left = np.zeros((columns.stop - columns.start, 0), self.dtype) if V is None else V[columns]
+            found, beside = pairs.products(left, U[rows], threads)
+            side[columns] += beside
+            if out is not None:
+                out[rows] += found
+        return out, side
 
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""
         n = self.shape[0]
-        value = np.ravel(Block(self, slice(0, n), slice(0, n)).value(diagonal(self.expression, 0)))
-        return np.array(np.broadcast_to(value, (n,)), dtype=self.dtype)
+        lowered = Lowering(lower(diagonal(self.expression, 0)))
+        terms = [self.side(t) for t in lowered.row_terms]
+        values = reference.run(lowered.program, [], terms, [], (n, 1), self.dtype)
+        return np.array(values[:, 0], dtype=self.dtype)
 
 
-class Block:
-    """The value of an expression on one block of pairs."""
+def _part(leaf: Leaf | None, rows: Any, columns: Any) -> Leaf:
+    """A leaf restricted to some rows and columns."""
+    assert leaf is not None
 
-    def __init__(self, pairs: Pairs, rows: Any, columns: Any):
-        self.pairs, self.at = pairs, (rows, columns)
-        self.left = Counter(pairs.uses)
-        self.shared: dict[Expression, np.ndarray] = {}
+    def pick(array: np.ndarray | None, chosen: Any) -> Any:
+        return None if array is None else np.ascontiguousarray(array[chosen])
 
-    def value(self, node: Expression) -> Any:
-        """The value of a node: a number, or an array that the caller may overwrite."""
-        match node:
-            case Constant():
-                return node.value
-            case Add():
-                return self._fold(node.terms, np.add)
-            case Multiply():
-                return self._fold(node.factors, np.multiply)
-            case Divide():
-                a, b = self.value(node.numerator), self.value(node.denominator)
-                shape = np.broadcast_shapes(np.shape(a), np.shape(b))
-                out = np.full(shape, node.at_zero, dtype=np.result_type(a, b))
-                return np.divide(a, b, out=out, where=np.asarray(b != 0))
-            case Power():
-                exponent = self.value(node.exponent)
-                exponent = int(exponent) if float(exponent).is_integer() else exponent
-                return np.power(self.value(node.base), exponent)
-            case Function():
-                return FUNCTIONS[node.name](self.value(node.operand))
-        return self.leaf(node)
-
-    def _fold(self, parts: tuple[Expression, ...], operate: np.ufunc) -> Any:
-        total = self.value(parts[0])
-        for part in parts[1:]:
-            other = self.value(part)
-            shape = np.broadcast_shapes(np.shape(total), np.shape(other))
-            if shape == np.shape(total) and isinstance(total, np.ndarray):
-                operate(total, other, out=total)
-            elif shape == np.shape(other) and isinstance(other, np.ndarray):
-                total = operate(total, other, out=other)
-            else:
-                total = operate(total, other)
-        return total
-
-    def leaf(self, node: Any) -> np.ndarray:
-        if isinstance(node, Diagonal | Point):
-            side = self.pairs.side(node)[self.at[node.side]]
-            return side[:, None].copy() if node.side == 0 else side[None, :].copy()
-        self.left[node] -= 1
-        found = self.shared.pop(node, None)
-        if found is None:
-            found = self._compute(node)
-        if self.left[node] > 0:
-            self.shared[node] = found
-            return found.copy()
-        return found
-
-    def _compute(self, node: Expression) -> np.ndarray:
-        F, G = self.pairs.prepared(node)
-        F, G = take_rows(F, self.at[0]), take_rows(G, self.at[1])
-        if isinstance(node, Tangent):
-            tangent = node.statistic.kind.tangent
-            assert tangent is not None
-            return tangent(F[:, 0], G[:, 0], F[:, 1], G[:, 1])
-        assert isinstance(node, Statistic)
-        return node.kind.block(F, G)
+    return Leaf(
+        leaf.kind,
+        pick(leaf.X, rows),
+        pick(leaf.Y, columns),
+        pick(leaf.X_given, rows),
+        pick(leaf.Y_given, columns),
+        pick(leaf.X_norms, rows),
+        pick(leaf.Y_norms, columns),
+    )
 
 
-def _exp(a: Any) -> Any:
-    return np.exp(a, out=a) if isinstance(a, np.ndarray) else np.exp(a)
-
-
-FUNCTIONS = {
-    "exp": _exp,
-    "sqrt": np.sqrt,
-    "tanh": np.tanh,
-    "log": np.log,
-    "inverse_sqrt": inverse_sqrt,
-}
-
-
-def _pair_nodes(e: Expression) -> Any:
-    """Every node that is evaluated over pairs: all but what stands under a diagonal."""
-    yield e
-    if not isinstance(e, Diagonal):
-        for child in e.children():
-            yield from _pair_nodes(child)
+def _threads(n: int, m: int) -> int:
+    return 0 if n * m < FEW_PAIRS else core.threads()
 
 
 def _per_point(function: Any, points: Any) -> np.ndarray:
@@ -284,12 +315,6 @@ def _same_width(F: Any, G: Any) -> None:
         raise ValueError(
             f"X has {F.shape[1]} features but Y has {G.shape[1]}; both need the same columns"
         )
-
-
-def _mirror(square: np.ndarray) -> None:
-    """Copy the upper triangle to the lower, so that the matrix is symmetric to the last bit."""
-    lower_part = np.tril_indices_from(square, -1)
-    square[lower_part] = square.T[lower_part]
 
 
 def _count(chosen: Any, n: int) -> int:

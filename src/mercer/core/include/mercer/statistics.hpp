@@ -146,35 +146,54 @@ MERCER_INLINE void tangent_tile(const T* X, const T* Y, std::ptrdiff_t d, T* out
     }
 }
 
-// From dot products to squared distances: norms added, clamped at zero, near pairs recomputed.
-// X_norms, Y_norms: those of the tile's rows and columns, filled up past the edges.
+// The tile of squared distances summed from differences of the points as they were given.
+template <class T>
+inline void exact_tile(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t column, T* out) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, P = Geometry<T>::panel;
+  thread_local std::vector<T> X, Y;
+  X.resize(R * leaf.d);
+  Y.resize(C * leaf.d);
+  pack<T>(leaf.X_given, row, R, leaf.n, leaf.d, R, X.data());
+  pack<T>(leaf.Y_given, column, C, leaf.m, leaf.d, P, Y.data());
+  for (int p = 0; p < Geometry<T>::panels; ++p)
+    panel_tile<T, SquaredDifference>(X.data(), Y.data() + p * P * leaf.d, leaf.d, T(0), out + p * P,
+                                     C);
+}
+
+template <class T>
+inline T exact_distance(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t column) {
+  const T* x = leaf.X_given + std::min(row, leaf.n - 1) * leaf.d;
+  const T* z = leaf.Y_given + std::min(column, leaf.m - 1) * leaf.d;
+  T sum = 0;
+  for (std::ptrdiff_t k = 0; k < leaf.d; ++k) sum += (x[k] - z[k]) * (x[k] - z[k]);
+  return sum;
+}
+
+// From dot products to squared distances: norms added, near pairs recomputed from differences (and
+// those whose norms overflow). X_norms, Y_norms: of the tile's rows and columns.
 template <class T>
 inline void finish_sqdist(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t column,
                           const T* X_norms, const T* Y_norms, T* out) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
   constexpr T near = sizeof(T) == 4 ? T(1e-2) : T(1e-4);
+  constexpr int many = R * C / 8;
   using V = Vector<T>;
-  Mask<T> found{};
-  for (int r = 0; r < R; ++r) {
-    const T x2 = X_norms[r];
-    for (int j = 0; j < C; j += W) {
-      const V norms = x2 + load<T>(Y_norms + j);
-      const V distance = norms - T(2) * load<T>(out + r * C + j);
-      found |= distance <= near * norms;
-      store<T>(out + r * C + j, max_zero<T>(distance));
-    }
-  }
-  if (!any<T>(found)) return;
+  Mask<T> far = ~Mask<T>{};
   for (int r = 0; r < R; ++r)
-    for (int j = 0; j < C; ++j) {
-      const T norms = X_norms[r] + Y_norms[j];
-      if (!(out[r * C + j] <= near * norms)) continue;
-      const T* x = leaf.X_given + std::min(row + r, leaf.n - 1) * leaf.d;
-      const T* z = leaf.Y_given + std::min(column + j, leaf.m - 1) * leaf.d;
-      T sum = 0;
-      for (std::ptrdiff_t k = 0; k < leaf.d; ++k) sum += (x[k] - z[k]) * (x[k] - z[k]);
-      out[r * C + j] = sum;
+    for (int j = 0; j < C; j += W) {
+      const V norms = X_norms[r] + load<T>(Y_norms + j);
+      const V distance = norms - T(2) * load<T>(out + r * C + j);
+      far &= distance > near * norms;
+      store<T>(out + r * C + j, distance);
     }
+  if (!any<T>(~far)) return;
+  std::int16_t found[R * C];
+  int count = 0;
+  for (int i = 0; i < R * C; ++i)
+    if (!(out[i] > near * (X_norms[i / C] + Y_norms[i % C]))) found[count++] = std::int16_t(i);
+  if (count > many) return exact_tile<T>(leaf, row, column, out);
+  for (int i = 0; i < count; ++i)
+    out[found[i]] = exact_distance<T>(leaf, row + found[i] / C, column + found[i] % C);
 }
 
 // One panel of a statistic, from the packed features of its rows and columns.
