@@ -141,3 +141,25 @@ def test_an_unknown_kernel_that_behaves_is_taken():
     operator = training_gram(probe, X, resolve_kernel(probe, X))
     np.testing.assert_array_equal(operator.carry(y := np.arange(20.0)), y)
     np.testing.assert_allclose(operator.dense(), X @ X.T)
+
+
+def test_an_asymmetric_gram_is_refused():
+    A = np.tril(X @ X.T)
+    with pytest.raises(ValueError, match=r"not symmetric: entries \(\d+, \d+\)"):
+        validate_training(Probe("precomputed"), A)
+    with pytest.raises(ValueError, match="not symmetric"):
+        validate_training(Probe(K.Precomputed()), sp.csr_array(A))
+    # Rounding is no asymmetry, in either precision.
+    G = K.RBF(0.3)(X)
+    for rounded in (G.astype(np.float32), G * (1 + 1e-14 * np.tri(20))):
+        assert validate_training(Probe("precomputed"), rounded).shape == (20, 20)
+
+
+def test_many_points_of_a_kernel_of_unknown_validity_are_looked_at_in_part(monkeypatch):
+    monkeypatch.setattr("mercer.estimators.inputs.LOOK_AT_MOST", 40)
+    points = np.random.default_rng(0).normal(size=(120, 3))
+    probe = Probe("precomputed")
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        training_gram(probe, np.tanh(0.5 * points @ points.T - 1), K.Precomputed())
+    Gram = K.RBF()(points)
+    assert training_gram(probe, Gram, K.Precomputed()).dense() is Gram

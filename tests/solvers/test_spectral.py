@@ -166,3 +166,13 @@ def test_rounding_floor_separates_rank_from_noise():
         assert np.sum(values > floor) == d
         assert np.sum(values < -floor) == 0
     assert rounding_floor(100, 1.0, np.float32) > 1e8 * rounding_floor(100, 1.0)
+
+
+@pytest.mark.parametrize("method", ["dense", "arpack"])
+def test_the_status_follows_from_the_gap(method):
+    A = np.tril(np.random.default_rng(0).normal(size=(30, 30)))
+    result = leading_eigenpairs(A @ A.T, 2, method=method, random_state=0)
+    assert result.status.ok
+    result = leading_eigenpairs(A, 2, method=method, random_state=0)
+    assert result.gap > 0.1
+    assert not result.status.ok

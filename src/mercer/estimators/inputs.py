@@ -19,21 +19,22 @@ from sklearn.utils.validation import (
 )
 
 from mercer import kernels as K
-from mercer.arrays import n_rows
+from mercer.arrays import as_dense, n_rows, row_blocks
 from mercer.kernels import Kernel
+from mercer.kernels.given import refuse_asymmetric
 from mercer.operators import CorrectedGram, GramOperator, corrected, gram, is_indefinite
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
-# Beyond this many points the Gram of a kernel of unknown validity is not factorised to look.
+# At most this many points, drawn at random, show whether a kernel of unknown validity is valid.
 LOOK_AT_MOST = 5000
 
 
 def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> Any:
     """X, or (X, y), checked for fit as the estimator's kernel needs it.
 
-    Numbers for vector kernels, names and functions; a square matrix for a precomputed kernel; any
-    collection of objects for the others. ``check`` goes to `sklearn.utils.validation.validate_data`
-    (``multi_output``, ``y_numeric``).
+    Numbers for vector kernels, names and functions; a square, symmetric matrix for a precomputed
+    kernel; any collection of objects for the others. ``check`` goes to
+    `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``).
     """
     if takes_vectors(estimator.kernel):
         given = (X,) if y is None else (X, y)
@@ -41,7 +42,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
             estimator, *given, accept_sparse="csr", dtype=(np.float64, np.float32), **check
         )
         if is_precomputed(estimator.kernel):
-            _require_square(checked if y is None else checked[0])
+            _require_gram(checked if y is None else checked[0])
         return checked
     X = _collection(estimator, X, reset=True)
     if y is None:
@@ -89,15 +90,16 @@ def resolve_kernel(estimator: Any, X: Any) -> Kernel:
 def training_gram(estimator: Any, X: Any, kernel: Kernel) -> GramOperator:
     """The Gram operator to train on; its ``carry`` takes coefficients to new points.
 
-    An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says.
+    An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says. A kernel of
+    unknown validity counts as one if its Gram on the points, or beyond LOOK_AT_MOST of them on a
+    part drawn with a fixed seed, has a clearly negative eigenvalue.
     """
     method = estimator.indefinite
     validity = kernel.validity
     operator = gram(kernel, X)
     if validity.status == "valid":
         return operator
-    small = operator.shape[0] <= LOOK_AT_MOST
-    if validity.status == "unknown" and not (small and is_indefinite(operator.dense())):
+    if validity.status == "unknown" and not is_indefinite(_part(operator)):
         return operator
     if method == "error":
         raise ValueError(_refusal(estimator, kernel))
@@ -136,6 +138,18 @@ def takes_vectors(kernel: Any) -> bool:
     return kernel.domain.is_vectors if isinstance(kernel, Kernel) else True
 
 
+def _part(operator: GramOperator) -> np.ndarray:
+    """The Gram matrix of all points or, of many, of some: no less indefinite than its parts."""
+    n = operator.shape[0]
+    if n <= LOOK_AT_MOST:
+        return operator.dense()
+    drawn = np.sort(np.random.RandomState(0).permutation(n)[:LOOK_AT_MOST])
+    part = np.empty((LOOK_AT_MOST, LOOK_AT_MOST))
+    for rows in row_blocks(LOOK_AT_MOST, bytes_per_row=8 * n):
+        part[rows] = operator.rows(drawn[rows])[:, drawn]
+    return part
+
+
 def _collection(estimator: Any, X: Any, reset: bool) -> Any:
     """Objects of any kind, at least one; the width of a table is remembered and compared."""
     if isinstance(X, str | bytes) or not (hasattr(X, "__len__") or hasattr(X, "shape")):
@@ -148,12 +162,15 @@ def _collection(estimator: Any, X: Any, reset: bool) -> Any:
     return X
 
 
-def _require_square(X: Any) -> None:
+def _require_gram(X: Any) -> None:
+    """Raise a ValueError where a precomputed training matrix is not square and symmetric."""
     if X.shape[0] != X.shape[1]:
         raise ValueError(
             f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "
             "matrix: pass the Gram matrix of the training points with themselves."
         )
+    K = as_dense(X)
+    refuse_asymmetric(K, np.finfo(K.dtype).eps * np.abs(K).max(keepdims=True))
 
 
 def _refuse_unused(estimator: Any) -> None:

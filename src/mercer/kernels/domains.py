@@ -45,10 +45,10 @@ class Domain:
             return other
         if {self, other} == {REALS, NONNEGATIVE}:
             return NONNEGATIVE
-        tables = [d.sample for d in (self, other) if isinstance(d.sample, _TableSample)]
-        if len(tables) == 2 or (tables and (self.is_vectors or other.is_vectors)):
-            columns = sum((t.columns for t in tables), ())
-            return tables(columns, whole=len(tables) == 1 or any(t.whole for t in tables))
+        found = [d.sample for d in (self, other) if isinstance(d.sample, _TableSample)]
+        if len(found) == 2 or (found and (self.is_vectors or other.is_vectors)):
+            columns = sum((t.columns for t in found), ())
+            return tables(columns, whole=len(found) == 1 or any(t.whole for t in found))
         raise TypeError(
             f"one kernel takes {self} and the other {other}; to combine them, say which columns "
             "of a table each one reads: k.on(columns)"

@@ -16,6 +16,9 @@ from mercer.solvers.result import Monitor, Result, Status
 #: A sketch is given no tolerance, so this residual decides whether it is called converged.
 SKETCH_ACCURACY = 1e-2
 
+#: Above this residual a direct or converged answer is not what it claims to be.
+STALLED_ABOVE = 1e-5
+
 
 @dataclass(frozen=True)
 class Eigenpairs:
@@ -67,7 +70,8 @@ def leading_eigenpairs(
         ``value`` is an `Eigenpairs`, each vector's largest entry positive. ``gap`` is
         max_j ||K v_j - lam_j v_j|| / max(lam_1, floor), measured in float64; ``n_iter`` counts
         products with K (Lanczos) or power steps (sketch). When Lanczos stops early the status is
-        ``MAX_ITER`` and only the pairs that converged are returned.
+        ``MAX_ITER`` and only the pairs that converged are returned; ``STALLED`` means that the
+        pairs do not belong to K, as where K is not symmetric.
 
     References
     ----------
@@ -98,6 +102,8 @@ def leading_eigenpairs(
         # Where all of K is rounding there is nothing to converge to.
         enough = gap <= max(tol, SKETCH_ACCURACY) or values[0] <= floor
         status = Status.CONVERGED if enough else Status.MAX_ITER
+    elif status.ok and gap > max(10 * tol, STALLED_ABOVE) and gap * values[0] > floor:
+        status = Status.STALLED
     monitor.record(gap, steps)
     pairs = Eigenpairs(values, svd_flip(vectors, None)[0])
     return monitor.result(pairs, gap, status=status, method=reason)
