@@ -18,6 +18,7 @@ import numpy as np
 from mercer.core import reference
 from mercer.core.programs import Kind, Leaf, Op, Program
 
+FEW_PAIRS = 2**15
 MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
 
 __all__ = ["MODULES", "Kind", "Leaf", "Op", "Program", "level", "pairs", "threads"]
@@ -56,8 +57,13 @@ def _native() -> ModuleType | None:
     )
 
 
-def threads() -> int:
-    """Threads to use: ``OMP_NUM_THREADS`` if set, else the cores this process may run on."""
+def threads(n_pairs: int) -> int:
+    """Threads for so many pairs: ``OMP_NUM_THREADS`` if set, else the cores we may run on.
+
+    None beside the calling one where the work would be done before another had started.
+    """
+    if n_pairs < FEW_PAIRS:
+        return 0
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)

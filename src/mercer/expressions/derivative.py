@@ -33,7 +33,7 @@ def derivative(e: Expression, path: str, index: int | None = None) -> Expression
         case Parameter():
             return ONE
         case Statistic():
-            return Tangent(e, path, index)
+            return multiply(e.kind.tangent_factor, Tangent(e, path, index))
         case Add():
             return add(*(derivative(t, path, index) for t in e.terms))
         case Multiply():

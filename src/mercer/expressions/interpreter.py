@@ -33,8 +33,6 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WIDE = 256
 # Entries of a block of statistics that are computed outside the core and handed to it.
 BLOCK = 2**21
-# Fewer pairs than this are done before a second thread would have started.
-FEW_PAIRS = 2**15
 
 
 def lower(e: Expression) -> Expression:
@@ -205,7 +203,7 @@ class Pairs:
             n,
             m,
             self.dtype,
-        ), _threads(n, m)
+        ), core.threads(n * m)
 
     def _chunks(self, upper: bool = False) -> Iterator[tuple[slice, slice]]:
         """Everything at once if the core does all the work, else blocks (on or above the diagonal)."""
@@ -294,10 +292,6 @@ def _part(leaf: Leaf | None, rows: Any, columns: Any) -> Leaf:
         pick(leaf.X_norms, rows),
         pick(leaf.Y_norms, columns),
     )
-
-
-def _threads(n: int, m: int) -> int:
-    return 0 if n * m < FEW_PAIRS else core.threads()
 
 
 def _per_point(function: Any, points: Any) -> np.ndarray:

@@ -11,18 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from mercer.expressions.interpreter import FUNCTIONS, Block, Pairs
+from mercer.expressions.interpreter import Pairs
 from mercer.expressions.nodes import (
     Add,
     Constant,
+    Diagonal,
     Divide,
     Expression,
     Function,
     Multiply,
+    Point,
     Power,
-    Statistic,
+    inverse_sqrt,
 )
 
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+    "log": np.log,
+    "inverse_sqrt": inverse_sqrt,
+}
 # |g'(a)| from a and v = g(a).
 _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "exp": lambda a, v: v,
@@ -35,18 +44,17 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 
 def rounding(pairs: Pairs) -> np.ndarray:
     """A bound on the error of each entry of ``pairs.gram()`` by rounding, shape (n, m)."""
-    whole = slice(None)
     with np.errstate(all="ignore"):
-        _, error = _Bound(Block(pairs, whole, whole)).follow(pairs.expression)
+        _, error = _Bound(pairs).follow(pairs.expression)
     return np.finfo(pairs.dtype).eps * np.broadcast_to(error, pairs.shape)
 
 
 class _Bound:
     """The value of an expression on all pairs, and its error in units of the last place of one."""
 
-    def __init__(self, block: Block):
-        self.block = block
-        self.eps = float(np.finfo(block.pairs.dtype).eps)
+    def __init__(self, pairs: Pairs):
+        self.pairs = pairs
+        self.eps = float(np.finfo(pairs.dtype).eps)
 
     def follow(self, node: Expression) -> tuple[Any, Any]:
         match node:
@@ -69,7 +77,7 @@ class _Bound:
                 return self._power(node)
             case Function():
                 a, a_error = self.follow(node.operand)
-                value = FUNCTIONS[node.name](np.array(a))
+                value = _FUNCTIONS[node.name](np.array(a))
                 return value, np.abs(value) + _SLOPES[node.name](a, value) * a_error
         return self._leaf(node)
 
@@ -81,8 +89,12 @@ class _Bound:
         slope = abs(exponent) * np.power(np.abs(base) + self.eps * error, exponent - 1)
         return value, np.abs(value) + slope * error
 
-    def _leaf(self, node: Expression) -> tuple[Any, Any]:
-        value = self.block.leaf(node)
-        if isinstance(node, Statistic) and node.kind.magnitude is not None:
-            return value, node.kind.magnitude(*self.block.pairs.prepared(node))
-        return value, np.abs(value)
+    def _leaf(self, node: Any) -> tuple[Any, Any]:
+        if isinstance(node, Diagonal | Point):
+            term = self.pairs.side(node)
+            value = term[None, :] if node.side else term[:, None]
+            return value, np.abs(value)
+        F, G = self.pairs.prepared(node)
+        value = node.kind.block(F, G)
+        size = np.abs(value) if node.kind.magnitude is None else node.kind.magnitude(F, G)
+        return value, size

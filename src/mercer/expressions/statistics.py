@@ -1,8 +1,8 @@
 """Pair statistics: the numbers about two points that vector kernels are functions of.
 
-Each is a function of ``X: (n, d)`` and ``Y: (m, d)``, dense or CSR, and returns ``(n, m)``. What
-the interpreter needs to know about one (how to prepare its inputs, its diagonal, its directional
-derivative) stands in the table `STATISTICS` at the end.
+Each is a function of ``X: (n, d)`` and ``Y: (m, d)``, dense or CSR, and returns ``(n, m)``. Dense
+points go to the core, whose NumPy twin `mercer.core.reference` has the formulas. What the
+interpreter needs to know about one stands in the table `STATISTICS` at the end.
 """
 
 from __future__ import annotations
@@ -13,20 +13,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from mercer import core
 from mercer.arrays import Array, as_dense, row_blocks
+from mercer.core import Kind, Leaf, Program
+from mercer.core.reference import EXACT_FEATURES, NEAR
 
-# Below this many features squared distances are summed from differences, without cancellation.
-EXACT_FEATURES = 4
-# From dot products, sqdist has an absolute error of a few eps * (|x|^2 + |z|^2); where it is
-# smaller than this fraction of the norms, it is recomputed from differences.
-NEAR = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-2}
-# Beyond this share of such pairs a block is summed from differences as a whole.
-MANY_NEAR = 1 / 8
 GATHER_BYTES = 2**26
 CENTRE_ROWS = 512
+_AS_IT_IS = Program(np.empty((0, 4), dtype=np.int32), np.empty((0, 2)), registers=1, result=0)
 
 
 def dot(X: Array, Y: Array) -> np.ndarray:
@@ -37,6 +33,41 @@ def dot(X: Array, Y: Array) -> np.ndarray:
 def sqdist(X: Array, Y: Array) -> np.ndarray:
     """‖x - z‖², careful where points nearly coincide."""
     return _sqdist_block(*_centred(X, Y))
+
+
+def l1(X: Array, Y: Array) -> np.ndarray:
+    """Σ |x_j - z_j|."""
+    return _dense_block(Kind.L1, X, Y)
+
+
+def minsum(X: Array, Y: Array) -> np.ndarray:
+    """Σ min(x_j, z_j)."""
+    return _dense_block(Kind.MINSUM, X, Y)
+
+
+def chi2(X: Array, Y: Array) -> np.ndarray:
+    """Σ (x_j - z_j)² / (x_j + z_j) with 0/0 = 0, for non-negative points."""
+    return _dense_block(Kind.CHI2, X, Y)
+
+
+def conjunction(X: Array, Y: Array) -> np.ndarray:
+    """Π (1 + x_j z_j)."""
+    return _dense_block(Kind.CONJUNCTION, X, Y)
+
+
+def _dense_block(kind: Kind, X: Array, Y: Array) -> np.ndarray:
+    X, Y = as_dense(X), as_dense(Y)
+    dtype = np.result_type(X, Y)
+    X, Y = np.ascontiguousarray(X, dtype), np.ascontiguousarray(Y, dtype)
+    return _by_core(Leaf(kind, X, Y, X, Y))
+
+
+def _by_core(leaf: Leaf) -> np.ndarray:
+    """The statistic itself, from the core."""
+    n, m = len(leaf.X), len(leaf.Y)
+    out = np.empty((n, m), dtype=leaf.X.dtype)
+    core.pairs(_AS_IT_IS, [leaf], [], [], n, m, out.dtype).gram(out, False, core.threads(n * m))
+    return out
 
 
 @dataclass(frozen=True)
@@ -67,101 +98,32 @@ def _centred(F: Array, G: Array) -> tuple[_Centred, _Centred]:
     return (right if F is G else _Centred(F - centre, F)), right
 
 
+def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
+    moved, given = ([np.ascontiguousarray(a, dtype) for a in pair]
+                    for pair in ((F.moved, G.moved), (F.given, G.given)))
+    norms = [np.einsum("ij,ij->i", A, A, dtype=float).astype(dtype) for A in moved]
+    return Leaf(Kind.SQDIST, *moved, *given, *norms)
+
+
 def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:
     X, Y = F.moved, G.moved
-    sparse = sp.issparse(X) or sp.issparse(Y)
+    if not sp.issparse(X) and not sp.issparse(Y):
+        return _by_core(_sqdist_leaf(F, G, np.result_type(X, Y)))
+    size = _sqdist_magnitude(F, G)
     with np.errstate(over="ignore", invalid="ignore"):  # such pairs are computed again
-        if not sparse and X.shape[1] <= EXACT_FEATURES:
-            return _over_features(X, Y, _add_squared_difference)
-        size = _sqdist_magnitude(F, G)
         distances = size - 2 * dot(X, Y)
-        near = ~(distances > NEAR[distances.dtype] * size)
-        if not sparse and np.count_nonzero(near) > MANY_NEAR * near.size:
-            return cdist(F.given, G.given, "sqeuclidean").astype(distances.dtype, copy=False)
-        rows, columns = np.nonzero(near)
+        rows, columns = np.nonzero(~(distances > NEAR[distances.dtype] * size))
         for block in row_blocks(len(rows), X.shape[1] * distances.itemsize, GATHER_BYTES):
             i, j = rows[block], columns[block]
-            difference = F.given[i] - G.given[j]
-            distances[i, j] = row_norms(
-                difference if isinstance(difference, np.ndarray) else sp.csr_array(difference),
-                squared=True,
-            )
-        return distances
+            difference = sp.csr_array(F.given[i] - G.given[j])
+            distances[i, j] = row_norms(difference, squared=True)
+    return distances
 
 
 def _sqdist_magnitude(F: _Centred, G: _Centred) -> np.ndarray:
     """‖x‖² + ‖z‖² of the centred points, whose last digits are those of their distance."""
-    return row_norms(F.moved, squared=True)[:, None] + row_norms(G.moved, squared=True)
-
-
-def l1(X: Array, Y: Array) -> np.ndarray:
-    """Σ |x_j - z_j|."""
-    return cdist(as_dense(X), as_dense(Y), "cityblock").astype(np.result_type(X, Y), copy=False)
-
-
-def minsum(X: Array, Y: Array) -> np.ndarray:
-    """Σ min(x_j, z_j)."""
-    return _over_features(X, Y, lambda out, x, z: np.add(out, np.minimum(x, z), out=out))
-
-
-def chi2(X: Array, Y: Array) -> np.ndarray:
-    """Σ (x_j - z_j)² / (x_j + z_j) with 0/0 = 0, for non-negative points."""
-    return _over_features(X, Y, _add_chi2)
-
-
-def conjunction(X: Array, Y: Array) -> np.ndarray:
-    """Π (1 + x_j z_j)."""
-    return _over_features(X, Y, _multiply_conjunct, start=1.0)
-
-
-def _over_features(X: Array, Y: Array, update: Callable, start: float = 0.0) -> np.ndarray:
-    X, Y = as_dense(X), as_dense(Y)
-    out = np.full((X.shape[0], Y.shape[0]), start, dtype=np.result_type(X, Y))
-    for x, z in zip(X.T, Y.T, strict=True):
-        update(out, x[:, None], z)
-    return out
-
-
-def _add_squared_difference(out: np.ndarray, x: np.ndarray, z: np.ndarray) -> None:
-    difference = x - z
-    difference *= difference
-    out += difference
-
-
-def _add_chi2(out: np.ndarray, x: np.ndarray, z: np.ndarray) -> None:
-    difference, total = x - z, x + z
-    total[total == 0] = 1
-    # The quotient before the second product, so that tiny and huge entries survive.
-    out += difference / total * difference
-
-
-def _multiply_conjunct(out: np.ndarray, x: np.ndarray, z: np.ndarray) -> None:
-    out *= 1 + x * z
-
-
-# Directional derivatives. F, G are the points as the statistic sees them, dF, dG how they change
-# with a parameter; only features that change are passed.
-
-
-def _dot_tangent(F: Array, G: Array, dF: Array, dG: Array) -> np.ndarray:
-    return dF @ G.T + F @ dG.T
-
-
-def _sqdist_tangent(F: Array, G: Array, dF: Array, dG: Array) -> np.ndarray:
-    return _tangent_over_features(F, G, dF, dG, lambda x, z, dx, dz: 2 * (x - z) * (dx - dz))
-
-
-def _l1_tangent(F: Array, G: Array, dF: Array, dG: Array) -> np.ndarray:
-    return _tangent_over_features(F, G, dF, dG, lambda x, z, dx, dz: np.sign(x - z) * (dx - dz))
-
-
-def _tangent_over_features(
-    F: Array, G: Array, dF: Array, dG: Array, term: Callable[..., np.ndarray]
-) -> np.ndarray:
-    out = np.zeros((F.shape[0], G.shape[0]), dtype=np.result_type(F, G))
-    for x, z, dx, dz in zip(F.T, G.T, dF.T, dG.T, strict=True):
-        out += term(x[:, None], z, dx[:, None], dz)
-    return out
+    with np.errstate(over="ignore"):
+        return row_norms(F.moved, squared=True)[:, None] + row_norms(G.moved, squared=True)
 
 
 @dataclass(frozen=True)
@@ -172,13 +134,15 @@ class PairStatistic:
     ----------
     name : str
     block : callable
-        ``block(F, G) -> (n, m)``.
+        ``block(F, G) -> (n, m)``, for points that the core does not take.
     diagonal : callable
         ``diagonal(F) -> (n,)``, the statistic of each point with itself.
     prepare : callable
         ``prepare(F, G) -> (F, G)``, applied once before blocks are asked for.
-    tangent : callable or None
-        ``tangent(F, G, dF, dG) -> (n, m)``, the directional derivative.
+    native : Kind or None
+        The core's own statistic, for dense points.
+    tangent : Kind or None
+        The core's statistic that gives the directional derivative, up to ``tangent_factor``.
     vanishes : bool
         Whether the statistic of a point with itself is always zero.
     magnitude : callable or None
@@ -190,12 +154,27 @@ class PairStatistic:
     block: Callable[[Any, Any], np.ndarray]
     diagonal: Callable[[Any], np.ndarray]
     prepare: Callable[[Any, Any], tuple[Any, Any]] = lambda F, G: (F, G)
-    tangent: Callable[[Any, Any, Any, Any], np.ndarray] | None = None
+    native: Kind | None = None
+    tangent: Kind | None = None
+    tangent_factor: float = 1.0
     vanishes: bool = False
     magnitude: Callable[[Any, Any], np.ndarray] | None = None
 
     def __str__(self) -> str:
         return self.name
+
+    def leaf(self, F: Any, G: Any, dtype: Any) -> Leaf | None:
+        """The statistic of prepared points for the core, or None where it does not take them."""
+        if self.native is None:
+            return None
+        if isinstance(F, _Centred):
+            if sp.issparse(F.given) or sp.issparse(G.given):
+                return None
+            return _sqdist_leaf(F, G, dtype)
+        if sp.issparse(F) or sp.issparse(G):
+            return None
+        X, Y = np.ascontiguousarray(F, dtype), np.ascontiguousarray(G, dtype)
+        return Leaf(self.native, X, Y, X, Y)
 
 
 def _zeros(F: Array) -> np.ndarray:
@@ -217,25 +196,31 @@ STATISTICS = {
             "dot",
             dot,
             lambda F: row_norms(F, squared=True),
-            tangent=_dot_tangent,
+            native=Kind.DOT,
+            tangent=Kind.DOT,
             magnitude=lambda F, G: dot(abs(F), abs(G)),
         ),
         PairStatistic(
             "sqdist",
             _sqdist_block,
             _zeros,
-            _centred,
-            _sqdist_tangent,
+            prepare=_centred,
+            native=Kind.SQDIST,
+            tangent=Kind.DIFFERENCE_PRODUCT,
+            tangent_factor=2.0,
             vanishes=True,
             magnitude=_sqdist_magnitude,
         ),
-        PairStatistic("l1", l1, _zeros, tangent=_l1_tangent, vanishes=True),
-        PairStatistic("minsum", minsum, _sum),
-        PairStatistic("chi2", chi2, _zeros, vanishes=True),
+        PairStatistic(
+            "l1", l1, _zeros, native=Kind.L1, tangent=Kind.SIGN_PRODUCT, vanishes=True
+        ),
+        PairStatistic("minsum", minsum, _sum, native=Kind.MINSUM),
+        PairStatistic("chi2", chi2, _zeros, native=Kind.CHI2, vanishes=True),
         PairStatistic(
             "conjunction",
             conjunction,
             _conjunction_diagonal,
+            native=Kind.CONJUNCTION,
             magnitude=lambda F, G: conjunction(abs(F), abs(G)),
         ),
     )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from numbers import Integral
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.arrays import Array, as_dense, row_blocks
+from mercer.arrays import Array, as_dense
 from mercer.expressions import Pairs
-from mercer.expressions.interpreter import TILE
 
-PANEL_BYTES = 2**25  # rows of K made at a time for a product: enough for BLAS, small for memory
 
 
 class GramOperator(LinearOperator):
@@ -125,26 +124,19 @@ class TiledGram(GramOperator):
         self.pairs = pairs
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
-        n, m = self.shape
-        V, out = self._ready(V, n)
-        for rows in row_blocks(n, m * self.dtype.itemsize, PANEL_BYTES):
-            for columns in row_blocks(m, 1, TILE * 8):
-                out[rows] += self.pairs.block(rows, columns) @ V[columns]
-        return out
+        return self._product(V, lambda A: self.pairs.products(A, None)[0])
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
-        n, m = self.shape
-        V, out = self._ready(V, m)
-        for rows in row_blocks(n, 1, TILE * 8):
-            for columns in row_blocks(m, n * self.dtype.itemsize, PANEL_BYTES):
-                out[columns] += self.pairs.block(rows, columns).T @ V[rows]
-        return out
+        return self._product(V, lambda A: self.pairs.products(None, A)[1])
 
-    def _ready(self, V: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """V in the dtype of the tiles, real or complex, and zeros to sum n rows in."""
-        kind = np.result_type(self.dtype, np.complex64) if np.iscomplexobj(V) else self.dtype
-        out = np.zeros((n, *V.shape[1:]), dtype=np.result_type(kind, np.float64))
-        return V.astype(kind, copy=False), out
+    @staticmethod
+    def _product(V: np.ndarray, multiply: Callable[[np.ndarray], Any]) -> np.ndarray:
+        columns = V.reshape(len(V), -1)
+        if np.iscomplexobj(V):
+            out = multiply(columns.real) + 1j * multiply(columns.imag)
+        else:
+            out = multiply(columns)
+        return out.reshape(-1, *V.shape[1:])
 
     def diagonal(self) -> np.ndarray:
         return self.pairs.diagonal()
