@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.datasets import load_diabetes, load_iris, load_wine, make_regression
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_iris,
+    load_wine,
+    make_regression,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
 from sklearn.linear_model import RidgeClassifier, RidgeCV
@@ -385,3 +391,42 @@ def test_the_classifier_on_digits_like_strings():
     labels = ["a", "a", "b", "b", "a", "b"]
     model = KernelRidgeClassifier(0.01, kernel=K.Spectrum(k=1)).fit(texts, labels)
     assert_array_equal(model.predict(["aaabbb", "aaaaab", "bbbbba"])[1:], ["a", "b"])
+
+
+@pytest.mark.parametrize("solver", ["auto", "eigh", "primal"])
+def test_a_small_alpha_is_not_taken_for_zero(solver):
+    X, y = load_breast_cancer(return_X_y=True)
+    alpha = 1e-6
+    stacked = np.vstack([X, np.sqrt(alpha) * np.eye(30)])
+    w = np.linalg.lstsq(stacked, np.append(y, np.zeros(30)), rcond=None)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = KernelRidge(alpha, solver=solver).fit(X, y.astype(float))
+    assert_allclose(model.predict(X), X @ w, atol=1e-5)
+
+
+def test_cross_validation_warns_like_the_fit_it_chooses():
+    X = np.ones((6, 2))
+    with pytest.warns(ConvergenceWarning, match="undetermined: .* rank 1 of 6"):
+        KernelRidgeCV(alphas=[0.0]).fit(X, np.arange(6.0))
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="undetermined|stalled"):
+        KernelRidgeCV(alphas=[1e-14], kernel="rbf", gamma=1e-3).fit(X, y)
+
+
+def test_a_scorer_without_weights_is_named():
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(ValueError, match="scoring='neg_max_error' takes no sample_weight"):
+        KernelRidgeCV(scoring="neg_max_error").fit(X, y, sample_weight=np.ones(len(y)))
+    KernelRidgeCV(scoring="neg_max_error").fit(X, y)
+
+
+def test_balanced_classes_count_a_weight_of_two_as_two_samples():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[30:120], y[30:120]
+    weight = np.random.default_rng(0).integers(0, 4, size=len(y))
+    weighted = KernelRidgeClassifier(kernel=K.RBF(0.3), class_weight="balanced")
+    weighted.fit(X, y, sample_weight=weight)
+    repeated = KernelRidgeClassifier(kernel=K.RBF(0.3), class_weight="balanced")
+    repeated.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-8)

@@ -84,11 +84,28 @@ def weighted_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None) ->
 def class_weights(
     class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None
 ) -> np.ndarray | None:
-    """Weights per sample times weights per class, or None where there are neither."""
+    """Weights per sample times weights per class, or None where there are neither.
+
+    "balanced" gives all classes the same total weight, so that a sample of weight two counts as
+    two samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class_weights("balanced", np.array([0, 0, 1]), np.array([1.0, 2.0, 1.0]))
+    array([0.66666667, 1.33333333, 2.        ])
+    """
     if class_weight is None:
         return sample_weight
-    weight = compute_sample_weight(class_weight, y)
-    return weight if sample_weight is None else weight * sample_weight
+    if sample_weight is None:
+        return compute_sample_weight(class_weight, y)
+    if class_weight != "balanced":
+        return compute_sample_weight(class_weight, y) * sample_weight
+    classes, codes = np.unique(y, return_inverse=True)
+    totals = np.bincount(codes, weights=sample_weight)
+    # A class of no weight has no balance to be brought to.
+    share = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
+    return sample_weight * (sample_weight.sum() / len(classes) * share)[codes]
 
 
 def require_weight(classes: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> None:

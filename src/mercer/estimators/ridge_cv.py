@@ -14,7 +14,7 @@ from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, training_gram
 from mercer.estimators.labels import checked_weights, labelled, weighted_kernel
-from mercer.estimators.ridge_solution import Fit, evaluate, store
+from mercer.estimators.ridge_solution import Fit, evaluate, store, warn_if_undetermined
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 
 
@@ -131,6 +131,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         best = int(np.argmax(self.loo_scores_))
         self.alpha_, self.best_score_ = float(alphas[best]), float(self.loo_scores_[best])
         self.loo_predictions_ = predictions[best]
+        warn_if_undetermined(system, alphas[[best]])
         result = solve_eigh(system, y, self.alpha_)
         store(self, X, Fit(operator.carry(result.value), result), flat=y.ndim == 1)
         return self
@@ -162,8 +163,17 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
             errors = ((y - predicted) ** 2).reshape(len(y), -1).mean(axis=1)
             return -float(np.average(errors, weights=weight))
         scorer = get_scorer(self.scoring)
-        extra = {} if weight is None else {"sample_weight": weight}
-        return float(scorer(_Given(), predicted, y, **extra))
+        if weight is None:
+            return float(scorer(_Given(), predicted, y))
+        try:
+            return float(scorer(_Given(), predicted, y, sample_weight=weight))
+        except TypeError as error:
+            if "sample_weight" not in str(error):
+                raise
+            raise ValueError(
+                f"scoring={self.scoring!r} takes no sample_weight, which fit was given; choose "
+                "another scorer, or fit without weights"
+            ) from error
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

@@ -120,9 +120,7 @@ def _by_factorisation(
     if solver == "eigh":
         system = Eigensystem(K, weight)
         result = solve_eigh(system, Y, lam)
-        in_use = len(K) if weight is None else int(np.count_nonzero(weight))
-        if system.rank < in_use and np.any(lam <= system.cutoff):
-            _warn_undetermined(lam, system.rank, in_use)
+        warn_if_undetermined(system, lam)
     method = f"{result.method}: {reason}" if reason else result.method
     return Fit(result.value, replace(result, method=method))
 
@@ -158,6 +156,13 @@ def _regularisers(alpha: Any, n_targets: int) -> np.ndarray:
     if np.any(lam < 0) or not np.all(np.isfinite(lam)):
         raise ValueError(f"alpha={alpha!r}: expected finite numbers that are not negative")
     return np.broadcast_to(lam, (n_targets,))
+
+
+def warn_if_undetermined(system: Eigensystem, lam: np.ndarray) -> None:
+    """Warn where the smallest regulariser is lost beside eigenvalues that are noise."""
+    in_use = int(np.count_nonzero(system.weight))
+    if system.rank < in_use and np.any(lam <= system.cutoff):
+        _warn_undetermined(lam, system.rank, in_use)
 
 
 def _warn_undetermined(lam: np.ndarray, rank: int, n: int) -> None:

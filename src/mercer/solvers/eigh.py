@@ -30,8 +30,8 @@ class Eigensystem:
         Eigenvalues, ascending, negative rounding clipped to zero.
     vectors : ndarray of shape (n, n)
     cutoff : float
-        ``n * eps * values.max()``: eigenvalues below it are noise, and so is a regulariser below
-        it, which is then taken as zero and the minimum-norm solution returned.
+        ``n * eps * values.max()``: eigenvalues below it are noise. A regulariser below it cannot
+        tell them from zero, and the solution of minimum norm is returned.
     rank : int
         Number of eigenvalues above the cut-off.
     seconds : float
@@ -114,11 +114,10 @@ class Eigensystem:
         return prediction
 
     def _filter(self, lam: np.ndarray) -> np.ndarray:
-        """``1 / (value + lam)``, or the pseudo-inverse where lam is below the cut-off: (n, t)."""
-        with np.errstate(divide="ignore"):
-            plain = 1.0 / (self.values[:, None] + lam)
-            inverse = np.where(self.values > self.cutoff, 1.0 / self.values, 0.0)[:, None]
-        return np.where(lam > self.cutoff, plain, inverse)
+        """``1 / (value + lam)``, or zero where both are below the cut-off: (n, t)."""
+        values = self.values[:, None]
+        seen = (values > self.cutoff) | (lam > self.cutoff)
+        return np.divide(1.0, values + lam, out=np.zeros(seen.shape), where=seen)
 
     def _residual(self, spectrum: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Apply ``V diag(weights) V^T`` to the targets, and take its diagonal."""
