@@ -9,7 +9,8 @@ import numpy as np
 
 from mercer import core
 from mercer.arrays import as_dense, n_rows, take_rows
-from mercer.core import Kind, Leaf, reference
+from mercer.core import Kind, Leaf
+from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.lowering import Lowering
 from mercer.expressions.nodes import (
     Add,
@@ -91,7 +92,7 @@ class Pairs:
         self._raw = (X, X if Y is None else Y)
         self._seen: dict[tuple[View, int], Any] = {}
         self._prepared: dict[Expression, tuple[Any, Any]] = {}
-        self._sides: dict[Expression, np.ndarray] = {}
+        self._sides: dict[tuple[Expression, int], np.ndarray] = {}
         self._leaves: dict[Expression, Leaf | None] = {}
         self.dtype = self._check()
         self.shape = (n_rows(X), n_rows(self._raw[1]))
@@ -121,13 +122,14 @@ class Pairs:
             self._prepared[node] = node.kind.prepare(F, G)
         return self._prepared[node]
 
-    def side(self, node: Diagonal | Point) -> np.ndarray:
-        """A one-sided term at every point of its side: shape (n,) or (m,)."""
-        if node not in self._sides:
-            self._sides[node] = np.ascontiguousarray(self._one_sided(node), dtype=self.dtype)
-        return self._sides[node]
+    def side(self, e: Expression, side: int) -> np.ndarray:
+        """A formula in one point, at every point of one side: shape (n,) or (m,)."""
+        if (e, side) not in self._sides:
+            values = np.broadcast_to(evaluate(e, self._at_points), (self.shape[side],))
+            self._sides[e, side] = np.ascontiguousarray(values, dtype=self.dtype)
+        return self._sides[e, side]
 
-    def _one_sided(self, node: Diagonal | Point) -> np.ndarray:
+    def _at_points(self, node: Any) -> np.ndarray:
         if isinstance(node, Point):
             return _per_point(node.function, self.points(node.view, node.side))
         leaf = node.operand
@@ -198,8 +200,8 @@ class Pairs:
         return core.pairs(
             self.lowering.program,
             leaves,
-            [np.ascontiguousarray(self.side(t)[rows]) for t in self.lowering.row_terms],
-            [np.ascontiguousarray(self.side(t)[columns]) for t in self.lowering.column_terms],
+            [np.ascontiguousarray(self.side(t, 0)[rows]) for t in self.lowering.row_terms],
+            [np.ascontiguousarray(self.side(t, 1)[columns]) for t in self.lowering.column_terms],
             n,
             m,
             self.dtype,
@@ -223,9 +225,10 @@ class Pairs:
 
     def block(self, rows: Any, columns: Any) -> np.ndarray:
         """K[rows, columns] as a new array; rows and columns are slices or index arrays."""
-        pairs, threads = self._on(rows, columns)
         out = np.empty((_count(rows, self.shape[0]), _count(columns, self.shape[1])), self.dtype)
-        pairs.gram(out, False, threads)
+        if out.size:
+            pairs, threads = self._on(rows, columns)
+            pairs.gram(out, False, threads)
         return out
 
     def gram(self) -> np.ndarray:
@@ -269,11 +272,7 @@ class Pairs:
 
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""
-        n = self.shape[0]
-        lowered = Lowering(lower(diagonal(self.expression, 0)))
-        terms = [self.side(t) for t in lowered.row_terms]
-        values = reference.run(lowered.program, [], terms, [], (n, 1), self.dtype)
-        return np.array(values[:, 0], dtype=self.dtype)
+        return self.side(lower(diagonal(self.expression, 0)), 0).copy()
 
 
 def _part(leaf: Leaf | None, rows: Any, columns: Any) -> Leaf:

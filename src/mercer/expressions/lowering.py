@@ -38,8 +38,8 @@ class Lowering:
     ----------
     leaves : list of Statistic or Tangent
         What the first registers hold, in order.
-    row_terms, column_terms : lists of Diagonal or Point
-        One-sided terms of the rows' points and of the columns'.
+    row_terms, column_terms : lists of Expression
+        Formulas in the rows' points alone, and in the columns', computed once for each.
     program : Program
     """
 
@@ -85,13 +85,14 @@ class Lowering:
         return self.uses[leaf] == 0
 
     def _value(self, e: Expression) -> int:
+        side = side_of(e)
+        if side is not None:
+            return self._term(e, side)
         match e:
             case Statistic() | Tangent():
                 return self.leaves.index(e)
             case Constant():
                 return self._emit(Op.CONSTANT, c=e.value)
-            case Diagonal() | Point():
-                return self._side(e)
             case Add():
                 return self._sum(e)
             case Multiply():
@@ -113,11 +114,11 @@ class Lowering:
                 return self._emit(_FUNCTIONS[e.name], self._value(e.operand))
         raise TypeError(f"{type(e).__name__} cannot be lowered")
 
-    def _side(self, e: Diagonal | Point) -> int:
-        terms = self.column_terms if e.side else self.row_terms
+    def _term(self, e: Expression, side: int) -> int:
+        terms = self.column_terms if side else self.row_terms
         if e not in terms:
             terms.append(e)
-        return self._emit(Op.COLUMN if e.side else Op.ROW, term=terms.index(e))
+        return self._emit(Op.COLUMN if side else Op.ROW, term=terms.index(e))
 
     def _sum(self, e: Add) -> int:
         constant = sum(t.value for t in e.terms if isinstance(t, Constant))
@@ -144,6 +145,14 @@ class Lowering:
         if factor == 1.0 and shift == 0.0:
             return register
         return self._emit(Op.AFFINE, register, c=factor, d=shift)
+
+
+def side_of(e: Expression) -> int | None:
+    """0 or 1 for a formula in x or in z alone, None for one in both or in neither."""
+    if isinstance(e, Diagonal | Point):
+        return e.side
+    sides = {side_of(c) for c in e.children() if not isinstance(c, Constant)}
+    return sides.pop() if len(sides) == 1 else None
 
 
 def split(e: Expression) -> tuple[float, list[Expression]]:

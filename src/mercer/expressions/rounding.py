@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.expressions.arithmetic import FUNCTIONS
 from mercer.expressions.interpreter import Pairs
 from mercer.expressions.nodes import (
     Add,
@@ -22,16 +23,8 @@ from mercer.expressions.nodes import (
     Multiply,
     Point,
     Power,
-    inverse_sqrt,
 )
 
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "exp": np.exp,
-    "sqrt": np.sqrt,
-    "tanh": np.tanh,
-    "log": np.log,
-    "inverse_sqrt": inverse_sqrt,
-}
 # |g'(a)| from a and v = g(a).
 _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "exp": lambda a, v: v,
@@ -77,7 +70,7 @@ class _Bound:
                 return self._power(node)
             case Function():
                 a, a_error = self.follow(node.operand)
-                value = _FUNCTIONS[node.name](np.array(a))
+                value = FUNCTIONS[node.name](np.array(a))
                 return value, np.abs(value) + _SLOPES[node.name](a, value) * a_error
         return self._leaf(node)
 
@@ -91,7 +84,7 @@ class _Bound:
 
     def _leaf(self, node: Any) -> tuple[Any, Any]:
         if isinstance(node, Diagonal | Point):
-            term = self.pairs.side(node)
+            term = self.pairs.side(node, node.side)
             value = term[None, :] if node.side else term[:, None]
             return value, np.abs(value)
         F, G = self.pairs.prepared(node)

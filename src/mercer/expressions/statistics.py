@@ -101,7 +101,8 @@ def _centred(F: Array, G: Array) -> tuple[_Centred, _Centred]:
 def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
     moved, given = ([np.ascontiguousarray(a, dtype) for a in pair]
                     for pair in ((F.moved, G.moved), (F.given, G.given)))
-    norms = [np.einsum("ij,ij->i", A, A, dtype=float).astype(dtype) for A in moved]
+    with np.errstate(over="ignore"):  # such pairs are computed from differences
+        norms = [np.einsum("ij,ij->i", A, A, dtype=float).astype(dtype) for A in moved]
     return Leaf(Kind.SQDIST, *moved, *given, *norms)
 
 
