@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.linalg import LinAlgError, cho_solve, lstsq
 
+from mercer.solvers.cholesky import factorised
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import Machine, Risk, RiskLoss, best_intercept
@@ -154,7 +155,7 @@ def _over_points(risk: Risk, h: np.ndarray, v: np.ndarray, b: float) -> tuple[np
     root = np.sqrt(h[curved])
     B = K[np.ix_(curved, curved)] * np.outer(root, root)
     B[np.diag_indices_from(B)] += lam
-    factor = cho_factor(B, lower=True, overwrite_a=True)
+    factor = factorised(B)
     pushed = cho_solve(factor, root * (K[curved] @ v) / lam)
     if risk.fit_intercept:
         unit = cho_solve(factor, root)
