@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from mercer import kernels as K
 from mercer.estimators.inputs import (
-    resolve_kernel,
     training_gram,
     validate_query,
     validate_training,
 )
+from mercer.estimators.kernel_parameter import resolve_kernel
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -163,3 +164,13 @@ def test_many_points_of_a_kernel_of_unknown_validity_are_looked_at_in_part(monke
         training_gram(probe, np.tanh(0.5 * points @ points.T - 1), K.Precomputed())
     Gram = K.RBF()(points)
     assert training_gram(probe, Gram, K.Precomputed()).dense() is Gram
+
+
+def test_the_additive_chi_square_is_a_name_that_needs_a_correction():
+    points = np.abs(X)
+    probe = Probe("additive_chi2")
+    kernel = resolve_kernel(probe, points)
+    np.testing.assert_allclose(kernel(points), additive_chi2_kernel(points))
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        training_gram(probe, points, kernel)
+    assert training_gram(probe.set_params(indefinite="clip"), points, kernel).shape == (20, 20)

@@ -170,7 +170,9 @@ def test_hinge_with_weights_is_the_weighted_support_vector_machine():
     X = StandardScaler().fit_transform(X)[:200]
     y = y[:200]
     weight = np.random.default_rng(0).uniform(0.1, 2.0, size=200)
-    svc = SVC(C=2.0, gamma=0.02, tol=1e-9, class_weight="balanced")
+    # scikit-learn balances counts here, not weights.
+    balance = {c: weight.sum() / (2 * weight[y == c].sum()) for c in (0, 1)}
+    svc = SVC(C=2.0, gamma=0.02, tol=1e-9, class_weight=balance)
     svc.fit(X, y, sample_weight=weight)
     machine = KernelMachineClassifier("hinge", alpha=0.5, gamma=0.02, class_weight="balanced")
     machine.fit(X, y, sample_weight=weight)
@@ -437,7 +439,6 @@ def test_a_class_without_weight_is_named():
 @pytest.mark.parametrize(
     ("machine", "scale"),
     [
-        (KernelMachineClassifier("logistic", kernel="poly", gamma=1.0), 1.0),
         (KernelMachineClassifier("logistic", kernel="linear", alpha=1e-8), 1.0),
         (KernelMachineRegressor("huber", kernel="poly", gamma=1.0), 1.0),
         (KernelMachineRegressor("squared", kernel="linear", alpha=1e-3), 1e4),
@@ -449,3 +450,17 @@ def test_a_regulariser_lost_in_rounding_is_a_warning_with_advice(machine, scale)
         machine.fit(scale * X, y)
     assert machine.result_.status is Status.STALLED
     assert machine.score(scale * X, y) > 0.5
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        KernelMachineClassifier("squared_hinge", alpha=1e-9),
+        KernelMachineClassifier("logistic", alpha=1e-9),
+        KernelMachineClassifier("logistic", kernel="poly", gamma=1.0),
+        KernelMachineRegressor("huber", delta=0.1, alpha=1e-6),
+    ],
+)
+def test_a_tiny_regulariser_is_reached(machine):
+    X, y = load_breast_cancer(return_X_y=True)
+    assert machine.fit(X, y).result_.status is Status.CONVERGED

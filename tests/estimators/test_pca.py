@@ -319,7 +319,8 @@ def test_a_solver_stopped_early_warns():
 
 def test_gamma_is_reported():
     train, _ = DATA["iris"]
-    assert KernelPCA(kernel="rbf").fit(train).gamma_ == pytest.approx(1 / 4)
+    for name in ("rbf", "linear", "cosine"):
+        assert KernelPCA(kernel=name).fit(train).gamma_ == pytest.approx(1 / 4)
     assert KernelPCA(kernel="rbf", gamma=0.7).fit(train).gamma_ == 0.7
     assert not hasattr(KernelPCA(kernel=K.Linear()).fit(train), "gamma_")
 

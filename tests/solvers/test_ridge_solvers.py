@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from mercer.solvers.cholesky import solve_cholesky
+from mercer.solvers.cholesky import factorised, solve_cholesky
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.eigh import solve_eigh as solve_decomposed
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
@@ -202,3 +202,20 @@ def test_a_zero_gram_matrix_stays_at_zero_function():
     K = np.zeros((4, 4))
     assert largest_stable_step(K, 0.0) == 1.0
     assert_allclose(solve_eigh(K, np.ones(4), 0.0).value, 0.0)
+
+
+@pytest.mark.parametrize(("n", "block"), [(1, 1), (1, 4), (7, 1), (7, 3), (8, 4), (9, 4), (5, 100)])
+def test_the_factor_by_blocks_is_the_one_of_lapack(n, block):
+    Phi = features(n, n + 2)
+    A = Phi @ Phi.T + np.eye(n)
+    factor, lower = factorised(A.copy(), block)
+    assert not lower
+    assert_allclose(np.triu(factor).T, np.linalg.cholesky(A), rtol=1e-10)
+
+
+@pytest.mark.parametrize("where", [0, 4, 8])
+def test_a_matrix_that_is_not_positive_definite_is_refused_in_any_block(where):
+    A = np.eye(9)
+    A[where, where] = -1.0
+    with pytest.raises(np.linalg.LinAlgError):
+        factorised(A, block=4)

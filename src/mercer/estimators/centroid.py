@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram
+from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
     labelled,
     require_weight,
-    weighted_kernel,
 )
 
 
@@ -111,7 +111,7 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
         """
         X, y = labelled(self, X, y)
         weight = checked_weights(sample_weight, X)
-        self.kernel_ = weighted_kernel(self, X, weight)
+        self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
         weight = np.ones(len(codes)) if weight is None else weight
         require_weight(self.classes_, codes, weight)

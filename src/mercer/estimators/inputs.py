@@ -1,15 +1,10 @@
-"""The door of every kernel estimator: strings become kernels, inputs are checked."""
+"""The door of every kernel estimator: points are checked, and their Gram made fit to train on."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -59,32 +54,6 @@ def validate_query(estimator: Any, X: Any) -> Any:
             estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
         )
     return _collection(estimator, X, reset=False)
-
-
-def resolve_kernel(estimator: Any, X: Any) -> Kernel:
-    """The kernel to fit with and store as ``kernel_``: a clone, names and functions made objects.
-
-    Names are scikit-learn's. A function takes two rows, or two arrays if the class sets
-    ``_kernel_callable = "gram"`` (as the support vector machines do).
-    """
-    kernel = estimator.kernel
-    if isinstance(kernel, Kernel):
-        _refuse_unused(estimator)
-        fitted = clone(kernel)
-        _ = fitted.domain
-        return fitted
-    if isinstance(kernel, type):
-        raise TypeError(f"kernel={kernel.__name__} is a class; pass an object: {kernel.__name__}()")
-    if callable(kernel):
-        parameters = getattr(estimator, "kernel_params", None) or {}
-        function = functools.partial(kernel, **parameters) if parameters else kernel
-        rows = getattr(estimator, "_kernel_callable", "rows") == "rows"
-        return K.FromFunction(function, pairwise=rows)
-    if kernel not in NAMES:
-        raise ValueError(
-            f"kernel={kernel!r}; expected a mercer kernel, a function, or one of {sorted(NAMES)}"
-        )
-    return NAMES[kernel](estimator, X)
 
 
 def training_gram(estimator: Any, X: Any, kernel: Kernel) -> GramOperator:
@@ -173,20 +142,6 @@ def _require_gram(X: Any) -> None:
     refuse_asymmetric(K, np.finfo(K.dtype).eps * np.abs(K).max(keepdims=True))
 
 
-def _refuse_unused(estimator: Any) -> None:
-    """With a kernel object, gamma, degree and coef0 say nothing; set to a value, they are wrong."""
-    signature = inspect.signature(type(estimator)).parameters
-    for name in ("gamma", "degree", "coef0", "kernel_params"):
-        if name not in signature:
-            continue
-        value, default = getattr(estimator, name), signature[name].default
-        if value is not default and value != default:
-            raise ValueError(
-                f"{name}={value!r} has no effect beside kernel={estimator.kernel!r}; set it on the "
-                "kernel object itself"
-            )
-
-
 def _refusal(estimator: Any, kernel: Kernel) -> str:
     found = kernel.validity.counterexample
     shown = f" For example, {found}" if found is not None else ""
@@ -195,36 +150,3 @@ def _refusal(estimator: Any, kernel: Kernel) -> str:
         "valid kernel. Choose another, or set indefinite='clip', 'flip' or 'shift' to correct the "
         f"Gram matrix.{shown}"
     )
-
-
-def _gamma(estimator: Any, X: Any) -> float:
-    gamma = getattr(estimator, "gamma", None)
-    if gamma == "scale":
-        dense = X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var()
-        return 1.0 / (X.shape[1] * float(dense)) if dense > 0 else 1.0
-    if gamma is None or gamma == "auto":
-        return 1.0 / X.shape[1]
-    if isinstance(gamma, Real) and float(gamma) > 0:
-        return float(gamma)
-    raise ValueError(f"gamma={gamma!r}; expected a positive number, 'scale', 'auto' or None")
-
-
-def _polynomial(estimator: Any, X: Any) -> Kernel:
-    return K.Polynomial(degree=estimator.degree, gamma=_gamma(estimator, X), coef0=estimator.coef0)
-
-
-def _chi2(estimator: Any, X: Any) -> Kernel:
-    return K.Chi2() if getattr(estimator, "gamma", None) is None else K.Chi2(_gamma(estimator, X))
-
-
-NAMES = {
-    "linear": lambda estimator, X: K.Linear(),
-    "poly": _polynomial,
-    "polynomial": _polynomial,
-    "rbf": lambda estimator, X: K.RBF(gamma=_gamma(estimator, X)),
-    "laplacian": lambda estimator, X: K.Laplacian(gamma=_gamma(estimator, X)),
-    "sigmoid": lambda estimator, X: K.Sigmoid(gamma=_gamma(estimator, X), coef0=estimator.coef0),
-    "cosine": lambda estimator, X: K.Cosine(),
-    "chi2": _chi2,
-    "precomputed": lambda estimator, X: K.Precomputed(),
-}

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from mercer.arrays import n_rows
-from mercer.estimators.inputs import resolve_kernel, validate_training
-from mercer.kernels import Kernel
+from mercer.estimators.inputs import validate_training
 
 
 def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndarray]:
@@ -65,20 +63,6 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
     return _check_sample_weight(sample_weight, stand_in, dtype=np.float64, ensure_non_negative=True)
-
-
-def weighted_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None) -> Kernel:
-    """The kernel to fit with, where gamma="scale" counts each point as often as it weighs."""
-    by_spread = isinstance(estimator.kernel, str) and estimator.gamma == "scale"
-    if sample_weight is None or not by_spread or not np.any(sample_weight):
-        return resolve_kernel(estimator, X)
-    share = sample_weight / sample_weight.sum()
-    centre = float((share @ X).mean())
-    squares = X.multiply(X) if sp.issparse(X) else (X - centre) ** 2
-    variance = float((share @ squares).mean()) - (centre**2 if sp.issparse(X) else 0.0)
-    # Only the width and the variance of these stand-ins are looked at.
-    spread = np.sqrt(max(variance, 0.0)) * np.array([[1.0], [-1.0]])
-    return resolve_kernel(estimator, np.repeat(spread, X.shape[1], axis=1))
 
 
 def class_weights(

@@ -22,6 +22,7 @@ from mercer.estimators.constraints import (
 )
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags
+from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
@@ -30,7 +31,6 @@ from mercer.estimators.labels import (
     most_likely,
     require_weight,
     signed_targets,
-    weighted_kernel,
 )
 from mercer.estimators.losses import Logistic, Loss
 from mercer.estimators.machine_solution import (
@@ -180,7 +180,7 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         """
         X, y = labelled(self, X, y)
         weight = checked_weights(sample_weight, X)
-        self.kernel_ = weighted_kernel(self, X, weight)
+        self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
         weight = class_weights(self.class_weight, y, weight)
         if weight is not None:
@@ -337,7 +337,7 @@ default="squared"
         """
         X, y = labelled(self, X, y, y_numeric=True)
         weight = checked_weights(sample_weight, X)
-        self.kernel_ = weighted_kernel(self, X, weight)
+        self.kernel_ = resolve_kernel(self, X, weight)
         targets = np.asarray(y, dtype=np.float64)[:, None]
         fit_machines(self, X, targets, weight, REGRESSION)
         return self

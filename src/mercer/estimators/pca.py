@@ -22,11 +22,12 @@ from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
     input_tags,
     is_precomputed,
-    resolve_kernel,
     training_gram,
     validate_query,
     validate_training,
 )
+from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
+from mercer.kernels import Kernel
 from mercer.operators import CentredGram, GramOperator, gram
 from mercer.solvers.spectral import centred_projection, leading_eigenpairs, rounding_floor
 
@@ -108,7 +109,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     kernel_ : Kernel
         The kernel used.
     gamma_ : float
-        Its gamma, where it has one.
+        Its gamma; for a name without one, what ``gamma`` stands for.
     result_ : Result
         The eigensolver's report; ``gap`` is the largest residual
         :math:`\|\tilde K v_j - \lambda_j v_j\| / \lambda_1`.
@@ -338,8 +339,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def gamma_(self) -> float:
-        """The kernel's gamma, where it has one."""
-        return self.kernel_.gamma
+        """The kernel's gamma; for a name without one, what the parameter gamma stands for."""
+        if hasattr(self.kernel_, "gamma") or isinstance(self.kernel, Kernel):
+            return self.kernel_.gamma
+        return resolve_gamma(self, self.X_fit_)
 
     @property
     def _n_features_out(self) -> int:

@@ -18,10 +18,10 @@ from mercer.estimators.inputs import (
     expand,
     input_tags,
     is_precomputed,
-    resolve_kernel,
     training_gram,
     validate_query,
 )
+from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
 from mercer.kernels import Kernel
 from mercer.operators import (

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags
+from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
@@ -25,7 +26,6 @@ from mercer.estimators.labels import (
     labelled,
     most_likely,
     signed_targets,
-    weighted_kernel,
 )
 from mercer.estimators.ridge_solution import SOLVERS, evaluate, fit_ridge, store
 
@@ -173,7 +173,7 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
         """
         X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
-        self.kernel_ = weighted_kernel(self, X, weight)
+        self.kernel_ = resolve_kernel(self, X, weight)
         fit = fit_ridge(self, X, np.asarray(y, dtype=np.float64), weight)
         store(self, X, fit, flat=y.ndim == 1)
         return self
@@ -295,7 +295,7 @@ tol, keep_path
         """
         X, y = labelled(self, X, y)
         weight = checked_weights(sample_weight, X)
-        self.kernel_ = weighted_kernel(self, X, weight)
+        self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
         weight = class_weights(self.class_weight, y, weight)
         fit = fit_ridge(self, X, signed_targets(codes, len(self.classes_)), weight)

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, training_gram
-from mercer.estimators.labels import checked_weights, labelled, weighted_kernel
+from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.labels import checked_weights, labelled
 from mercer.estimators.ridge_solution import Fit, evaluate, store, warn_if_undetermined
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 
@@ -120,7 +121,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
-        self.kernel_ = weighted_kernel(self, X, weight)
+        self.kernel_ = resolve_kernel(self, X, weight)
         alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
         if not len(alphas) or not np.all(np.isfinite(alphas) & (alphas >= 0)):
             raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")

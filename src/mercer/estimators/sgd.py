@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import n_rows
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import expand, input_tags, resolve_kernel, training_gram
+from mercer.estimators.inputs import expand, input_tags, training_gram
+from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
 from mercer.solvers.sgd import kernel_sgd
 

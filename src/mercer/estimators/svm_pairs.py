@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import resolve_kernel, training_gram
+from mercer.estimators.inputs import training_gram
+from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, labelled
 from mercer.estimators.svm_forms import Expansion, Form
 from mercer.estimators.svm_model import (

@@ -9,7 +9,8 @@ from sklearn.base import OutlierMixin, RegressorMixin
 
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import resolve_kernel, validate_training
+from mercer.estimators.inputs import validate_training
+from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import labelled
 from mercer.estimators.svm_forms import Form, epsilon_svr, nu_svr, one_class
 from mercer.estimators.svm_model import (

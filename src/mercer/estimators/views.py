@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator
 
 from mercer.estimators.inputs import (
     expand,
-    resolve_kernel,
     takes_vectors,
     training_gram,
     validate_training,
 )
+from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.operators import CentredGram, GramOperator
 from mercer.solvers.canonical import View
 from mercer.solvers.spectral import centred_projection, rounding_floor

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient
+
+# LAPACK factors at most so many rows at once: OpenBLAS with several threads crashes beyond 14,000.
+BLOCK = 4096
 
 
 def solve_cholesky(
@@ -69,6 +72,40 @@ def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:
         shifted = A.copy()
         np.fill_diagonal(shifted, diagonal + value)
         columns = lam == value
-        factor = cho_factor(shifted, lower=True, overwrite_a=True)
-        solution[:, columns] = cho_solve(factor, B[:, columns])
+        solution[:, columns] = cho_solve(factorised(shifted), B[:, columns])
     return solution
+
+
+def factorised(A: np.ndarray, block: int = BLOCK) -> tuple[np.ndarray, bool]:
+    """The Cholesky factor of ``A = L L^T``, column block by column block, in A's place.
+
+    What is returned is for `scipy.linalg.cho_solve`: ``(L^T, False)``, which is in the column
+    order LAPACK wants, and below whose diagonal A is left as it was.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+        Symmetric positive definite, and overwritten.
+    block : int
+        Columns per block.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If A is not positive definite in floating point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cho_solve(factorised(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
+    array([1., 1.])
+    """
+    for start in range(0, len(A), block):
+        stop = min(start + block, len(A))
+        done, panel = slice(0, start), A[start:, start:stop]
+        if start:
+            panel -= A[start:, done] @ A[start:stop, done].T
+        L = cholesky(panel[: stop - start], lower=True)
+        panel[: stop - start] = L
+        panel[stop - start :] = solve_triangular(L, panel[stop - start :].T, lower=True).T
+    return A.T, False

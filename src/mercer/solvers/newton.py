@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.linalg import LinAlgError, cho_solve, lstsq
 
+from mercer.solvers.cholesky import factorised
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import Machine, Risk, RiskLoss, best_intercept
+
+# The path starts at this share of the mean of K's diagonal, and goes on where the gap is this.
+PATH_START, NEAR = 1e-2, 0.1
 
 
 def newton(
@@ -28,7 +33,8 @@ def newton(
 
     With slopes g and curvatures h of the loss at the predictions f, a Newton step solves
     ``lam alpha + H (K alpha + b) = H f - g`` with ``sum(alpha) = 0``: a weighted ridge problem,
-    factorised over the points that curve. The step along it is found by bisection.
+    factorised over the points that curve. The step along it is found by bisection, and a small
+    ``lam`` is approached from a larger one.
 
     Parameters
     ----------
@@ -72,19 +78,32 @@ def newton(
     gap, status = risk.gap(alpha, f, start), None
     if gap <= tol:
         return monitor.result(Machine(alpha, b), gap, status=Status.CONVERGED, method="newton")
-    target = _Target(risk)
+    # Few points curve alike on both sides of a long step; along a path of regularisers, steps are
+    # short.
+    now = replace(risk, lam=max(lam, PATH_START * np.trace(K) / len(y)))
+    target = _Target()
     while True:
-        new_alpha, new_b = target(f, b)
-        step = _line_search(risk, alpha, f, new_alpha - alpha, new_b - b)
-        if not step:
-            status = Status.CONVERGED if gap <= tol else Status.STALLED
+        over_points = target.basis is None
+        new_alpha, new_b = target(now, f, b)
+        if over_points and target.basis is not None:
+            # What K takes to zero only adds to the rounding of K alpha.
+            V = target.basis[0]
+            alpha = V @ (V.T @ alpha)
+            f = K @ alpha + b
+            gap = risk.gap(alpha, f, start)
+        step = _line_search(now, alpha, f, new_alpha - alpha, new_b - b)
+        if not step and now.lam == lam:
+            status = Status.STALLED
             break
-        alpha = alpha + step * (new_alpha - alpha)
-        b = b + step * (new_b - b)
-        f = K @ alpha + b
-        gap = risk.gap(alpha, f, start)
-        if monitor.record(gap):
-            break
+        if step:
+            alpha = alpha + step * (new_alpha - alpha)
+            b = b + step * (new_b - b)
+            f = K @ alpha + b
+            gap = risk.gap(alpha, f, start)
+            if monitor.record(gap):
+                break
+        if not step or now.gap(alpha, f, start) <= NEAR:
+            now = replace(now, lam=max(lam, 0.1 * now.lam))
     return monitor.result(Machine(alpha, float(b)), gap, status=status, method="newton")
 
 
@@ -95,26 +114,25 @@ class _Target:
     their span, where large and small eigenvalues of K do not meet in one sum.
     """
 
-    def __init__(self, risk: Risk):
-        self.risk = risk
+    def __init__(self):
         self.basis: tuple[np.ndarray, np.ndarray] | None = None
 
-    def __call__(self, f: np.ndarray, b: float) -> tuple[np.ndarray, float]:
-        g = self.risk.loss.gradient(self.risk.y, f)
-        h = self.risk.loss.curvature(self.risk.y, f)
+    def __call__(self, risk: Risk, f: np.ndarray, b: float) -> tuple[np.ndarray, float]:
+        g = risk.loss.gradient(risk.y, f)
+        h = risk.loss.curvature(risk.y, f)
         assert h is not None
         # Where nothing curves, a trace of it keeps the bias determined and the step downhill.
         h = np.maximum(h, 0.0)
-        if self.risk.fit_intercept and h.sum() <= 1e-10 * len(h):
+        if risk.fit_intercept and h.sum() <= 1e-10 * len(h):
             h = np.full_like(h, 1e-6)
         if self.basis is None:
             try:
-                return _over_points(self.risk, h, h * f - g, b)
+                return _over_points(risk, h, h * f - g, b)
             except LinAlgError:
-                system = Eigensystem(self.risk.K)
+                system = Eigensystem(risk.K)
                 kept = system.values > system.cutoff
                 self.basis = system.vectors[:, kept], np.sqrt(system.values[kept])
-        return _in_span(self.risk, *self.basis, h, h * f - g)
+        return _in_span(risk, *self.basis, h, h * f - g)
 
 
 def _in_span(
@@ -137,7 +155,7 @@ def _over_points(risk: Risk, h: np.ndarray, v: np.ndarray, b: float) -> tuple[np
     root = np.sqrt(h[curved])
     B = K[np.ix_(curved, curved)] * np.outer(root, root)
     B[np.diag_indices_from(B)] += lam
-    factor = cho_factor(B, lower=True, overwrite_a=True)
+    factor = factorised(B)
     pushed = cho_solve(factor, root * (K[curved] @ v) / lam)
     if risk.fit_intercept:
         unit = cho_solve(factor, root)

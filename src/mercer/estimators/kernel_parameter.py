@@ -1,0 +1,105 @@
+"""The parameters kernel, gamma, degree, coef0 and kernel_params: from what was given to a kernel."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.metrics.pairwise import additive_chi2_kernel
+
+from mercer import kernels as K
+from mercer.kernels import Kernel
+
+
+def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = None) -> Kernel:
+    """The kernel to fit with and store as ``kernel_``: a clone, names and functions made objects.
+
+    Names are scikit-learn's. A function takes two rows, or two arrays if the class sets
+    ``_kernel_callable = "gram"`` (as the support vector machines do). gamma="scale" counts each
+    point as often as it weighs.
+    """
+    kernel = estimator.kernel
+    if isinstance(kernel, Kernel):
+        _refuse_unused(estimator)
+        fitted = clone(kernel)
+        _ = fitted.domain
+        return fitted
+    if isinstance(kernel, type):
+        raise TypeError(f"kernel={kernel.__name__} is a class; pass an object: {kernel.__name__}()")
+    if callable(kernel):
+        parameters = getattr(estimator, "kernel_params", None) or {}
+        function = functools.partial(kernel, **parameters) if parameters else kernel
+        rows = getattr(estimator, "_kernel_callable", "rows") == "rows"
+        return K.FromFunction(function, pairwise=rows)
+    if kernel not in NAMES:
+        raise ValueError(
+            f"kernel={kernel!r}; expected a mercer kernel, a function, or one of {sorted(NAMES)}"
+        )
+    return NAMES[kernel](estimator, functools.partial(resolve_gamma, estimator, X, sample_weight))
+
+
+def resolve_gamma(estimator: Any, X: Any, sample_weight: np.ndarray | None = None) -> float:
+    """The number that the parameter gamma stands for on the training points X, (n, d)."""
+    gamma = getattr(estimator, "gamma", None)
+    if gamma == "scale":
+        variance = _variance(X, sample_weight)
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    if gamma is None or gamma == "auto":
+        return 1.0 / X.shape[1]
+    if isinstance(gamma, Real) and float(gamma) > 0:
+        return float(gamma)
+    raise ValueError(f"gamma={gamma!r}; expected a positive number, 'scale', 'auto' or None")
+
+
+def _variance(X: Any, sample_weight: np.ndarray | None) -> float:
+    """Of all entries of X, each counted as often as its row weighs."""
+    if sample_weight is None or not np.any(sample_weight):
+        return float(X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var())
+    share = sample_weight / sample_weight.sum()
+    centre = float((share @ X).mean())
+    if sp.issparse(X):
+        return float((share @ X.multiply(X)).mean()) - centre**2
+    return float((share @ (X - centre) ** 2).mean())
+
+
+def _refuse_unused(estimator: Any) -> None:
+    """With a kernel object, gamma, degree and coef0 say nothing; set to a value, they are wrong."""
+    signature = inspect.signature(type(estimator)).parameters
+    for name in ("gamma", "degree", "coef0", "kernel_params"):
+        if name not in signature:
+            continue
+        value, default = getattr(estimator, name), signature[name].default
+        if value is not default and value != default:
+            raise ValueError(
+                f"{name}={value!r} has no effect beside kernel={estimator.kernel!r}; set it on the "
+                "kernel object itself"
+            )
+
+
+def _polynomial(estimator: Any, gamma: Callable[[], float]) -> Kernel:
+    return K.Polynomial(degree=estimator.degree, gamma=gamma(), coef0=estimator.coef0)
+
+
+def _chi2(estimator: Any, gamma: Callable[[], float]) -> Kernel:
+    return K.Chi2() if getattr(estimator, "gamma", None) is None else K.Chi2(gamma())
+
+
+# Each takes the estimator and a function that settles its gamma.
+NAMES: dict[str, Callable[[Any, Callable[[], float]], Kernel]] = {
+    "linear": lambda estimator, gamma: K.Linear(),
+    "poly": _polynomial,
+    "polynomial": _polynomial,
+    "rbf": lambda estimator, gamma: K.RBF(gamma=gamma()),
+    "laplacian": lambda estimator, gamma: K.Laplacian(gamma=gamma()),
+    "sigmoid": lambda estimator, gamma: K.Sigmoid(gamma=gamma(), coef0=estimator.coef0),
+    "cosine": lambda estimator, gamma: K.Cosine(),
+    "chi2": _chi2,
+    "additive_chi2": lambda estimator, gamma: K.FromFunction(additive_chi2_kernel, pairwise=False),
+    "precomputed": lambda estimator, gamma: K.Precomputed(),
+}
