@@ -18,9 +18,8 @@ LEVELS = [
     name
     for i, name in enumerate(core.MODULES)
     if core.level() != "python"
-    and i <= list(core.MODULES).index(
-        importlib.import_module("mercer.core._baseline").machine_level()
-    )
+    and i
+    <= list(core.MODULES).index(importlib.import_module("mercer.core._baseline").machine_level())
 ]
 EPS = {np.float32: 6e-8, np.float64: 1.2e-16}
 DTYPES = [np.float32, np.float64]
@@ -128,8 +127,16 @@ def values(op, dtype):
 def test_functions_to_a_few_units_in_the_last_place(level, dtype, op):
     x = values(op, dtype)
     m = x.shape[1]
-    given = Leaf(Kind.GIVEN, *[np.zeros((1, 1), dtype)] * 1, np.zeros((m, 1), dtype),
-                 np.zeros((1, 1), dtype), np.zeros((m, 1), dtype), None, None, x)
+    given = Leaf(
+        Kind.GIVEN,
+        *[np.zeros((1, 1), dtype)] * 1,
+        np.zeros((m, 1), dtype),
+        np.zeros((1, 1), dtype),
+        np.zeros((m, 1), dtype),
+        None,
+        None,
+        x,
+    )
     c, d = UNARY[op]
     native, _ = build(level, program((op, 0, 0, 0, c, d)), [given], n=1, m=m, dtype=dtype)
     with np.errstate(all="ignore"):
@@ -157,8 +164,12 @@ def test_what_is_not_a_number_stays_so(level, dtype):
     zeros = [np.zeros((k, 1), dtype) for k in (1, 4, 1, 4)]
     for op in (Op.EXP, Op.TANH, Op.AFFINE, Op.LOG, Op.SQRT):
         native, twin = build(
-            level, program((op, 0, 0, 0, 1.0, 0.0)),
-            [Leaf(Kind.GIVEN, *zeros, None, None, x)], n=1, m=4, dtype=dtype,
+            level,
+            program((op, 0, 0, 0, 1.0, 0.0)),
+            [Leaf(Kind.GIVEN, *zeros, None, None, x)],
+            n=1,
+            m=4,
+            dtype=dtype,
         )
         np.testing.assert_array_equal(gram(native, 1, 4, dtype), gram(twin, 1, 4, dtype))
 
@@ -262,7 +273,9 @@ def test_the_same_bits_for_any_number_of_threads(dtype):
     native, _ = build(LEVELS[-1], GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=900, m=900, dtype=dtype)
     one, five = native.products(V, U, 1), native.products(V, U, 5)
     assert all(np.array_equal(a, b) for a, b in zip(one, five, strict=True))
-    assert np.array_equal(gram(native, 900, 900, dtype, True, 1), gram(native, 900, 900, dtype, True, 3))
+    assert np.array_equal(
+        gram(native, 900, 900, dtype, True, 1), gram(native, 900, 900, dtype, True, 3)
+    )
 
 
 def test_read_only_arrays_are_taken():
@@ -301,9 +314,13 @@ def test_an_interrupt_ends_the_work():
     native, V = big()
     timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        for _ in range(100):
+
+    def work():
+        while True:
             native.product(V, 2)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     timer.join()
     small, _ = build(LEVELS[-1], IDENTITY, [leaf(Kind.DOT, *[np.ones((3, 2))] * 2)], n=3, m=3)
     assert gram(small, 3, 3, float).tolist() == np.full((3, 3), 2.0).tolist()
@@ -369,7 +386,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_arguments_are_refused(case):
     steps, leaves, rows, columns = WRONG[case]
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"a|e"):
         build(LEVELS[-1], steps, leaves, rows, columns, 3, 4)
 
 

@@ -1,6 +1,6 @@
 """The native module, chosen by what the machine runs, and its NumPy twin.
 
-``MERCER_ISA`` forces a level: ``baseline``, ``x86-64-v3``, ``x86-64-v4``, or ``python`` for the twin.
+``MERCER_ISA`` forces a level: ``baseline``, ``x86-64-v3``, ``x86-64-v4``, or ``python``, the twin.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def level() -> str:
 
 @cache
 def _native() -> ModuleType | None:
-    return None if level() == "python" else importlib.import_module(
-        f"mercer.core.{MODULES[level()]}"
+    return (
+        None if level() == "python" else importlib.import_module(f"mercer.core.{MODULES[level()]}")
     )
 
 

@@ -208,7 +208,7 @@ class Pairs:
         ), core.threads(n * m)
 
     def _chunks(self, upper: bool = False) -> Iterator[tuple[slice, slice]]:
-        """Everything at once if the core does all the work, else blocks (on or above the diagonal)."""
+        """All at once if the core does all the work, else blocks (on or above the diagonal)."""
         n, m = self.shape
         if not any(self._is_wide(node) for node in self.lowering.leaves):
             yield slice(0, n), slice(0, m)
@@ -247,27 +247,24 @@ class Pairs:
                 K[columns, rows] = part.T
         return K
 
-    def product(self, V: np.ndarray) -> np.ndarray:
-        """K V for V of shape (m, c), in float64; K is never stored."""
-        return self.products(V, None)[0]
+    def products(self, V: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """K V and Kᵀ U in float64, from one evaluation of each tile; K is never stored.
 
-    def products(
-        self, V: np.ndarray | None, U: np.ndarray | None
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """K V and Kᵀ U from one evaluation of each tile; either may be None."""
-        V, U = (None if A is None else np.ascontiguousarray(A, self.dtype) for A in (V, U))
-        out = None if V is None else np.zeros((self.shape[0], V.shape[1]))
-        side = None if U is None else np.zeros((self.shape[1], U.shape[1]))
+        Parameters
+        ----------
+        V : (m, c) array
+        U : (n, c') array; either may have no columns
+        """
+        V, U = (np.ascontiguousarray(A, self.dtype) for A in (V, U))
+        out, side = np.zeros((self.shape[0], V.shape[1])), np.zeros((self.shape[1], U.shape[1]))
         for rows, columns in self._chunks():
             pairs, threads = self._on(rows, columns)
-            if U is None:
+            if not U.shape[1]:
                 out[rows] += pairs.product(V[columns], threads)
                 continue
-            left = np.zeros((columns.stop - columns.start, 0), self.dtype) if V is None else V[columns]
-            found, beside = pairs.products(left, U[rows], threads)
+            found, beside = pairs.products(V[columns], U[rows], threads)
+            out[rows] += found
             side[columns] += beside
-            if out is not None:
-                out[rows] += found
         return out, side
 
     def diagonal(self) -> np.ndarray:

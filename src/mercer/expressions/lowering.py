@@ -77,7 +77,7 @@ class Lowering:
         return out
 
     def _release(self, register: int) -> bool:
-        """Whether this was the last use of a register: of a temporary always, of a leaf by count."""
+        """Whether this was the last use of a register: a temporary's only one, a leaf's by count."""
         if register >= len(self.leaves):
             return True
         leaf = self.leaves[register]

@@ -99,8 +99,10 @@ def _centred(F: Array, G: Array) -> tuple[_Centred, _Centred]:
 
 
 def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
-    moved, given = ([np.ascontiguousarray(a, dtype) for a in pair]
-                    for pair in ((F.moved, G.moved), (F.given, G.given)))
+    moved, given = (
+        [np.ascontiguousarray(a, dtype) for a in pair]
+        for pair in ((F.moved, G.moved), (F.given, G.given))
+    )
     with np.errstate(over="ignore"):  # such pairs are computed from differences
         norms = [np.einsum("ij,ij->i", A, A, dtype=float).astype(dtype) for A in moved]
     return Leaf(Kind.SQDIST, *moved, *given, *norms)
@@ -212,9 +214,7 @@ STATISTICS = {
             vanishes=True,
             magnitude=_sqdist_magnitude,
         ),
-        PairStatistic(
-            "l1", l1, _zeros, native=Kind.L1, tangent=Kind.SIGN_PRODUCT, vanishes=True
-        ),
+        PairStatistic("l1", l1, _zeros, native=Kind.L1, tangent=Kind.SIGN_PRODUCT, vanishes=True),
         PairStatistic("minsum", minsum, _sum, native=Kind.MINSUM),
         PairStatistic("chi2", chi2, _zeros, native=Kind.CHI2, vanishes=True),
         PairStatistic(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense
 from mercer.expressions import Pairs
-
 
 
 class GramOperator(LinearOperator):
@@ -124,19 +123,12 @@ class TiledGram(GramOperator):
         self.pairs = pairs
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
-        return self._product(V, lambda A: self.pairs.products(A, None)[0])
+        nothing = np.zeros((self.shape[0], 0))
+        return _real_and_imaginary(V, lambda A: self.pairs.products(A, nothing)[0])
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
-        return self._product(V, lambda A: self.pairs.products(None, A)[1])
-
-    @staticmethod
-    def _product(V: np.ndarray, multiply: Callable[[np.ndarray], Any]) -> np.ndarray:
-        columns = V.reshape(len(V), -1)
-        if np.iscomplexobj(V):
-            out = multiply(columns.real) + 1j * multiply(columns.imag)
-        else:
-            out = multiply(columns)
-        return out.reshape(-1, *V.shape[1:])
+        nothing = np.zeros((self.shape[1], 0))
+        return _real_and_imaginary(V, lambda A: self.pairs.products(nothing, A)[1])
 
     def diagonal(self) -> np.ndarray:
         return self.pairs.diagonal()
@@ -216,3 +208,12 @@ class CentredGram(GramOperator):
     def _rows(self, indices: Any) -> np.ndarray:
         means = self.row_means[indices][:, None] + self.column_means
         return self.gram.rows(indices) - means + self.grand_mean
+
+
+def _real_and_imaginary(V: np.ndarray, multiply: Callable[[np.ndarray], Any]) -> np.ndarray:
+    """A real operator's product with a vector or matrix, which may be complex."""
+    columns = np.reshape(V, (len(V), -1))
+    out = multiply(np.real(columns))
+    if np.iscomplexobj(V):
+        out = out + 1j * multiply(np.imag(columns))
+    return out.reshape(-1, *V.shape[1:])
