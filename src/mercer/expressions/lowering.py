@@ -77,7 +77,7 @@ class Lowering:
         return out
 
     def _release(self, register: int) -> bool:
-        """Whether this was the last use of a register: a temporary's only one, a leaf's by count."""
+        """Whether this was the last use: a temporary's only one, a leaf's by count."""
         if register >= len(self.leaves):
             return True
         leaf = self.leaves[register]
