@@ -131,3 +131,12 @@ def test_search_per_feature():
     target = np.array([0.1, 5.0])
     h = loo_bandwidth(lambda h: (np.log(h / target) ** 2).sum(), np.ones(2), per_feature=True)
     np.testing.assert_allclose(h, target, rtol=0.05)
+
+
+@pytest.mark.parametrize("n", [2, 178, 1000, 20_000])
+@pytest.mark.parametrize("value", [0.1, 12.34, 1e6 + 0.1])
+def test_the_scale_of_a_constant_column_is_zero_however_long(n, value):
+    X = np.column_stack([np.arange(n), np.full(n, value)])
+    weight = np.random.default_rng(0).uniform(size=n)
+    assert feature_scales(X, weight)[0] > 0
+    assert feature_scales(X, weight)[1] == 0

@@ -422,6 +422,7 @@ def test_in_a_search():
     assert clone(search.best_estimator_).kernel.gamma == 0.5
 
 
+@pytest.mark.filterwarnings("ignore:regularization='loo'")
 def test_on_real_data_petals_and_sepals():
     X = StandardScaler().fit_transform(datasets.load_iris().data)
     sepals, petals = X[:, :2], X[:, 2:]
@@ -432,3 +433,10 @@ def test_on_real_data_petals_and_sepals():
     a, b = plain.transform(sepals[test], petals[test])
     assert cca.score(sepals[test], petals[test]) >= np.corrcoef(a[:, 0], b[:, 0])[0, 1] - 0.02
     assert cca.permutation_test(99, random_state=0).pvalue == pytest.approx(0.01)
+
+
+def test_a_test_of_the_pairing_that_chose_the_regulariser_warns():
+    X, Y = hidden(30)
+    chosen = KernelCCA(1, regularization="loo").fit(X, Y)
+    with pytest.warns(UserWarning, match="p-value too small"):
+        chosen.permutation_test(9, random_state=0)

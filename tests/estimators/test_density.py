@@ -187,6 +187,13 @@ def test_rules_smooth_alike_whatever_the_kernel():
     assert isinstance(fits["gaussian"].bandwidth_, float)
 
 
+def test_a_constant_column_of_many_rows_is_named():
+    X = points(n=1000, d=3)
+    X[:, 1] = 0.1
+    with pytest.raises(ValueError, match="column 1 of X has none"):
+        KernelDensity(bandwidth="scott").fit(X)
+
+
 def test_rules_refuse_constant_columns_and_single_points():
     X = np.column_stack([np.arange(5.0), np.full(5, 0.1)])
     with pytest.raises(ValueError, match="column 1 of X"):

@@ -7,10 +7,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from mercer import SVC, KernelRidge
 from mercer import kernels as K
 
 POSITIVE = st.floats(0.05, 3.0).map(lambda v: round(v, 3))
@@ -469,3 +471,15 @@ def test_functions_of_the_wrong_shape_are_named():
         K.RBF().compose(lambda X: X[:1])(X)
     with pytest.raises(TypeError, match="rescale needs a function"):
         K.RBF().rescale(3)(X)
+
+
+def test_an_estimator_shows_its_kernel_as_it_is_written():
+    kernel = K.RBF(10.0) + 0.1 * K.Linear()
+    assert repr(SVC(kernel=kernel)) == "SVC(kernel=RBF(gamma=10.0) + 0.1 * Linear())"
+    assert repr(KernelRidge(alpha=0.1, kernel=kernel.normalize() ** 2)) == (
+        "KernelRidge(alpha=0.1,\n"
+        "            kernel=(RBF(gamma=10.0) + 0.1 * Linear()).normalize() ** 2)"
+    )
+    assert "0.1 * Linear()" in SVC(kernel=kernel)._repr_html_()
+    with sklearn.config_context(print_changed_only=False):
+        assert f"kernel={kernel!r}" in repr(SVC(kernel=kernel))

@@ -121,13 +121,13 @@ def feature_scales(X: np.ndarray, sample_weight: np.ndarray, ddof: int = 1) -> n
     usual (n - 1)/n when weights are equal.
     """
     p = sample_weight / sample_weight.sum()
-    mean = p @ X
-    variance = p @ (X - mean) ** 2
+    shifted = X - X[0]  # a constant column is now exactly zero, and so is its mean
+    variance = p @ (shifted - p @ shifted) ** 2
     if ddof:
         spare = 1 - p @ p
         variance = variance / spare if spare > 0 else np.zeros_like(variance)
     scales = np.sqrt(variance)
-    # A constant such as 0.1 leaves a spread of a few roundings.
+    # Values that differ in their last digits only are as good as constant.
     scales[scales <= 8 * np.finfo(float).eps * np.abs(X).max(axis=0)] = 0.0
     return scales
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from itertools import combinations
 from numbers import Integral
@@ -107,7 +108,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         The :math:`\rho` above. "loo" takes, from a grid between 1e-4 and 10, the value whose
         first variates correlate best when each point's are predicted from all the others.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
 
     Attributes
     ----------
@@ -351,7 +354,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         the first view with random permutations of the others, which under independence are as
         likely as the pairing seen, so the p-value (b + 1) / (m + 1) is exact for a fixed
         ``regularization``. With "loo" the value chosen for the pairing seen is used throughout,
-        which favours it slightly; choose it on other points where that matters.
+        which favours that pairing and makes p-values too small: a warning says so. Choose the
+        number on other points, or give one.
 
         Parameters
         ----------
@@ -366,6 +370,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         if not isinstance(n_permutations, Integral) or n_permutations < 1:
             raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 1")
+        if self.regularization == "loo":
+            warnings.warn(
+                f"regularization='loo' chose {self.regularization_:g} for the pairing under test, "
+                "which makes the p-value too small; give a number, chosen on other points",
+                UserWarning,
+                stacklevel=2,
+            )
         grams = [view.training_gram() for view in self.views_]
         spectra = [decompose(K, view_name(v)) for v, K in enumerate(grams)]
         penalties = self._penalties(spectra)

@@ -45,7 +45,9 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The parameters kernel, gamma, degree, coef0 and kernel_params: from what was given to a kernel."""
+"""From the parameters kernel, gamma, degree, coef0 and kernel_params to a kernel object."""
 
 from __future__ import annotations
 

@@ -91,7 +91,9 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
     max_time : float or None, default=None
         Seconds per machine.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
 
     Attributes
     ----------

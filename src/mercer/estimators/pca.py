@@ -86,7 +86,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     n_jobs : int or None, default=None
         Accepted for scikit-learn's sake; Gram matrices use the threads of the linear algebra.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
 
     Attributes
     ----------
@@ -340,8 +342,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     @property
     def gamma_(self) -> float:
         """The kernel's gamma; for a name without one, what the parameter gamma stands for."""
-        if hasattr(self.kernel_, "gamma") or isinstance(self.kernel, Kernel):
-            return self.kernel_.gamma
+        kernel: Any = self.kernel_
+        if hasattr(kernel, "gamma") or isinstance(self.kernel, Kernel):
+            return kernel.gamma
         return resolve_gamma(self, self.X_fit_)
 
     @property

@@ -75,7 +75,9 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Source of the orders.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
 
     Attributes
     ----------

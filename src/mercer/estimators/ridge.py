@@ -86,7 +86,9 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
     keep_path : bool, default=False
         Whether to keep the coefficients of every step of "gd" in ``path_``.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
 
     Attributes
     ----------
@@ -215,7 +217,9 @@ tol, keep_path
     class_weight : dict, "balanced" or None, default=None
         Weight per class; "balanced" makes them inversely proportional to the class sizes.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
 
     Attributes
     ----------

@@ -54,7 +54,9 @@ class KernelSGDClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Source of the draws, ``check_random_state(random_state).randint(m, size=n_iter)``.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
 
     Attributes
     ----------

@@ -185,7 +185,7 @@ class Sum(_Binary):
                 out[own] = term.kernel.frequencies(rng, np.count_nonzero(own), d)
         return out
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         left = "Constant(value=0.0)" if _is_number(self.left, 0.0) else _operand(self.left, 0)
         right = self.right
         if (
@@ -236,7 +236,7 @@ class Product(_Binary):
         # The spectrum of a product is the convolution of the spectra: frequencies add.
         return self.left.frequencies(rng, n, d) + self.right.frequencies(rng, n, d)
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         if isinstance(self.left, Constant) and not isinstance(self.right, Constant):
             left = repr(float(self.left.value))
         else:
@@ -316,7 +316,7 @@ class Power(Kernel):
         draws = [self.kernel.frequencies(rng, n, d) for _ in range(int(self.exponent))]
         return np.sum(draws, axis=0) if draws else np.zeros((n, d))
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         exponent = self.exponent
         text = repr(int(exponent)) if isinstance(exponent, Integral) else repr(float(exponent))
         return f"{bracketed(self.kernel)} ** {text}"

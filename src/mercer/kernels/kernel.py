@@ -37,11 +37,18 @@ class NoFiniteFeatureMap(TypeError):
     """The kernel has no feature map into a finite-dimensional space."""
 
 
-class Kernel(BaseEstimator):
+class Kernel:
     """A similarity k(x, z), with everything that is derived from its definition.
 
     Subclasses say what they are (`build`), where (`domain`) and why they are valid (`judge`).
     """
+
+    # scikit-learn's parameters, and nothing else of its estimators, whose printing would show a
+    # kernel inside an estimator by its classes (Sum(left=...)) and not as it is written.
+    get_params = BaseEstimator.get_params
+    set_params = BaseEstimator.set_params
+    _get_param_names = classmethod(vars(BaseEstimator)["_get_param_names"].__func__)
+    _validate_params = BaseEstimator._validate_params
 
     # NumPy scalars on the left of an operator then leave the operation to us.
     __array_ufunc__ = None
@@ -222,7 +229,7 @@ class Kernel(BaseEstimator):
 
     # Writing.
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         shown = [
             f"{name}={literal(getattr(self, name))}"
             for name, parameter in inspect.signature(type(self)).parameters.items()

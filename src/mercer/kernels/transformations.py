@@ -105,7 +105,7 @@ class Exp(_Unary):
         np.add.at(out, np.repeat(np.arange(n), powers), draws)
         return out
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         return f"exp({self.kernel!r})"
 
 
@@ -143,7 +143,7 @@ class Normalized(_Unary):
     def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         return self.kernel.frequencies(rng, n, d)
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         return f"{bracketed(self.kernel)}.normalize()"
 
 
@@ -198,7 +198,7 @@ class Rescaled(_Unary):
             return Pairs(diagonal(f, 0), X).diagonal()
         return np.asarray(self.function(X), dtype=float)
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         return f"{bracketed(self.kernel)}.rescale({_function_text(self.function)})"
 
 
@@ -246,7 +246,7 @@ class Composed(_Unary):
     def feature_map(self) -> maps.FeatureMap:
         return maps.ComposedMap(self._mapped, self.kernel.feature_map())
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         return f"{bracketed(self.kernel)}.compose({_function_text(self.function)})"
 
 
@@ -307,7 +307,7 @@ class OnColumns(_Unary):
     def feature_map(self) -> maps.FeatureMap:
         return maps.ComposedMap(self._pick(), self.kernel.feature_map())
 
-    def __repr__(self, N_CHAR_MAX: int = 0) -> str:
+    def __repr__(self) -> str:
         return f"{bracketed(self.kernel)}.on({literal(self.columns)})"
 
 
