@@ -7,7 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog, minimize
 
-from mercer.estimators.losses import (
+from mercer.solvers.box import box_machine
+from mercer.solvers.lbfgs import lbfgs
+from mercer.solvers.losses import (
     Absolute,
     EpsilonInsensitive,
     Hinge,
@@ -19,8 +21,6 @@ from mercer.estimators.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.solvers.box import box_machine
-from mercer.solvers.lbfgs import lbfgs
 from mercer.solvers.newton import newton
 from mercer.solvers.result import Status
 from mercer.solvers.risk import Risk, balanced, best_intercept

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimators import losses
-from mercer.estimators.inputs import expand, training_gram
-from mercer.estimators.losses import BoxLoss, Loss, PointwiseLoss
+from mercer.estimators.inputs import expand, stored, training_gram
 from mercer.estimators.progress import reporter
+from mercer.solvers import losses
 from mercer.solvers.box import box_machine
 from mercer.solvers.lbfgs import lbfgs
+from mercer.solvers.losses import BoxLoss, Loss, PointwiseLoss
 from mercer.solvers.newton import newton
 from mercer.solvers.result import Result
 
@@ -59,7 +59,7 @@ def fit_machines(
             )
         loss = loss.weighted(weight)
     operator = training_gram(machine, X, machine.kernel_)
-    K = np.asarray(operator.dense(), dtype=np.float64)
+    K = stored(operator)
     results = []
     for y in targets.T:
         loss.check_targets(y)
@@ -77,7 +77,8 @@ def fit_machines(
 
 def _solve(machine: Any, K: np.ndarray, y: np.ndarray, loss: Loss) -> Result:
     """The method that suits the loss: box dual for corners, Newton for curves, else L-BFGS."""
-    solver, reason, max_iter = lbfgs, "the loss has no curvature", 10_000
+    solver: Callable[..., Result] = lbfgs
+    reason, max_iter = "the loss has no curvature", 10_000
     if loss.penalty is not None:
         reason = "the loss has its own penalty"
     elif isinstance(loss, BoxLoss):

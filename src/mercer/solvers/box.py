@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from mercer.solvers.interior_point import interior_point
+from mercer.solvers.losses import BoxLoss
 from mercer.solvers.quadratic_program import QuadraticProgram
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import Machine, Risk, best_intercept
@@ -16,7 +16,7 @@ from mercer.solvers.risk import Machine, Risk, best_intercept
 def box_machine(
     K: np.ndarray,
     y: np.ndarray,
-    loss: Any,
+    loss: BoxLoss,
     lam: float,
     *,
     fit_intercept: bool = True,
@@ -40,7 +40,7 @@ def box_machine(
         Gram matrix, symmetric positive semidefinite.
     y : ndarray of shape (n,)
     loss : BoxLoss
-        With ``box(y)`` and ``tube``; see `mercer.estimators.losses`.
+        With ``box(y)`` and ``tube``; see `mercer.solvers.losses`.
     lam : float
         Regulariser, positive.
     fit_intercept : bool
@@ -57,7 +57,7 @@ def box_machine(
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.estimators.losses import Hinge
+    >>> from mercer.solvers.losses import Hinge
     >>> x = np.array([-2.0, 2.0])
     >>> machine = box_machine(np.outer(x, x), np.array([-1.0, 1.0]), Hinge(), 0.1).value
     >>> machine.alpha.round(6), abs(round(machine.intercept, 6))

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.losses import Loss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import Machine, Risk
 
@@ -21,7 +22,7 @@ class _Stop(Exception):
 def lbfgs(
     K: np.ndarray,
     y: np.ndarray,
-    loss: Any,
+    loss: Loss,
     lam: float,
     *,
     fit_intercept: bool = True,
@@ -43,7 +44,7 @@ def lbfgs(
         Gram matrix, symmetric positive semidefinite.
     y : ndarray of shape (n,)
     loss : Loss
-        See `mercer.estimators.losses`; differentiable, and convex if the minimum is to be global.
+        See `mercer.solvers.losses`; differentiable, and convex if the minimum is to be global.
     lam : float
         Regulariser, unused where the loss has a penalty.
     fit_intercept : bool
@@ -61,7 +62,7 @@ def lbfgs(
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.estimators.losses import Squared
+    >>> from mercer.solvers.losses import Squared
     >>> machine = lbfgs(np.eye(2), np.array([2.0, 4.0]), Squared(), 1.0, fit_intercept=False).value
     >>> machine.alpha.round(6)
     array([1., 2.])
@@ -101,7 +102,7 @@ def lbfgs(
     alpha = system.vectors[:, kept] @ (z[:-1] / scale)
     gap = _gap(objective, z, start)
     # A certificate of optimality is worth more than a small gradient, where there is one.
-    if getattr(loss, "penalty", None) is None:
+    if loss.penalty is None:
         f = basis @ z[:-1] + z[-1]
         risk = Risk(K, y, loss, lam, fit_intercept)
         gap = risk.gap(alpha, f, start)
@@ -113,9 +114,9 @@ def _gap(objective: Callable, z: np.ndarray, start: float) -> float:
     return float(np.linalg.norm(objective(z)[1])) / start if start > 0 else 0.0
 
 
-def _penalty(loss: Any, lam: float) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+def _penalty(loss: Loss, lam: float) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
     """R and its gradient as functions of the coordinates c, whose norm is that of w."""
-    if getattr(loss, "penalty", None) is None:
+    if loss.penalty is None:
         return lambda c: (0.5 * lam * float(c @ c), lam * c)
 
     def own(c: np.ndarray) -> tuple[float, np.ndarray]:

@@ -10,8 +10,9 @@ from scipy.linalg import LinAlgError, cho_solve, lstsq
 
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.losses import Loss
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.risk import Machine, Risk, RiskLoss, best_intercept
+from mercer.solvers.risk import Machine, Risk, best_intercept
 
 # The path starts at this share of the mean of K's diagonal, and goes on where the gap is this.
 PATH_START, NEAR = 1e-2, 0.1
@@ -20,7 +21,7 @@ PATH_START, NEAR = 1e-2, 0.1
 def newton(
     K: np.ndarray,
     y: np.ndarray,
-    loss: RiskLoss,
+    loss: Loss,
     lam: float,
     *,
     fit_intercept: bool = True,
@@ -42,7 +43,7 @@ def newton(
         Gram matrix, symmetric positive semidefinite.
     y : ndarray of shape (n,)
     loss : Loss
-        With ``curvature``; see `mercer.estimators.losses`.
+        With ``curvature``; see `mercer.solvers.losses`.
     lam : float
         Regulariser, positive.
     fit_intercept : bool
@@ -59,7 +60,7 @@ def newton(
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.estimators.losses import Logistic
+    >>> from mercer.solvers.losses import Logistic
     >>> machine = newton(np.eye(2), np.array([1.0, -1.0]), Logistic(), 1.0).value
     >>> machine.alpha.round(4)
     array([ 0.4011, -0.4011])

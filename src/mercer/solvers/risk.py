@@ -9,18 +9,11 @@ bias; at the optimum ``alpha = -u / lam`` and ``u`` is the gradient of L at the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-
-class RiskLoss(Protocol):
-    """What a solver asks of a loss: see `mercer.estimators.losses.Loss`."""
-
-    def value(self, y: np.ndarray, f: np.ndarray) -> float: ...
-    def gradient(self, y: np.ndarray, f: np.ndarray) -> np.ndarray: ...
-    def curvature(self, y: np.ndarray, f: np.ndarray) -> np.ndarray | None: ...
-    def conjugate(self, y: np.ndarray, u: np.ndarray) -> float | None: ...
+from mercer.solvers.losses import Loss
 
 
 class Machine(NamedTuple):
@@ -39,7 +32,7 @@ class Risk:
     K : ndarray of shape (n, n)
         Gram matrix, symmetric positive semidefinite.
     y : ndarray of shape (n,)
-    loss : RiskLoss
+    loss : Loss
     lam : float
         Regulariser, positive.
     fit_intercept : bool
@@ -47,7 +40,7 @@ class Risk:
 
     K: np.ndarray
     y: np.ndarray
-    loss: RiskLoss
+    loss: Loss
     lam: float
     fit_intercept: bool
 
@@ -124,7 +117,7 @@ def balanced(u: np.ndarray) -> np.ndarray:
     return u
 
 
-def best_intercept(loss: Any, y: np.ndarray, f: np.ndarray) -> float:
+def best_intercept(loss: Loss, y: np.ndarray, f: np.ndarray) -> float:
     """The b that minimises ``L(y, f + b)`` for a convex L: the middle one where there are many.
 
     Found by bisection on the sign of the derivative, to the last bit.
@@ -132,7 +125,7 @@ def best_intercept(loss: Any, y: np.ndarray, f: np.ndarray) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.estimators.losses import Absolute
+    >>> from mercer.solvers.losses import Absolute
     >>> best_intercept(Absolute(), np.array([0.0, 1.0, 5.0]), np.zeros(3))
     1.0
     """
