@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
 
+import mercer
+from mercer import KernelMachineRegressor, KernelPCA, KernelRidge, KernelRidgeCV
 from mercer import kernels as K
-from mercer.arrays import as_vectors, memory_budget, row_blocks, take_rows
+from mercer.arrays import as_vectors, memory_budget, physical_memory, row_blocks, take_rows
 
 
 def test_blocks_cover_every_row_once():
@@ -72,3 +75,43 @@ def test_every_message_names_the_argument(bad):
             as_vectors(bad, name)
     with pytest.raises((TypeError, ValueError), match=r"^Y\b"):
         K.RBF()([[1.0]], bad if bad is not None else [[None]])
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ([[1.0, "abc"], [2.0, 3.0]], "row 0, column 1"),
+        (np.array([["1.5", "2"], ["x", "3"]]), "row 1, column 0"),
+        (pd.DataFrame({"age": [30.0], "name": ["Ann"]}), "row 0, column 'name'"),
+        (["abc", "def"], "row 0"),
+    ],
+)
+def test_text_in_place_of_a_number_is_named(given, place):
+    with pytest.raises(ValueError, match=f"X has the text .* at {place}.*Spectrum"):
+        K.RBF()(given)
+    with pytest.raises(ValueError, match=f"X has the text .* at {place}.*Spectrum"):
+        KernelRidge().fit(given, np.arange(len(given), dtype=float))
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X: KernelRidge(kernel="rbf").fit(X, X[:, 0]),
+        lambda X: KernelRidgeCV(kernel="rbf").fit(X, X[:, 0]),
+        lambda X: KernelMachineRegressor(kernel="rbf").fit(X, X[:, 0]),
+        lambda X: KernelPCA(kernel="rbf", eigen_solver="dense").fit(X),
+    ],
+)
+def test_a_matrix_too_large_for_the_machine_is_refused_with_advice(fit, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    fit(X)
+    monkeypatch.setattr(mercer.arrays, "physical_memory", lambda: 3 * 8 * 39**2)
+    with pytest.raises(MemoryError, match=r"n = 40 points.*approximate_map"):
+        fit(X)
+    monkeypatch.setattr(mercer.arrays, "physical_memory", lambda: None)
+    fit(X)
+
+
+def test_the_memory_of_this_machine_is_known_or_not():
+    present = physical_memory()
+    assert present is None or present > 2**20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,26 @@ Array = Any  # a NumPy array or a SciPy CSR array; other libraries join here
 def memory_budget() -> int:
     """Bytes that one temporary may take: scikit-learn's ``working_memory`` setting."""
     return int(sklearn.get_config()["working_memory"] * 2**20)
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory this machine has, or None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def refuse_beyond_memory(n: int, matrices: int = 3) -> None:
+    """Raise a MemoryError where this many n x n matrices exceed the machine's memory."""
+    needed, present = matrices * 8 * n**2, physical_memory()
+    if present is not None and needed > present:
+        raise MemoryError(
+            f"a dense solver for n = {n:,} points needs {needed // 2**20:,} MiB ({matrices} "
+            f"matrices of {n:,} x {n:,}), and this machine has {present // 2**20:,} MiB; fit on "
+            "fewer points, on features that approximate the kernel (a pipeline that begins with "
+            "kernel.approximate_map(1000)), or on a larger machine"
+        )
 
 
 def row_blocks(n: int, bytes_per_row: float, budget: float | None = None) -> Iterator[slice]:
@@ -69,6 +90,7 @@ def as_vectors(X: Any, name: str = "X") -> Array:
             X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False
         )
     except (TypeError, ValueError, OverflowError) as error:
+        refuse_text(X, name)
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} is not an array of numbers of shape (n, d): {error}") from error
     if sp.issparse(array) and not array.has_canonical_format:
@@ -76,6 +98,35 @@ def as_vectors(X: Any, name: str = "X") -> Array:
         array.sum_duplicates()
     refuse_non_finite(array, name, columns)
     return array
+
+
+def refuse_text(X: Any, name: str = "X") -> None:
+    """Raise a ValueError that names the first text in place of a number, if there is one."""
+    cells, columns = np.asarray(X, dtype=object), list(getattr(X, "columns", ()))
+    for where, value in np.ndenumerate(cells):
+        if isinstance(value, str | bytes) and not _is_number(value):
+            place = f"row {where[0]}" if where else "its only entry"
+            advice = "a kernel on strings takes it as it is, for example kernels.Spectrum(3)"
+            if len(where) == 2:
+                column = columns[where[1]] if columns else where[1]
+                place += f", column {column!r}"
+                advice = (
+                    "encode the column, for example with sklearn.preprocessing.OneHotEncoder, or "
+                    f"read it with a kernel on strings: kernels.Spectrum(3).on({column!r})"
+                )
+            shown = f"{value[:30]!r}{'...' if len(value) > 30 else ''}"
+            raise ValueError(
+                f"{name} has the text {shown} at {place}, where a kernel on vectors needs a "
+                f"number; {advice}"
+            ) from None
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def refuse_non_finite(X: Array, name: str = "X", columns: list | None = None) -> None:

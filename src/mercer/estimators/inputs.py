@@ -14,7 +14,7 @@ from sklearn.utils.validation import (
 )
 
 from mercer import kernels as K
-from mercer.arrays import as_dense, n_rows, row_blocks
+from mercer.arrays import as_dense, n_rows, refuse_beyond_memory, refuse_text, row_blocks
 from mercer.kernels import Kernel
 from mercer.kernels.given import refuse_asymmetric
 from mercer.operators import CorrectedGram, GramOperator, corrected, gram, is_indefinite
@@ -33,9 +33,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     """
     if takes_vectors(estimator.kernel):
         given = (X,) if y is None else (X, y)
-        checked = validate_data(
-            estimator, *given, accept_sparse="csr", dtype=(np.float64, np.float32), **check
-        )
+        checked = _vectors(estimator, *given, **check)
         if is_precomputed(estimator.kernel):
             _require_gram(checked if y is None else checked[0])
         return checked
@@ -50,9 +48,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
     if takes_vectors(estimator.kernel):
-        return validate_data(
-            estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
-        )
+        return _vectors(estimator, X, reset=False)
     return _collection(estimator, X, reset=False)
 
 
@@ -72,7 +68,7 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel) -> GramOperator:
         return operator
     if method == "error":
         raise ValueError(_refusal(estimator, kernel))
-    fixed, P = corrected(operator.dense(), method)
+    fixed, P = corrected(stored(operator), method)
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
 
 
@@ -105,6 +101,23 @@ def is_precomputed(kernel: Any) -> bool:
 def takes_vectors(kernel: Any) -> bool:
     """Whether the kernel's points are rows of a numeric array."""
     return kernel.domain.is_vectors if isinstance(kernel, Kernel) else True
+
+
+def stored(operator: GramOperator) -> np.ndarray:
+    """The whole Gram matrix for a dense solver, or a MemoryError that says what else to do."""
+    refuse_beyond_memory(operator.shape[0])
+    return np.asarray(operator.dense(), dtype=np.float64)
+
+
+def _vectors(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
+    """Rows of numbers, by scikit-learn's checks; text among them is named with its place."""
+    try:
+        return validate_data(
+            estimator, X, *y, accept_sparse="csr", dtype=(np.float64, np.float32), **check
+        )
+    except ValueError:
+        refuse_text(X)
+        raise
 
 
 def _part(operator: GramOperator) -> np.ndarray:

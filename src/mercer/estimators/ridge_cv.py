@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import input_tags, training_gram
+from mercer.estimators.inputs import input_tags, stored, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, labelled
 from mercer.estimators.ridge_solution import Fit, evaluate, store, warn_if_undetermined
@@ -128,7 +128,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if not len(alphas) or not np.all(np.isfinite(alphas) & (alphas >= 0)):
             raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
         operator = training_gram(self, X, self.kernel_)
-        system = Eigensystem(operator.dense(), weight)
+        system = Eigensystem(stored(operator), weight)
         predictions = self._left_out(system, y, alphas)
         self.loo_scores_ = np.array([self._score(y, p, weight) for p in predictions])
         best = int(np.argmax(self.loo_scores_))

@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError
 
 from mercer.arrays import n_rows
 from mercer.estimators.fitting import warn_of_convergence
-from mercer.estimators.inputs import expand, training_gram, validate_query
+from mercer.estimators.inputs import expand, stored, training_gram, validate_query
 from mercer.estimators.later import LATER, not_yet
 from mercer.estimators.progress import reporter
 from mercer.operators import small_feature_map
@@ -94,7 +94,7 @@ def _in_the_dual(
     if estimator.solver == "gd":
         fit = _by_descent(estimator, operator, Y, lam, weight)
     else:
-        fit = _by_factorisation(estimator.solver, operator.dense(), Y, lam, weight, reason)
+        fit = _by_factorisation(estimator.solver, stored(operator), Y, lam, weight, reason)
     path = None if fit.path is None else operator.carry(fit.path)
     return fit._replace(dual_coef=operator.carry(fit.dual_coef), path=path)
 

@@ -182,7 +182,7 @@ class Sum(_Binary):
             owner = rng.choice(len(terms), size=n, p=weights / weights.sum())
             for i, term in enumerate(terms):
                 own = owner == i
-                out[own] = term.kernel.frequencies(rng, np.count_nonzero(own), d)
+                out[own] = term.kernel.frequencies(rng, int(np.count_nonzero(own)), d)
         return out
 
     def __repr__(self) -> str:

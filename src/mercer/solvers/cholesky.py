@@ -56,7 +56,8 @@ def solve_cholesky(
     monitor = Monitor(tol=ROUNDING_LIMIT)
     Y, lams, weight = as_columns(Y, lam, sample_weight)
     root = np.sqrt(weight)
-    A = K.astype(np.float64) * np.outer(root, root)
+    A = root[:, None] * K
+    A *= root
     alpha = root[:, None] * shifted_solve(A, root[:, None] * Y, lams)
     gap = relative_gradient(K, alpha, Y, lams, weight)
     monitor.record(gap)

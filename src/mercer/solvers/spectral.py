@@ -11,6 +11,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import svd_flip
 
+from mercer.arrays import refuse_beyond_memory
 from mercer.solvers.result import Monitor, Result, Status
 
 #: A sketch is given no tolerance, so this residual decides whether it is called converged.
@@ -125,6 +126,7 @@ def _choose(method: str, n: int, k: int) -> tuple[str, str]:
 def _dense(K: Any) -> np.ndarray:
     if isinstance(K, np.ndarray):
         return np.asarray(K, dtype=np.float64)
+    refuse_beyond_memory(K.shape[0])
     full = K.dense() if hasattr(K, "dense") else K @ np.eye(K.shape[0])
     return np.asarray(full, dtype=np.float64)
 
