@@ -7,7 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mercer.operators import DenseGram
-from mercer.solvers.quadratic_program import QuadraticProgram, RestrictedGram, restrict
+from mercer.solvers.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    RestrictedGram,
+    restrict,
+)
 from mercer.solvers.result import Status
 from mercer.solvers.smo import smo
 from quadratic_programs import (
@@ -80,6 +85,37 @@ def test_the_gap_is_the_primal_minus_the_dual_of_a_regression():
     primal = 0.5 * beta @ K @ beta + 1.5 * loss
     dual = t @ beta - 0.2 * np.abs(value.a).sum() - 0.5 * beta @ K @ beta
     assert_allclose(value.gap * max(1, abs(dual)), primal - dual, rtol=1e-9)
+
+
+@pytest.mark.parametrize("C", [1e3, 1e5])
+def test_goes_on_until_the_gap_is_small(C):
+    K = gram(40, "linear") + 0.05 * np.eye(40)
+    result = smo(make("c_svc", K, C=C), tol=1.0)
+    assert result.status is Status.CONVERGED
+    assert result.gap <= LARGEST_GAP
+
+
+def test_a_large_gap_is_never_called_converged():
+    program = make("c_svc", gram(40, "linear"), C=1e6)
+    result = smo(program, tol=100.0, max_iter=5)
+    assert result.value.violation <= 100.0
+    assert result.gap > LARGEST_GAP
+    assert result.status is Status.MAX_ITER
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("steps", [0, 7, 10_000])
+def test_multipliers_give_the_smallest_gap(form, steps):
+    program = make(form, gram(20), C=3.0)
+    a = smo(program, tol=1e-6, max_iter=steps).value.a
+    F = program.gradient(a)
+    best = program.multipliers(a, F)
+    gap = program.duality_gap(a, F, best)
+    for g in range(program.n_groups):
+        for value in F:
+            other = best.copy()
+            other[g] = value
+            assert program.duality_gap(a, F, other) >= gap - 1e-12
 
 
 @pytest.mark.parametrize("form", FORMS)

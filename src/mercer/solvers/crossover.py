@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -19,6 +21,7 @@ def crossover(
     r: np.ndarray,
     tol: float,
     size: float = 0.0,
+    stop: Callable[[float], bool] = lambda gap: False,
 ) -> np.ndarray:
     """Put variables on their bounds, solve for the others, and keep the best point met.
 
@@ -41,6 +44,8 @@ def crossover(
         Violation at which to stop.
     size : float
         A typical coefficient, should those of ``a`` all be close to zero.
+    stop : callable
+        Told the relative duality gap before every round; a true value ends the search.
     """
     lo, hi = program.lo, program.hi
     size = max(float(np.mean(np.abs(a))), size)
@@ -52,6 +57,8 @@ def crossover(
     best = program.solution(a)
     free = (a > lo) & (a < hi)
     for _ in range(_ROUNDS):
+        if stop(best.gap):
+            break
         try:
             a, blocked = _step_to(program, a, _solve_free(program, K, a, free))
         except LinAlgError:

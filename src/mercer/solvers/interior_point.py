@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpstrf
 
 from mercer.solvers.crossover import crossover
 from mercer.solvers.quadratic_program import QuadraticProgram, close
@@ -17,6 +18,8 @@ _COMPLEMENTARITY = 1e-14
 _PATIENCE = 4
 _NEARLY_THERE = 1e-3
 _STEP_TO_BOUNDARY = 0.995
+# Features pay where there are this many times fewer of them than points.
+_FEATURES_PAY = 4
 
 
 def interior_point(
@@ -31,8 +34,9 @@ def interior_point(
 
     Newton's method follows the path on which each distance to a bound times its multiplier is the
     same number mu, towards mu = 0. One step takes one Cholesky factorisation of ``K`` plus a
-    diagonal, m³/3 operations, even where a point owns two variables; the number of steps hardly
-    depends on the data, on C or on tol. A crossover then puts variables exactly on their bounds
+    diagonal, m³/3 operations, even where a point owns two variables; where K has a small rank r, as
+    with few features, it takes m r² instead. The number of steps hardly depends on the data, on C
+    or on tol. A crossover then puts variables exactly on their bounds
     and solves for the free ones.
 
     Parameters
@@ -45,7 +49,7 @@ def interior_point(
     max_iter : int, optional
         Number of steps at most, 100 if None.
     max_time : float, optional
-        Seconds at most.
+        Seconds at most, but for the step under way.
     report : callable, optional
         ``report(n_iter, complementarity)``; a true return value stops the solver.
 
@@ -53,7 +57,8 @@ def interior_point(
     -------
     Result
         ``value`` is a `Solution`; ``gap`` is the relative duality gap; ``history`` holds the
-        relative complementarity. The status is ``INFEASIBLE`` as for `smo`.
+        relative complementarity, then the gaps of the crossover. The status is ``INFEASIBLE`` as
+        for `smo`.
 
     Examples
     --------
@@ -83,7 +88,14 @@ def interior_point(
             return close(program, monitor, path.a, tol, status=Status.INFEASIBLE, method=method)
         if not moved or _stalled(monitor.history):
             break
-    a = crossover(program, path.K, path.a, path.reduced_gradient(), tol, path.size)
+
+    monitor.max_iter = None  # of the path, not of the crossover
+
+    def stop(gap: float) -> bool:
+        monitor.record(gap, steps=0)
+        return monitor.status in (Status.MAX_TIME, Status.STOPPED)
+
+    a = crossover(program, path.K, path.a, path.reduced_gradient(), tol, path.size, stop)
     return close(program, monitor, a, tol, method=method)
 
 
@@ -101,29 +113,32 @@ class _CentralPath:
     def __init__(self, program: QuadraticProgram):
         self.program = program
         self.K = program.dense()
+        self.features = low_rank(self.K)
         n, G = len(program.p), program.n_groups
         self.E = np.zeros((G, n))
         for g in range(G):
             self.E[g] = program.groups == g
         self.flat = 1e-12 * max(float(self.K.diagonal().max()), 1e-300)
         self.has_lo, self.has_hi = np.isfinite(program.lo), np.isfinite(program.hi)
-        self.a = self._start()
+        self.a, margin = self._start()
         # Distances are carried along rather than recomputed, to keep their relative accuracy.
         self.to_lo = np.where(self.has_lo, self.a - program.lo, 1.0)
         self.to_hi = np.where(self.has_hi, program.hi - self.a, 1.0)
         self.F = self._gradient()
         self.nu = np.array([np.median(self.F[row > 0]) for row in self.E])
         r = self.reduced_gradient()
-        # A typical coefficient and objective, which the optimum itself may be far below.
-        self.size = float(np.mean(np.abs(self.a)))
-        self.scale = float(np.abs(self.a) @ (np.abs(program.p) + np.abs(self.F - program.p)))
+        # A typical coefficient and objective, which the optimum itself may be far below; in a box
+        # about zero the start is zero, and the margin it keeps tells more.
+        typical = np.maximum(np.abs(self.a), margin)
+        self.size = float(np.mean(typical))
+        self.scale = float(typical @ (np.abs(program.p) + np.abs(self.F - program.p)))
         push = max(float(np.mean(np.abs(r))), 1e-3 * float(np.max(np.abs(program.p), initial=0.0)))
         push = push or 1.0
         self.z_lo = np.where(self.has_lo, np.maximum(r, 0.0) + push, 0.0)
         self.z_hi = np.where(self.has_hi, np.maximum(-r, 0.0) + push, 0.0)
 
-    def _start(self) -> np.ndarray:
-        """Near equal shares of the totals, away from the bounds.
+    def _start(self) -> tuple[np.ndarray, np.ndarray]:
+        """Near equal shares of the totals, away from the bounds; and how far away at least.
 
         How far is the geometric mean of the box and of a coefficient that would fit one point
         alone: the optimum may have either size.
@@ -137,7 +152,7 @@ class _CentralPath:
         alone = typical or 1.0
         between = np.minimum(0.25 * width, np.sqrt(width) * np.sqrt(typical or np.inf))
         margin = np.where(np.isfinite(width), between, alone)
-        return np.clip(target, program.lo + margin, program.hi - margin)
+        return np.clip(target, program.lo + margin, program.hi - margin), margin
 
     def _gradient(self) -> np.ndarray:
         program = self.program
@@ -223,6 +238,8 @@ class _CentralPath:
         # Directions in which Q is flat would otherwise be limited by nothing but rounding.
         theta = np.maximum(theta, self.flat)
         w = (1.0 / theta).reshape(-1, m).sum(axis=0)
+        if self.features is not None:
+            return self._factorise_features(self.features, theta, w)
         shifted = self.K.copy()
         shifted.flat[:: m + 1] += 1.0 / w
         factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
@@ -239,3 +256,39 @@ class _CentralPath:
             return x
 
         return solve
+
+    def _factorise_features(
+        self, features: np.ndarray, theta: np.ndarray, w: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The same where ``K = Phi Phiᵀ``, by a factorisation of the size of the features.
+
+        With ``u = Phiᵀ v`` the system is ``(I + Phiᵀ w Phi) u = Phiᵀ B(h / theta)``.
+        """
+        inner = features.T @ (w[:, None] * features)
+        inner.flat[:: len(inner) + 1] += 1.0
+        factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+
+        def solve(h: np.ndarray) -> np.ndarray:
+            pulled = features.T @ self.program.net(h / theta)
+            image = features @ cho_solve(factor, pulled, check_finite=False)
+            return (h - self.program.spread(image)) / theta
+
+        return solve
+
+
+def low_rank(K: np.ndarray) -> np.ndarray | None:
+    """Phi of shape (m, rank) with ``K = Phi Phiᵀ`` to rounding, where that has few columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> low_rank(np.ones((4, 4))).shape
+    (4, 1)
+    """
+    flat = 1e-13 * float(K.diagonal().max())
+    factor, order, rank, _ = dpstrf(K, tol=flat, lower=True)
+    if _FEATURES_PAY * rank > len(K):
+        return None
+    features = np.empty((len(K), rank))
+    features[order - 1] = np.tril(factor[:, :rank])
+    return features

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mercer.solvers.quadratic_program import QuadraticProgram, close
+from mercer.solvers.quadratic_program import LARGEST_GAP, QuadraticProgram, close
 from mercer.solvers.result import Monitor, Result, Status
 
 # Steps between two looks at the clock; the gap is recorded as often.
 _STEPS_PER_RECORD = 64
 # At the end a fresh gradient may show that rounding had drifted; so many times before giving up.
 _MAX_REFRESHES = 20
+# Where the violation is within tol and the gap still large, the search goes on to this share of it.
+_TIGHTER = 0.1
 
 
 def smo(
@@ -37,7 +39,8 @@ def smo(
     ----------
     program : QuadraticProgram
     tol : float
-        Largest violation of the optimality conditions, as in LIBSVM.
+        Largest violation of the optimality conditions, as in LIBSVM; where the relative duality
+        gap is still above a hundredth then, as with a high price, the search goes on.
     max_iter : int, optional
         Number of steps at most; as in LIBSVM, the larger of ten million and 100 n if None.
     max_time : float, optional
@@ -53,10 +56,11 @@ def smo(
     Returns
     -------
     Result
-        ``value`` is a `Solution`, whose ``violation`` is at most tol if the status is ok; ``gap``
-        is the relative duality gap; ``history`` holds violations. The status is ``INFEASIBLE``
-        if no point satisfies the constraints, or if infinite bounds let the objective fall
-        without end, which is so when no model satisfies the hard constraints.
+        ``value`` is a `Solution`, whose ``violation`` is at most tol and whose ``gap`` at most
+        0.01 if the status is ok; ``gap`` is the relative duality gap; ``history`` holds violations.
+        The status is ``INFEASIBLE`` if no point satisfies the constraints, or if infinite bounds
+        let the objective fall without end, which is so when no model satisfies the hard
+        constraints.
 
     Examples
     --------
@@ -85,10 +89,13 @@ def smo(
     refreshes = 0
     while status is None:
         steps = min(_STEPS_PER_RECORD, max_iter - monitor.n_iter)
-        taken, violation = search.advance(steps, tol)
-        if violation <= tol or search.stuck:
+        taken, violation = search.advance(steps, monitor.tol)
+        if violation <= monitor.tol or search.stuck:
             violation = search.refresh()
             refreshes += 1
+        if violation <= monitor.tol and program.solution(search.a).gap > LARGEST_GAP:
+            monitor.tol = _TIGHTER * violation
+            refreshes = 0
         if search.unbounded or search.rescale():
             status = Status.INFEASIBLE
         elif monitor.record(violation, steps=taken):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from mercer.solvers.interior_point import interior_point
-from mercer.solvers.quadratic_program import QuadraticProgram
+from mercer.solvers.interior_point import interior_point, low_rank
+from mercer.solvers.quadratic_program import QuadraticProgram, restrict
 from mercer.solvers.result import Result, Status
 from mercer.solvers.smo import smo
+
+# Points on which "auto" looks at the rank of K, to tell what interior points are going to cost.
+_SAMPLE = 400
 
 
 def solve_program(
@@ -30,8 +34,8 @@ def solve_program(
     ----------
     program : QuadraticProgram
     solver : {"auto", "smo", "interior_point"}
-        "auto" gives `smo` as many steps as take about the time of one interior-point solve, and
-        turns to that if they were not enough and K fits the budget. Large C and small tol are
+        "auto" starts with `smo`, and where K fits the budget turns to interior points as soon as
+        the violation falls so slowly that they will be there first. Large C and small tol are
         what makes pairs slow, and matter little to interior points.
     tol, max_iter, max_time, start, budget, report
         As for `smo`.
@@ -62,25 +66,64 @@ def solve_program(
         raise ValueError(
             f"solver={solver!r} is unknown; expected 'auto', 'smo' or 'interior_point'"
         )
-    allowance = max_iter
+    allowance = None
     if solver == "auto" and program.fits(budget):
-        allowance = 2000 + program.n_points**2 // 50
-        allowance = allowance if max_iter is None else min(allowance, max_iter)
+        allowance = _Allowance(program, tol, max_iter, report)
     first = smo(
         program,
         tol=tol,
-        max_iter=allowance,
+        max_iter=max_iter,
         max_time=max_time,
         start=start,
         budget=budget,
-        report=report,
+        report=allowance or report,
     )
-    slow = first.status is Status.STALLED or (
-        first.status is Status.MAX_ITER and allowance != max_iter
-    )
-    if solver == "smo" or not slow or not program.fits(budget):
+    if allowance is None or not (allowance.spent or first.status is Status.STALLED):
         return first
     return _finish(program, first, tol, max_iter, max_time, report)
+
+
+class _Allowance:
+    """A report that ends `smo` where interior points will be there first.
+
+    The steps left are foretold from how fast the violation fell over the last half of those taken.
+    The first look is taken after a few steps a point, before which it need not fall at all.
+    """
+
+    def __init__(
+        self,
+        program: QuadraticProgram,
+        tol: float,
+        max_iter: int | None,
+        report: Callable[[int, float], bool | None] | None,
+    ):
+        m = program.n_points
+        sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
+        few_features = low_rank(_block(program.K, sample)) is not None
+        self.steps = 2000 + (m if few_features else m**2 // 50)
+        self.first_look = 1000 + 2 * m
+        self.tol = tol
+        self.max_iter = max_iter
+        self.report = report
+        self.lowest = [np.inf]
+        self.spent = False
+
+    def __call__(self, n_iter: int, violation: float) -> bool:
+        self.lowest.append(min(violation, self.lowest[-1]))
+        if self.report and self.report(n_iter, violation):
+            return True
+        last = self.max_iter is not None and n_iter >= self.max_iter
+        self.spent = not last and n_iter >= self.first_look and self._left(n_iter) > self.steps
+        return self.spent
+
+    def _left(self, n_iter: int) -> float:
+        """Steps until the violation is small enough, if it falls as it did lately."""
+        now, before = self.lowest[-1], self.lowest[len(self.lowest) // 2]
+        if now == 0:
+            return 0.0
+        # Within tol already, it is a large gap that keeps `smo` going.
+        goal = self.tol if now > self.tol else 0.1 * now
+        return 0.5 * n_iter * np.log(now / goal) / max(np.log(before / now), 1e-9)
 
 
 def combined(results: list[Result]) -> Result:
@@ -130,3 +173,8 @@ def followed(first: Result, second: Result) -> Result:
         seconds=first.seconds + second.seconds,
         history=first.history + second.history,
     )
+
+
+def _block(K: Any, index: np.ndarray) -> np.ndarray:
+    small = restrict(K, index)
+    return np.asarray(small if isinstance(small, np.ndarray) else small.dense(), dtype=np.float64)
