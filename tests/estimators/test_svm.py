@@ -210,6 +210,14 @@ def test_class_weights_make_any_nu_feasible():
     assert_allclose(balanced.decision_function(X), theirs.decision_function(X), atol=1e-5)
 
 
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf])
+def test_class_weights_must_be_positive(C, value):
+    X, y = blobs()
+    with pytest.raises(ValueError, match=f"class_weight gives class 1 the weight {value}"):
+        SVC(C=C, class_weight={0: 1.0, 1: value}).fit(X, y)
+
+
 def test_weights_that_leave_nothing_to_learn():
     X, y = blobs()
     with pytest.raises(ValueError, match="all samples have zero or negative weights"):
@@ -370,6 +378,25 @@ def test_the_gap_is_that_of_the_model_itself():
     assert model.result_.value.violation <= 0.5
 
 
+@pytest.mark.parametrize("C", [1e3, 1e6])
+@pytest.mark.parametrize("budget", [0.01, 200])
+def test_a_high_price_is_solved_to_a_small_gap(C, budget):
+    X, y = datasets.load_iris(return_X_y=True)
+    with sklearn.config_context(working_memory=0.05):
+        model = SVC(kernel="linear", C=C, cache_size=budget).fit(X[:100], y[:100])
+    assert model.fit_status_ == 0
+    assert model.dual_gap_ <= 1e-2
+    hard = SVC(kernel="linear", C=np.inf, tol=1e-8).fit(X[:100], y[:100])
+    assert_allclose(model.margin_, hard.margin_, rtol=1e-2)
+
+
+def test_a_gap_that_stays_large_is_said_aloud():
+    X, y = datasets.load_iris(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match=r"stopped early.* gap .*e.*standardise"):
+        model = SVC(kernel="linear", C=1e3, tol=1.0, solver="smo", max_iter=20).fit(X, y)
+    assert model.dual_gap_ > 1e-2
+
+
 @pytest.mark.parametrize("model", [SVC, NuSVC, SVR, NuSVR, OneClassSVM])
 def test_stopping_short_is_said_aloud(model):
     X, y = load("iris")
@@ -405,6 +432,15 @@ def test_a_warm_start_resumes(model):
     fresh = clone(moved).set_params(warm_start=False).fit(X, y)
     assert_allclose(getattr(moved, method)(X), getattr(fresh, method)(X), atol=1e-4)
     warm.fit(X[::2], y[::2])
+
+
+@pytest.mark.parametrize("method", ["clip", "flip", "shift"])
+@pytest.mark.parametrize("model", [SVC, SVR])
+def test_a_warm_start_resumes_on_a_corrected_kernel(model, method):
+    X, y = load("iris")
+    options = {"kernel": "sigmoid", "coef0": 1.0, "gamma": 0.5, "indefinite": method}
+    warm = model(tol=1e-6, solver="smo", warm_start=True, **options).fit(X, y)
+    assert np.sum(warm.fit(X, y).n_iter_) <= 3
 
 
 def test_auto_says_which_solver_did_it():
@@ -541,6 +577,13 @@ def test_probabilities():
     again = SVC(probability=True, random_state=0).fit(X, y)
     assert_array_equal(again.predict_proba(X), shares)
     assert not hasattr(SVC().fit(X, y), "predict_proba")
+
+
+def test_probabilities_need_two_of_every_class():
+    X, y = load("iris")
+    names = np.array(["a", "b", "lonely"])[np.where(np.arange(len(y)) == 120, 2, y % 2)]
+    with pytest.raises(ValueError, match=r"probability=True needs two .* class 'lonely' has one"):
+        SVC(probability=True).fit(X, names)
 
 
 def test_nested_parameters_change_under_grid_search():

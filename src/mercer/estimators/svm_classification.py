@@ -43,11 +43,12 @@ class SVC(PairwiseMachine):
         True fits calibrated probabilities on five folds beside the model, which
         ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions, LIBSVM's measure.
+        Largest violation of the optimality conditions, LIBSVM's measure. Where ``dual_gap_`` is
+        above 0.01 then, as it may be with a high price, the solver goes on until it is not.
     cache_size : float, default=200
         Megabytes for the Gram matrix, where larger than scikit-learn's ``working_memory``.
     class_weight : dict, "balanced" or None, default=None
-        Multiplies C per class.
+        Multiplies C per class; every weight must be positive.
     verbose : bool, default=False
         Print how the solver did.
     max_iter : int, default=-1
@@ -79,7 +80,9 @@ class SVC(PairwiseMachine):
     n_support_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
         Coefficients in LIBSVM's layout: the machine for classes i < j has those of class i in row
-        j - 1, and those of class j in row i.
+        j - 1, and those of class j in row i. For more than two classes that layout has no room
+        for what ``indefinite="clip"`` and ``"flip"`` carry over to points of other classes: these
+        are the coefficients for the corrected kernel then, and ``pair_coef_`` those in use.
     pair_coef_ : ndarray of shape (n_SV, n_pairs)
         Coefficients of every machine over all support vectors, with which predictions are made.
     intercept_ : ndarray of shape (n_pairs,)
@@ -189,7 +192,8 @@ class NuSVC(PairwiseMachine):
         In (0, 1]: at most this share of points falls short of the margin, at least this share are
         support vectors. It must not exceed twice the smaller class's share of each pair.
     class_weight : dict, "balanced" or None, default=None
-        Multiplies the weights of points per class; "balanced" makes every nu feasible.
+        Multiplies the weights of points per class, which LIBSVM's nu machines ignore; "balanced"
+        makes every nu feasible.
     kernel, degree, gamma, coef0, shrinking, probability, tol, cache_size, verbose, max_iter, \
 decision_function_shape, break_ties, random_state, fit_intercept, solver, max_time, warm_start, \
 indefinite

@@ -73,7 +73,7 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         classes, codes = class_labels(self, y)
         weight = positive_weights(sample_weight, X)
         per_class = compute_class_weight(self.class_weight, classes=classes, y=y)
-        _require_classes(classes, codes, weight)
+        _require_classes(classes, codes, weight, per_class)
         kernel = resolve_kernel(self, X)
         operator = training_gram(self, X, kernel)
         matrix = self._stored(operator)
@@ -123,8 +123,15 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
 
     def _calibrate(self, X: Any, y: np.ndarray, sample_weight: Any) -> CalibratedClassifierCV:
         """Platt's probabilities, from five folds, in the way scikit-learn now recommends."""
-        folds = min(5, int(np.min(np.unique(y, return_counts=True)[1])))
-        cv = StratifiedKFold(max(2, folds), shuffle=True, random_state=self.random_state)
+        labels, counts = np.unique(y, return_counts=True)
+        if counts.min() < 2:
+            raise ValueError(
+                "probability=True needs two samples of every class, one to fit, one to calibrate; "
+                f"class {labels.tolist()[np.argmin(counts)]!r} has one: give more, or leave "
+                "probability out"
+            )
+        folds = min(5, int(counts.min()))
+        cv = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
         plain = clone(self).set_params(probability=False)
         return CalibratedClassifierCV(plain, cv=cv, ensemble=False).fit(
             X, y, sample_weight=sample_weight
@@ -208,7 +215,15 @@ def pairwise_layout(coefficients: np.ndarray, codes: np.ndarray, n_classes: int)
     return layout
 
 
-def _require_classes(classes: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> None:
+def _require_classes(
+    classes: np.ndarray, codes: np.ndarray, weight: np.ndarray, per_class: np.ndarray
+) -> None:
+    for label, value in zip(classes.tolist(), per_class.tolist(), strict=True):
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(
+                f"class_weight gives class {label!r} the weight {value!r}; expected a positive "
+                "number: leave out the samples of a class that should not count"
+            )
     present = np.bincount(codes[weight > 0], minlength=len(classes)) > 0
     if np.all(present):
         return

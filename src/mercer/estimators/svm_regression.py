@@ -381,5 +381,9 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> np.ndarray:
-        """+1 for points inside, -1 for points outside, shape (m,)."""
+        """+1 for points inside or on the boundary, -1 for points outside, shape (m,).
+
+        Many training points lie exactly on the boundary; scikit-learn's class calls them outside
+        or inside as rounding has it.
+        """
         return np.where(self.decision_function(X) >= 0, 1, -1)
