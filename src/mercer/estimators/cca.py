@@ -28,7 +28,7 @@ from mercer.estimators.views import (
     view_name,
 )
 from mercer.solvers.canonical import (
-    View,
+    Whitening,
     canonical_variates,
     leading_correlation,
     leave_one_out_correlation,
@@ -248,12 +248,14 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             chosen[name] = value
         return KernelView(**chosen, indefinite=self.indefinite)
 
-    def _penalties(self, spectra: list[View], regularization: float | None = None) -> list[float]:
+    def _penalties(
+        self, spectra: list[Whitening], regularization: float | None = None
+    ) -> list[float]:
         """c_v = n kappa_v = rho tr(K_v)."""
         rho = self.regularization_ if regularization is None else regularization
         return [rho * view.trace for view in spectra]
 
-    def _choose_regularization(self, spectra: list[View]) -> float:
+    def _choose_regularization(self, spectra: list[Whitening]) -> float:
         if self.regularization != "loo":
             return float(self.regularization)
         n = len(spectra[0].vectors)

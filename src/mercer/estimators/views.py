@@ -15,7 +15,7 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.operators import CentredGram, GramOperator
-from mercer.solvers.canonical import View
+from mercer.solvers.canonical import Whitening
 from mercer.solvers.spectral import centred_projection, rounding_floor
 
 
@@ -81,10 +81,10 @@ class KernelView(BaseEstimator):
         return expand(self, X, self.dual_coef_) - self.offset_
 
 
-def decompose(K: Any, name: str) -> View:
+def decompose(K: Any, name: str) -> Whitening:
     """The eigenpairs above rounding of a training Gram operator, centred."""
     floor = rounding_floor(K.shape[0], np.max(np.abs(K.diagonal())), K.dtype)
-    view = View.from_gram(CentredGram(K).dense(), floor)
+    view = Whitening.from_gram(CentredGram(K).dense(), floor)
     if view.rank == 0:
         raise ValueError(
             f"{name} is constant under its kernel: its centred Gram is zero, so nothing can "

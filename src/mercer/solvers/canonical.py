@@ -34,7 +34,7 @@ STALLED_ABOVE = 1e-6
 
 
 @dataclass(frozen=True)
-class View:
+class Whitening:
     """A centred Gram matrix and its eigenpairs above rounding, K = U diag(lam) U^T.
 
     Attributes
@@ -52,7 +52,7 @@ class View:
     gram: np.ndarray = field(repr=False)
 
     @classmethod
-    def from_gram(cls, K: np.ndarray, floor: float = 0.0) -> View:
+    def from_gram(cls, K: np.ndarray, floor: float = 0.0) -> Whitening:
         """Decompose a centred Gram (n, n).
 
         Eigenvalues at most ``floor``, or the rounding of an eigendecomposition if that is more,
@@ -90,7 +90,7 @@ class CanonicalVariates:
 
 
 def canonical_variates(
-    views: Sequence[View], penalties: Sequence[float], n_components: int
+    views: Sequence[Whitening], penalties: Sequence[float], n_components: int
 ) -> Result:
     """Directions of greatest regularised correlation between the views.
 
@@ -101,7 +101,7 @@ def canonical_variates(
 
     Parameters
     ----------
-    views : sequence of View
+    views : sequence of Whitening
         At least two, over the same n points.
     penalties : sequence of float
         c_v, one per view.
@@ -124,7 +124,7 @@ def canonical_variates(
     --------
     >>> import numpy as np
     >>> x = np.array([-1.0, 0.0, 1.0])
-    >>> view = View.from_gram(np.outer(x, x))
+    >>> view = Whitening.from_gram(np.outer(x, x))
     >>> canonical_variates([view, view], [0.0, 0.0], 1).value.correlations.round(6)
     array([1.])
     """
@@ -185,7 +185,7 @@ def _signs(alpha: np.ndarray) -> np.ndarray:
 
 
 def _violation(
-    views: Sequence[View],
+    views: Sequence[Whitening],
     penalties: Sequence[float],
     weighted: list[np.ndarray],
     mu: np.ndarray,
@@ -235,7 +235,7 @@ def permuted_correlations(
     return null
 
 
-def leave_one_out_correlation(views: Sequence[View], penalties: Sequence[float]) -> float:
+def leave_one_out_correlation(views: Sequence[Whitening], penalties: Sequence[float]) -> float:
     """Correlation of first canonical variates, each point's predicted from all the others.
 
     Removing point i, with whitened rows e_v = B_v[i] and g = n / (n - 1), changes the pencil
@@ -250,7 +250,7 @@ def leave_one_out_correlation(views: Sequence[View], penalties: Sequence[float])
 
     Parameters
     ----------
-    views : sequence of View
+    views : sequence of Whitening
         At least two, over the same n >= 3 points.
     penalties : sequence of float
         c_v > 0, one per view.
