@@ -10,31 +10,28 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 	$(PYTHON) -m venv .venv
 
 NATIVE := CMakeLists.txt $(wildcard src/mercer/core/*.cpp src/mercer/core/include/mercer/*.hpp)
+INSTALL := $(BIN)/python -m pip install --quiet --editable
 
 .venv/.base: pyproject.toml $(NATIVE) .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable ".[plots]"
+	$(INSTALL) ".[plots]"
 	@touch $@
 
-.venv/.test: .venv/.base
-	$(BIN)/python -m pip install --quiet --editable ".[plots,test]"
-	@touch $@
+.venv/.dev: pyproject.toml $(NATIVE) .venv/bin/python
+	$(INSTALL) ".[plots,test,lint]"
+	@touch $@ .venv/.base
 
-.venv/.lint: .venv/.base
-	$(BIN)/python -m pip install --quiet --editable ".[lint,test]"
-	@touch $@
-
-.venv/.docs: .venv/.base
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	@touch $@
+.venv/.docs: pyproject.toml $(NATIVE) .venv/bin/python
+	$(INSTALL) ".[docs]"
+	@touch $@ .venv/.base
 
 demo: .venv/.base
 	$(BIN)/python examples/first_look.py
 
-test: .venv/.test
+test: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not long" -q
 
 # The tests of the core on modules built with the address and undefined-behaviour sanitizers.
-asan: .venv/.test
+asan: .venv/.dev
 	$(BIN)/python -m pip install --quiet cmake ninja nanobind
 	$(BIN)/cmake -G Ninja -S . -B build/asan -DMERCER_SANITIZE=ON -DPython_EXECUTABLE=$(BIN)/python
 	$(BIN)/cmake --build build/asan
@@ -43,16 +40,16 @@ asan: .venv/.test
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/asan/src \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/core
 
-test-all: .venv/.test
+test-all: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q
 
-lint: .venv/.lint
+lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --level error
 	$(BIN)/lint-imports
 
-format: .venv/.lint
+format: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
