@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
+from mercer import SVC, KernelDensity, KernelPerceptron, KernelRidge
 from mercer import kernels as K
 from mercer.estimators.inputs import (
     training_gram,
@@ -174,3 +175,73 @@ def test_the_additive_chi_square_is_a_name_that_needs_a_correction():
     with pytest.raises(ValueError, match="not positive semidefinite"):
         training_gram(probe, points, kernel)
     assert training_gram(probe.set_params(indefinite="clip"), points, kernel).shape == (20, 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("rfb", "did you mean 'rbf'"),
+        ("RBF", "did you mean 'rbf'"),
+        ("RBF(gamma=0.1) + Linear()", r"kernels.parse\('RBF"),
+        ("nonsense", "one of .*'polynomial'"),
+    ],
+)
+def test_a_name_that_is_none_is_answered_with_what_may_have_been_meant(name, advice):
+    with pytest.raises(ValueError, match=advice):
+        resolve_kernel(Probe(name), X)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "points"),
+    [(K.FromFunction(lambda x, z: -float(x @ z)), X), ("precomputed", -X @ X.T)],
+)
+def test_an_indefinite_gram_is_refused_with_the_points_that_show_it(kernel, points):
+    probe = Probe(kernel)
+    with pytest.raises(ValueError, match="For example, points") as refusal:
+        training_gram(probe, points, resolve_kernel(probe, points))
+    eigenvalue = float(str(refusal.value).rpartition("eigenvalue ")[2])
+    assert eigenvalue < 0
+    assert len(str(refusal.value).splitlines()) < 8
+
+
+def test_the_degree_of_a_named_polynomial_is_a_whole_number():
+    assert resolve_kernel(Probe("poly", degree=2.0), X).degree == 2
+    with pytest.raises(ValueError, match=r"degree=2.5 of Probe: expected a whole number"):
+        resolve_kernel(Probe("poly", degree=2.5), X)
+
+
+def test_a_function_of_the_other_convention_is_pointed_to_the_right_kernel():
+    y = np.arange(20) % 2
+    with pytest.raises(ValueError, match=r"pass kernel=kernels.FromFunction\(f\)"):
+        SVC(kernel=lambda x, z: np.exp(-np.sum((x - z) ** 2))).fit(X, y)
+    with pytest.raises(ValueError, match="matmul") as error:
+        SVC(kernel=lambda x, z: float(x @ z)).fit(X, y)
+    assert "FromFunction(f)." in error.value.__notes__[0]
+    with pytest.raises(TypeError) as error:
+        KernelRidge(kernel=lambda A, B: np.zeros((len(A), len(B)))).fit(X, y)
+    assert "pairwise=False" in error.value.__notes__[0]
+
+
+@pytest.mark.parametrize("estimator", [SVC(), KernelPerceptron()])
+def test_a_single_class_is_refused_by_name(estimator):
+    with pytest.raises(ValueError, match=r"y has one class only, 0\.0;"):
+        estimator.fit(X, np.zeros(20))
+
+
+@pytest.mark.parametrize("gamma", [0, -1])
+def test_gamma_is_positive(gamma):
+    with pytest.raises(ValueError, match=r"'gamma' parameter of SVC .*\(0.0, inf\)"):
+        SVC(gamma=gamma).fit(X, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameter", "absent"),
+    [
+        (KernelRidge(solver="foo"), "solver", "pcg"),
+        (KernelDensity(bandwidth="foo"), "bandwidth", "isj"),
+    ],
+)
+def test_values_that_are_not_built_are_not_offered(estimator, parameter, absent):
+    with pytest.raises(ValueError, match=f"'{parameter}'") as error:
+        estimator.fit(X, Y)
+    assert absent not in str(error.value)

@@ -483,3 +483,14 @@ def test_an_estimator_shows_its_kernel_as_it_is_written():
     assert "0.1 * Linear()" in SVC(kernel=kernel)._repr_html_()
     with sklearn.config_context(print_changed_only=False):
         assert f"kernel={kernel!r}" in repr(SVC(kernel=kernel))
+
+
+def test_division_by_a_number_scales():
+    X = np.eye(3)
+    np.testing.assert_allclose((K.RBF() / 4)(X), K.RBF()(X) / 4)
+    assert repr(K.RBF() / 2) == "0.5 * RBF(gamma=1.0)"
+    for bad in (0, K.Linear(), "2", True):
+        with pytest.raises(TypeError, match="cannot be divided by"):
+            K.RBF() / bad
+    with pytest.raises(TypeError):
+        2 / K.RBF()

@@ -31,7 +31,7 @@ def test_callables_can_be_refuted_but_not_proved():
     small = report.counterexample
     assert len(small.points) <= 3
     assert np.linalg.eigvalsh(small.gram)[0] == pytest.approx(small.eigenvalue)
-    with pytest.raises(ValueError, match="X is needed"):
+    with pytest.raises(ValueError, match="X is missing"):
         check_kernel(lambda x, z: 1.0)
     with pytest.raises(ValueError, match="not symmetric"):
         check_kernel(lambda x, z: float(x[0]), X)
@@ -177,7 +177,7 @@ def test_functions_and_features():
     assert by_pairs.validity.status == "unknown"
     assert by_sets.validity.status == "valid"
     assert K.FromFunction(lambda x, z: 1.0, valid=False).validity.status == "unknown"
-    with pytest.raises(ValueError, match="pairwise=True"):
+    with pytest.raises(ValueError, match="two single points"):
         K.FromFunction(lambda A, B: 1.0, pairwise=False)(X)
     with pytest.raises(ValueError, match="one row for each"):
         K.FromFeatures(lambda X: X[:2])(X)
@@ -192,3 +192,18 @@ def test_precomputed():
     with pytest.raises(ValueError, match="square"):
         K.Precomputed()(Gram[:3])
     assert K.Precomputed()(Gram[:3], X).shape == (3, 15)
+
+
+def test_a_function_is_checked_on_points():
+    with pytest.raises(ValueError, match=r"check_kernel\(f, X\)"):
+        check_kernel(lambda x, z: 1.0)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_objects_are_named_with_their_place(missing):
+    for kernel in (K.Spectrum(2), K.Subtree(), K.SetIntersection(), K.WeisfeilerLehman()):
+        with pytest.raises(ValueError, match=r"X has a missing value \((None|nan)\) at row 0;"):
+            kernel([missing])
+    table = pd.DataFrame({"age": [1.0, 2.0], "name": ["abc", missing]})
+    with pytest.raises(ValueError, match="at row 1, column 'name'"):
+        (K.Spectrum(2).on("name") + K.RBF().on(["age"]))(table)

@@ -280,7 +280,7 @@ def test_points_at_the_ends_of_the_range(kernel, d):
     [
         ([[1.0, np.nan]], ValueError, "missing value .* row 0, column 1"),
         ([[1.0, np.inf]], ValueError, "infinite value at row 0, column 1"),
-        ([["a", "b"]], ValueError, "could not convert"),
+        ([["a", "b"]], ValueError, "has the text"),
         ([1.0, 2.0], ValueError, "[12]D"),
         (np.empty((0, 3)), ValueError, "0 sample"),
         ("abc", TypeError, "X is a single str"),

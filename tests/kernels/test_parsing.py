@@ -46,7 +46,7 @@ def test_reads(text, expected):
         ("Linear() + RBF(gamma=-1)", 12, "gamma"),
         ("Linear() + ", 11, "not well formed"),
         ("RBF() + Linear", 9, r"needs brackets: Linear\(\)"),
-        ("RBF() / 2", 1, r"only \+ - \* and \*\*"),
+        ("RBF() / Linear()", 1, r"only \+ - \*, and / and \*\* by a number"),
         ("RBF() + 'a'", 9, "'a'"),
         ("3.0", 1, "expected a kernel"),
         ("__import__('os').system('true')", 1, "unknown kernel '__import__'"),
@@ -58,11 +58,11 @@ def test_reads(text, expected):
         ("Sum(RBF(), RBF())", 1, "unknown kernel 'Sum'"),
         ("Polynomial(degree=2.5)", 1, "degree"),
         ("RBF() + Spectrum(3)", 1, "k.on"),
-        ("", 1, "not well formed"),
+        ("", 1, "the text is empty"),
         ("RBF(gamma=1, gamma=2)", 20, "gamma is given twice"),
         ("inf * RBF()", 1, "finite number, found inf"),
         ("RBF() + nan", 9, "finite number, found nan"),
-        ("2 ** 3 * RBF()", 1, r"only \+ - \* and \*\*"),
+        ("2 ** 3 * RBF()", 1, r"only \+ - \*, and / and \*\* by a number"),
         ("Linear() + 2 * Linear() ** 2.5", 16, "infinitely divisible"),
         ("Linear() ** -1", 1, "exponent"),
         ("RBF().on(None)", 1, "column name"),
@@ -138,3 +138,22 @@ def test_nothing_but_a_kernel_or_a_clear_error(text):
     except K.KernelSyntaxError as error:
         outcome = error
     assert isinstance(outcome, K.Kernel) or str(outcome).startswith("column")
+
+
+@pytest.mark.parametrize("text", ["rbf", "rbf()", "RfB(1)"])
+def test_names_are_recognised_whatever_their_case(text):
+    with pytest.raises(K.KernelSyntaxError, match=r"did you mean RBF\?"):
+        K.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_an_empty_text_is_said_to_be_empty(text):
+    with pytest.raises(K.KernelSyntaxError, match="the text is empty"):
+        K.parse(text)
+
+
+def test_a_kernel_is_divided_by_a_number_only():
+    assert repr(K.parse("RBF() / 2 + 1 / 4 * Linear()")) == "0.5 * RBF(gamma=1.0) + 0.25 * Linear()"
+    for text in ("2 / RBF()", "RBF() / Linear()", "RBF() / 0", "1 / 0 * RBF()"):
+        with pytest.raises(K.KernelSyntaxError, match="column 1"):
+            K.parse(text)

@@ -383,7 +383,7 @@ def test_unknown_symbols_are_named():
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, WeightedDegree()], ids=repr)
-@pytest.mark.parametrize("bad", [None, 3, 2.5, {"a"}, {"a": 1}, float("nan"), np.zeros((2, 2))])
+@pytest.mark.parametrize("bad", [3, 2.5, {"a"}, {"a": 1}, np.zeros((2, 2))])
 def test_what_is_no_sequence_is_refused(kernel, bad):
     with pytest.raises(TypeError, match=r"object 1: .*sequence"):
         kernel(["abc", bad])

@@ -268,7 +268,7 @@ def test_an_error_names_the_object():
         (("a", []), ValueError, "empty list"),
         ((("a", "b"), "c"), TypeError, "label is the tuple"),
         (3.5, TypeError, "type float"),
-        (None, TypeError, "type NoneType"),
+        (None, ValueError, "missing value"),
         (("a", object()), TypeError, "label of type object"),
         (("a", float("nan")), ValueError, "label nan"),
     ],

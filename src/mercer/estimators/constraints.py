@@ -11,7 +11,7 @@ from mercer.kernels import Kernel
 
 KERNEL: dict = {
     "kernel": [str, Kernel, callable],
-    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
+    "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale", "auto"}), None],
     "degree": [Interval(Real, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
     "kernel_params": [dict, None],

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from mercer.arrays import row_blocks
@@ -91,7 +91,8 @@ class KernelDensity(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bandwidth": [
             Interval(Real, 0, None, closed="neither"),
-            StrOptions({*RULES, *LATER_RULES}),
+            StrOptions(set(RULES)),
+            Hidden(StrOptions(set(LATER_RULES))),
             "array-like",
         ],
         "kernel": [StrOptions(set(SMOOTHING_KERNELS)), callable, SmoothingKernel],

@@ -14,10 +14,18 @@ from sklearn.utils.validation import (
 )
 
 from mercer import kernels as K
-from mercer.arrays import as_dense, n_rows, refuse_beyond_memory, refuse_text, row_blocks
+from mercer.arrays import (
+    as_dense,
+    n_rows,
+    refuse_beyond_memory,
+    refuse_text,
+    row_blocks,
+    take_rows,
+)
 from mercer.kernels import Kernel
 from mercer.kernels.given import refuse_asymmetric
-from mercer.operators import CorrectedGram, GramOperator, corrected, gram, is_indefinite
+from mercer.kernels.validity import Counterexample, shrink
+from mercer.operators import CorrectedGram, GramOperator, corrected, first_indefinite, gram
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
 # At most this many points, drawn at random, show whether a kernel of unknown validity is valid.
@@ -64,10 +72,13 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel) -> GramOperator:
     operator = gram(kernel, X)
     if validity.status == "valid":
         return operator
-    if validity.status == "unknown" and not is_indefinite(_part(operator)):
-        return operator
+    found = validity.counterexample
+    if validity.status == "unknown":
+        found = _counterexample(operator, X, is_precomputed(kernel))
+        if found is None:
+            return operator
     if method == "error":
-        raise ValueError(_refusal(estimator, kernel))
+        raise ValueError(_refusal(estimator, kernel, found))
     fixed, P = corrected(stored(operator), method)
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
 
@@ -120,16 +131,33 @@ def _vectors(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
         raise
 
 
-def _part(operator: GramOperator) -> np.ndarray:
-    """The Gram matrix of all points or, of many, of some: no less indefinite than its parts."""
+def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counterexample | None:
+    """Few points whose Gram matrix is indefinite, where that of the points looked at is.
+
+    Points of a precomputed matrix are told by their indices.
+    """
+    drawn, part = _part(operator)
+    n = first_indefinite(part)
+    if n == 0:
+        return None
+    few, first = part[:n, :n].astype(np.float64), drawn[:n]
+    points = first if as_indices else take_rows(X, first)
+    return shrink(points, few, np.finfo(np.float64).eps * np.abs(few))
+
+
+def _part(operator: GramOperator) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and Gram matrix of all points or, of many, of some drawn with a fixed seed.
+
+    A matrix is no less indefinite than its parts.
+    """
     n = operator.shape[0]
     if n <= LOOK_AT_MOST:
-        return operator.dense()
+        return np.arange(n), operator.dense()
     drawn = np.sort(np.random.RandomState(0).permutation(n)[:LOOK_AT_MOST])
     part = np.empty((LOOK_AT_MOST, LOOK_AT_MOST))
     for rows in row_blocks(LOOK_AT_MOST, bytes_per_row=8 * n):
         part[rows] = operator.rows(drawn[rows])[:, drawn]
-    return part
+    return drawn, part
 
 
 def _collection(estimator: Any, X: Any, reset: bool) -> Any:
@@ -155,8 +183,7 @@ def _require_gram(X: Any) -> None:
     refuse_asymmetric(K, np.finfo(K.dtype).eps * np.abs(K).max(keepdims=True))
 
 
-def _refusal(estimator: Any, kernel: Kernel) -> str:
-    found = kernel.validity.counterexample
+def _refusal(estimator: Any, kernel: Kernel, found: Counterexample | None) -> str:
     shown = f" For example, {found}" if found is not None else ""
     return (
         f"kernel={kernel!r} is not positive semidefinite, and {type(estimator).__name__} needs a "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 from collections.abc import Callable
@@ -38,9 +39,7 @@ def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = No
         rows = getattr(estimator, "_kernel_callable", "rows") == "rows"
         return K.FromFunction(function, pairwise=rows)
     if kernel not in NAMES:
-        raise ValueError(
-            f"kernel={kernel!r}; expected a mercer kernel, a function, or one of {sorted(NAMES)}"
-        )
+        raise ValueError(_unknown(kernel))
     return NAMES[kernel](estimator, functools.partial(resolve_gamma, estimator, X, sample_weight))
 
 
@@ -82,8 +81,24 @@ def _refuse_unused(estimator: Any) -> None:
             )
 
 
+def _unknown(kernel: Any) -> str:
+    """What to say of a name that is none."""
+    expected = f"expected a mercer kernel, a function, or one of {sorted(NAMES)}"
+    if "(" in str(kernel):
+        expected += f"; for a kernel written as text pass mercer.kernels.parse({kernel!r})"
+    elif close := difflib.get_close_matches(str(kernel).lower(), NAMES, n=1):
+        expected = f"did you mean {close[0]!r}? Otherwise {expected}"
+    return f"kernel={kernel!r}; {expected}"
+
+
 def _polynomial(estimator: Any, gamma: Callable[[], float]) -> Kernel:
-    return K.Polynomial(degree=estimator.degree, gamma=gamma(), coef0=estimator.coef0)
+    degree = estimator.degree
+    if not float(degree).is_integer():
+        raise ValueError(
+            f"degree={degree!r} of {type(estimator).__name__}: expected a whole number, since a "
+            "polynomial kernel of another degree is not positive semidefinite"
+        )
+    return K.Polynomial(degree=int(degree), gamma=gamma(), coef0=estimator.coef0)
 
 
 def _chi2(estimator: Any, gamma: Callable[[], float]) -> Kernel:

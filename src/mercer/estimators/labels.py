@@ -29,8 +29,8 @@ def class_labels(estimator: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has one class only, {classes[0]!r}; {type(estimator).__name__} needs samples of "
-            "at least two classes"
+            f"y has one class only, {classes.tolist()[0]!r}; {type(estimator).__name__} needs "
+            "samples of at least two classes"
         )
     return classes, codes
 
@@ -96,7 +96,7 @@ def require_weight(classes: np.ndarray, codes: np.ndarray, weight: np.ndarray) -
     """Raise a ValueError that names a class whose samples all have weight zero, if there is one."""
     totals = np.bincount(codes, weights=weight, minlength=len(classes))
     if np.any(totals == 0):
-        empty = classes[int(np.flatnonzero(totals == 0)[0])]
+        empty = classes.tolist()[int(np.flatnonzero(totals == 0)[0])]
         raise ValueError(
             f"all samples of class {empty!r} have weight zero; drop the class, or weigh it"
         )

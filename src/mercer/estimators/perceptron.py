@@ -309,7 +309,8 @@ def _by_rows(kernel: Kernel, A: Any, B: Any) -> GramOperator:
 def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     if len(classes) < 2:
         raise ValueError(
-            f"classes has one class only, {classes[0]!r}; KernelPerceptron needs at least two"
+            f"classes has one class only, {classes.tolist()[0]!r}; KernelPerceptron needs at least "
+            "two"
         )
     unknown = ~np.isin(y, classes)
     if np.any(unknown):

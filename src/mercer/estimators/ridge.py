@@ -12,7 +12,7 @@ from sklearn.base import (
     RegressorMixin,
 )
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE, POSITIVE, at_least
@@ -27,11 +27,11 @@ from mercer.estimators.labels import (
     most_likely,
     signed_targets,
 )
-from mercer.estimators.ridge_solution import SOLVERS, evaluate, fit_ridge, store
+from mercer.estimators.ridge_solution import LATER_SOLVERS, SOLVERS, evaluate, fit_ridge, store
 
 SOLVER: dict = {
     "alpha": [NON_NEGATIVE, "array-like"],
-    "solver": [StrOptions(SOLVERS)],
+    "solver": [StrOptions(SOLVERS), Hidden(StrOptions(set(LATER_SOLVERS)))],
     "n_centers": [at_least(1), None],
     "step_size": [POSITIVE, None],
     "max_iter": [at_least(1), None],

@@ -22,7 +22,7 @@ from mercer.solvers.result import Result, Status
 from mercer.solvers.ridge import is_negligible
 
 LATER_SOLVERS = {entry.value: entry.instead for entry in LATER if entry.parameter == "solver"}
-SOLVERS = {"auto", "cholesky", "eigh", "primal", "gd"} | set(LATER_SOLVERS)
+SOLVERS = {"auto", "cholesky", "eigh", "primal", "gd"}
 
 
 class Fit(NamedTuple):

@@ -53,6 +53,15 @@ def multiply(left: Any, right: Any) -> Kernel:
     return _combinable(Product(left, right))
 
 
+def divide(kernel: Kernel, number: Any) -> Kernel:
+    """kernel / number, which is scaling by 1 / number."""
+    if isinstance(number, bool) or not isinstance(number, Real) or number == 0:
+        raise TypeError(
+            f"a kernel cannot be divided by {number!r}; expected a number other than zero"
+        )
+    return multiply(1 / float(number), kernel)
+
+
 def _combinable(kernel: Kernel) -> Kernel:
     _ = kernel.domain  # raises where the parts have no points in common
     return kernel

@@ -86,7 +86,10 @@ def check_kernel(k: Kernel | Callable | Any, X: Any = None) -> KernelReport:
         return _check_kernel(k, X)
     if callable(k):
         if X is None:
-            raise ValueError("X is needed to check a function: a Gram matrix is looked at")
+            raise ValueError(
+                "X is missing: a function is checked on points, check_kernel(f, X), since only "
+                "their Gram matrix can show something about it"
+            )
         return _check_kernel(FromFunction(k), X)
     if X is not None:
         raise ValueError("X has no meaning for a matrix; pass the matrix alone")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,13 @@ def objects(X: Any, name: str) -> list:
     found = list(X)
     if not found:
         raise ValueError(f"{name} is empty; expected at least one object")
+    for row, x in enumerate(found):
+        if x is None or (isinstance(x, float) and math.isnan(x)):
+            column = getattr(X, "name", None)
+            place = f"row {row}" if column is None else f"row {row}, column {column!r}"
+            raise ValueError(
+                f"{name} has a missing value ({x}) at {place}; drop the row or fill it in first"
+            )
     return found
 
 

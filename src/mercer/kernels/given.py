@@ -27,6 +27,13 @@ from mercer.kernels.validity import (
 
 # How far k(x, z) and k(z, x) may differ, relative to the largest entry.
 ASYMMETRY = 1e-10
+# What to say where a function of the user's fails, by whether it was called with pairs of points.
+CALLED_WITH = {
+    True: "The function was called with two single points; if it takes two arrays of points, pass "
+    "kernel=kernels.FromFunction(f, pairwise=False).",
+    False: "The function was called with two arrays of points; if it takes two single points, pass "
+    "kernel=kernels.FromFunction(f).",
+}
 _GRAM_ROWS = Domain("rows of a Gram matrix", as_vectors, is_vectors=True)
 
 
@@ -231,14 +238,18 @@ class FromFunction(Kernel):
 
     def _block(self, A: Any, B: Any) -> np.ndarray:
         n, m = n_rows(A), n_rows(B)
-        if self.pairwise:
-            A, B = _rows(A), _rows(B)
-            return np.array([[float(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
-        K = np.array(self.f(A, B), dtype=float)
+        try:
+            if self.pairwise:
+                A, B = _rows(A), _rows(B)
+                return np.array([[float(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
+            K = np.array(self.f(A, B), dtype=float)
+        except Exception as error:
+            error.add_note(CALLED_WITH[self.pairwise])
+            raise
         if K.shape != (n, m):
             raise ValueError(
                 f"the kernel function returned shape {K.shape} for {n} and {m} points; expected "
-                f"({n}, {m}). If it takes two single points, set pairwise=True"
+                f"({n}, {m}). {CALLED_WITH[False]}"
             )
         return K
 

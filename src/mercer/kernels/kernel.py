@@ -205,6 +205,9 @@ class Kernel:
     def __rmul__(self, other: Any) -> Kernel:
         return _algebra().multiply(other, self)
 
+    def __truediv__(self, other: Any) -> Kernel:
+        return _algebra().divide(self, other)
+
     def __neg__(self) -> Kernel:
         return _algebra().multiply(-1.0, self)
 

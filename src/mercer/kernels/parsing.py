@@ -40,6 +40,8 @@ def parse(text: str) -> Kernel:
     if not isinstance(text, str):
         raise TypeError(f"text must be a str; got {type(text).__name__}")
     source = _Source(text)
+    if not source.stripped:
+        raise source.error(0, "the text is empty; expected a kernel, for example RBF(gamma=1)")
     try:
         tree = ast.parse(source.stripped, mode="eval")
     except SyntaxError as error:
@@ -138,11 +140,13 @@ class _Reader:
                     return left - right
                 case ast.Mult():
                     return left * right
+                case ast.Div() if not isinstance(right, Kernel):
+                    return left / right
                 case ast.Pow() if isinstance(left, Kernel) and not isinstance(right, Kernel):
                     return _built(left**right)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise self.fail(node, str(error)) from None
-        raise self.fail(node, "only + - * and ** (a kernel by a number) combine kernels")
+        raise self.fail(node, "only + - *, and / and ** by a number, combine kernels")
 
     def arguments(self, node: ast.Call) -> tuple[list, dict]:
         for argument in (*node.args, *node.keywords):
@@ -205,8 +209,9 @@ class _Reader:
         if not called and name in REGISTRY:
             return f"{name} needs brackets: {name}()"
         known = sorted(set(REGISTRY) - _COMBINATIONS - _HOLD_FUNCTIONS)
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}?" if close else f"known kernels: {', '.join(known)}"
+        lower = {k.lower(): k for k in known}
+        close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+        hint = f"did you mean {lower[close[0]]}?" if close else f"known kernels: {', '.join(known)}"
         return f"unknown kernel {name!r}; {hint}"
 
 

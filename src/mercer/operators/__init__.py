@@ -9,7 +9,7 @@ from mercer.operators.gram import (
     GramOperator,
     TiledGram,
 )
-from mercer.operators.spectrum import corrected, is_indefinite
+from mercer.operators.spectrum import corrected, first_indefinite, is_indefinite
 
 __all__ = [
     "CentredGram",
@@ -19,6 +19,7 @@ __all__ = [
     "GramOperator",
     "TiledGram",
     "corrected",
+    "first_indefinite",
     "gram",
     "is_indefinite",
     "small_feature_map",

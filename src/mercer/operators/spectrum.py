@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf
 
 from mercer.kernels.validity import CLEARLY_NEGATIVE
 
 
 def is_indefinite(K: np.ndarray) -> bool:
-    """Whether K has a clearly negative eigenvalue, found by a Cholesky factorisation that fails."""
+    """Whether K has a clearly negative eigenvalue."""
+    return first_indefinite(K) > 0
+
+
+def first_indefinite(K: np.ndarray) -> int:
+    """How many first rows and columns of K have a clearly negative eigenvalue; 0 if K has none.
+
+    A Cholesky factorisation goes through them in order and fails where it meets the eigenvalue.
+    """
     bound = float(np.abs(K).sum(axis=1).max())  # at least the largest eigenvalue
     shifted = np.array(K, dtype=float)
     shifted[np.diag_indices_from(shifted)] += CLEARLY_NEGATIVE * bound
-    try:
-        cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return True
-    return False
+    return int(dpotrf(shifted, lower=True, overwrite_a=True)[1])
 
 
 def corrected(K: np.ndarray, method: str) -> tuple[np.ndarray, np.ndarray | None]:
