@@ -55,6 +55,7 @@ format: .venv/.dev
 
 bench: .venv/.base
 	$(BIN)/python benchmarks/gram.py
+	$(BIN)/python benchmarks/matvec.py
 
 docs: .venv/.docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html
