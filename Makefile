@@ -31,13 +31,12 @@ test: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not long" -q
 
 # The tests of the core on modules built with the address and undefined-behaviour sanitizers.
+# The next target that needs the package builds it anew, without them.
 asan: .venv/.dev
-	$(BIN)/python -m pip install --quiet cmake ninja nanobind
-	$(BIN)/cmake -G Ninja -S . -B build/asan -DMERCER_SANITIZE=ON -DPython_EXECUTABLE=$(BIN)/python
-	$(BIN)/cmake --build build/asan
-	rm -rf build/asan/src && cp -r src build/asan/src && cp build/asan/_*.so build/asan/src/mercer/core/
+	$(INSTALL) . --config-settings=cmake.define.MERCER_SANITIZE=ON --config-settings=build-dir=build/asan
+	rm -f .venv/.base .venv/.dev .venv/.docs
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/asan/src \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/core
 
 test-all: .venv/.dev
