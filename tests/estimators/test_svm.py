@@ -670,10 +670,14 @@ def test_one_class_of_labels_is_an_error():
 # -------------------------------------------------------------------- scikit-learn's own checks
 
 REPEATS = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "LIBSVM's gamma='scale' and tol, as there"
+    f"check_sample_weight_equivalence_on_{kind}_data": "scikit-learn's own class fails this check "
+    "too: gamma='scale' does not look at weights, so a weight of two is not a repeated point"
     for kind in ("dense", "sparse")
 }
-INFEASIBLE = {"check_class_weight_classifiers": "weights of 1000 to 0.0001 make nu infeasible"}
+INFEASIBLE = {
+    "check_class_weight_classifiers": "scikit-learn's own NuSVC fails this check too: with weights "
+    "of 1000 to 0.0001 no solution exists for nu=0.5"
+}
 
 
 def shared_with_scikit_learn(model):

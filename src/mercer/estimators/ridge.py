@@ -48,7 +48,8 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
                + \tfrac12 \alpha \lVert w \rVert^2
 
     With :math:`w = \sum_i a_i \varphi(x_i)` and unit weights :math:`s` the solution is
-    :math:`a = (K + \alpha I)^{-1} y`, as in scikit-learn's class of this name.
+    :math:`a = (K + \alpha I)^{-1} y`, as in scikit-learn's class of this name. There is no
+    intercept: centre y (`sklearn.compose.TransformedTargetRegressor`) or use the kernel ``k + 1``.
 
     Parameters
     ----------
@@ -207,7 +208,8 @@ class KernelRidgeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator
                + \tfrac12 \alpha \lVert w \rVert^2, \qquad y_i \in \{-1, +1\}
 
     Two classes take one machine, more take one per class that shares the factorisation; the
-    class of the largest score is predicted. Scores are least squares fits, not probabilities.
+    class of the largest score is predicted. Scores are least squares fits, not probabilities, and
+    have no intercept; the kernel ``k + 1`` adds one.
 
     Parameters
     ----------

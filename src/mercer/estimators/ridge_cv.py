@@ -28,7 +28,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     .. math:: y_i - f_{-i}(x_i) = \frac{(G y)_i}{G_{ii}},
 
     and likewise with sample weights and for whole folds; nothing is refitted and nothing
-    approximated.
+    approximated. There is no intercept, as in `KernelRidge`: centre y or use the kernel ``k + 1``.
 
     Parameters
     ----------
