@@ -62,8 +62,8 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
     gamma : float, "scale", "auto" or None, default=None
         For named kernels that have one; None and "auto" are 1 / n_features, "scale" is
         1 / (n_features * variance of X).
-    degree : float, default=3
-        For "poly".
+    degree : int, default=3
+        For "poly"; a whole number.
     coef0 : float, default=1
         For "poly" and "sigmoid".
     kernel_params : dict or None, default=None
