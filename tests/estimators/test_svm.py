@@ -650,7 +650,7 @@ def test_one_class_and_nu_one():
         (SVR(epsilon=-1), "'epsilon' parameter"),
         (SVC(tol=0), "'tol' parameter"),
         (SVC(solver="newton"), "'solver' parameter"),
-        (SVC(gamma=0.0), "gamma=0.0"),
+        (SVC(gamma=0.0), "'gamma' parameter of SVC"),
         (SVC(kernel="gauss"), "kernel='gauss'"),
         (SVC(kernel=K.RBF(1.0), gamma=0.5), "has no effect beside kernel"),
     ],
