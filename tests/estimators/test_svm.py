@@ -671,7 +671,7 @@ def test_one_class_of_labels_is_an_error():
 
 REPEATS = {
     f"check_sample_weight_equivalence_on_{kind}_data": "scikit-learn's own class fails this check "
-    "too: gamma='scale' does not look at weights, so a weight of two is not a repeated point"
+    "too: gamma='scale' does not look at weights, and tol is looser than the check"
     for kind in ("dense", "sparse")
 }
 INFEASIBLE = {
