@@ -44,12 +44,14 @@ class Lowering:
     """
 
     def __init__(self, e: Expression):
-        self.uses = Counter(n for n in e.walk_pairs() if isinstance(n, Statistic | Tangent))
-        self.leaves: list[Any] = list(self.uses)
+        self.uses = count_uses(e)
+        self.leaves = [node for node in self.uses if isinstance(node, Statistic | Tangent)]
         self.row_terms: list[Any] = []
         self.column_terms: list[Any] = []
         self._operations: list[tuple[int, int, int, int]] = []
         self._constants: list[tuple[float, float]] = []
+        self._holds: dict[int, Expression] = dict(enumerate(self.leaves))
+        self._found: dict[Expression, int] = {leaf: i for i, leaf in enumerate(self.leaves)}
         self._count = len(self.leaves)
         self._free: list[int] = []
         result = self._value(e)
@@ -62,7 +64,7 @@ class Lowering:
 
     def _emit(self, op: Op, *sources: int, c: float = 0.0, d: float = 0.0, term: int = 0) -> int:
         """Append an operation; it writes over a source that nobody needs any more."""
-        spent = [s for s in sources if s >= 0 and self._release(s)]
+        spent = [s for s in sources if self._release(s)]
         if spent:
             out = spent[0]
             self._free += spent[1:]
@@ -77,27 +79,37 @@ class Lowering:
         return out
 
     def _release(self, register: int) -> bool:
-        """Whether this was the last use: a temporary's only one, a leaf's by count."""
-        if register >= len(self.leaves):
+        """Whether this was the last use: the only one of a temporary, counted for the others."""
+        if register not in self._holds:
             return True
-        leaf = self.leaves[register]
-        self.uses[leaf] -= 1
-        return self.uses[leaf] == 0
+        held = self._holds[register]
+        self.uses[held] -= 1
+        if self.uses[held] > 0:
+            return False
+        del self._holds[register], self._found[held]
+        return True
 
     def _value(self, e: Expression) -> int:
+        """The register of a node's value; a node that occurs again keeps it until its last use."""
+        if e not in self._found:
+            register = self._computed(e)
+            if self.uses[e] <= 1 or register in self._holds:
+                return register
+            self._found[e], self._holds[register] = register, e
+        return self._found[e]
+
+    def _computed(self, e: Expression) -> int:
         side = side_of(e)
         if side is not None:
             return self._term(e, side)
         match e:
-            case Statistic() | Tangent():
-                return self.leaves.index(e)
             case Constant():
                 return self._emit(Op.CONSTANT, c=e.value)
             case Add():
                 return self._sum(e)
             case Multiply():
                 factor, rest = split(e)
-                return self._scaled(factor, self._fold(rest, Op.MULTIPLY))
+                return self._scaled(factor, self._product(rest))
             case Divide():
                 a, b = self._value(e.numerator), self._value(e.denominator)
                 return self._emit(Op.DIVIDE, a, b, c=e.at_zero)
@@ -109,7 +121,7 @@ class Lowering:
                 factor, rest = split(e.operand)
                 at_most_one = factor <= 0 and all(is_nonnegative(r) for r in rest)
                 op = Op.EXP_NEGATIVE if at_most_one else Op.EXP
-                return self._emit(op, self._fold(rest, Op.MULTIPLY), c=factor)
+                return self._emit(op, self._product(rest), c=factor)
             case Function():
                 return self._emit(_FUNCTIONS[e.name], self._value(e.operand))
         raise TypeError(f"{type(e).__name__} cannot be lowered")
@@ -127,7 +139,7 @@ class Lowering:
             if isinstance(term, Constant):
                 continue
             factor, rest = split(term)
-            value = self._fold(rest, Op.MULTIPLY)
+            value = self._product(rest)
             if total is None:
                 total = self._scaled(factor, value, constant)
             else:
@@ -135,16 +147,45 @@ class Lowering:
         assert total is not None
         return total
 
-    def _fold(self, parts: list[Expression], op: Op) -> int:
-        total = self._value(parts[0])
-        for part in parts[1:]:
-            total = self._emit(op, total, self._value(part))
+    def _product(self, factors: list[Expression]) -> int:
+        total = self._value(factors[0])
+        for factor in factors[1:]:
+            total = self._emit(Op.MULTIPLY, total, self._value(factor))
         return total
 
     def _scaled(self, factor: float, register: int, shift: float = 0.0) -> int:
         if factor == 1.0 and shift == 0.0:
             return register
         return self._emit(Op.AFFINE, register, c=factor, d=shift)
+
+
+def count_uses(e: Expression) -> Counter[Expression]:
+    """How often the value of each node is asked for, if equal nodes are computed once."""
+    uses: Counter[Expression] = Counter()
+
+    def visit(node: Expression) -> None:
+        uses[node] += 1
+        if uses[node] == 1 and side_of(node) is None:
+            for operand in operands(node):
+                visit(operand)
+
+    visit(e)
+    return uses
+
+
+def operands(e: Expression) -> list[Expression]:
+    """The nodes whose values a node is computed from; numbers are part of its own operation."""
+    match e:
+        case Add():
+            terms = [t for t in e.terms if not isinstance(t, Constant)]
+            return [factor for term in terms for factor in split(term)[1]]
+        case Multiply():
+            return split(e)[1]
+        case Power():
+            return [e.base]
+        case Function(name="exp"):
+            return split(e.operand)[1]
+    return list(e.children())
 
 
 def side_of(e: Expression) -> int | None:

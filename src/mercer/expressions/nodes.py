@@ -36,12 +36,6 @@ class Expression:
         for child in self.children():
             yield from child.walk()
 
-    def walk_pairs(self) -> Iterator[Expression]:
-        """Every node that is evaluated over pairs: all but what stands under a diagonal."""
-        yield self
-        for child in self.children():
-            yield from child.walk_pairs()
-
     def parameters(self) -> dict[str, int | None]:
         """Hyperparameter paths in this expression, with sizes (None for a scalar)."""
         found: dict[str, int | None] = {}
