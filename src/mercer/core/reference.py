@@ -180,9 +180,11 @@ class Pairs:
         self.n, self.m, self.dtype = n, m, dtype
 
     def _tile(self, rows: slice, columns: slice) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            statistics = [statistic(leaf, rows, columns) for leaf in self.leaves]
         return run(
             self.program,
-            [statistic(leaf, rows, columns) for leaf in self.leaves],
+            statistics,
             [term[rows] for term in self.row_terms],
             [term[columns] for term in self.column_terms],
             (rows.stop - rows.start, columns.stop - columns.start),
