@@ -28,7 +28,7 @@ demo: .venv/.base
 	$(BIN)/python examples/first_look.py
 
 test: .venv/.dev
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not long" -q
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q
 
 # The tests of the core on modules built with the address and undefined-behaviour sanitizers.
 # The next target that needs the package builds it anew, without them.
@@ -39,8 +39,12 @@ asan: .venv/.dev
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/core
 
-test-all: .venv/.dev
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q
+# Everything, with many more random kernels, and the core's tests at every instruction-set level.
+test-all: test
+	MERCER_TEST_LENGTH=20 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/kernels
+	for level in python baseline x86-64-v3; do \
+	  MERCER_ISA=$$level $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \
+	    tests/expressions tests/operators tests/kernels || exit 1; done
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import numpy as np
@@ -52,8 +53,13 @@ def grow(children):
 
 
 KERNELS = st.recursive(LEAVES, grow, max_leaves=5)
+# `make test-all` tries many times more random kernels.
+LENGTH = int(os.environ.get("MERCER_TEST_LENGTH", "1"))
 common = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=150 * LENGTH,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
 )
 
 
@@ -146,7 +152,7 @@ def naive(kernel, X, Y):
     return kernel(X, Y)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60 * LENGTH, deadline=None, derandomize=True)
 @given(KERNELS, st.integers(0, 2**16))
 def test_gradients_match_finite_differences(kernel, seed):
     X = np.random.default_rng(seed).normal(size=(4, 2))
