@@ -359,6 +359,41 @@ def test_several_threads_call_at_once():
     assert all(np.array_equal(f, expected) for f in found)
 
 
+def test_threads_may_share_one_object():
+    native, V = big(400)
+    expected = native.product(V, 1)
+    found = []
+
+    def call():
+        for _ in range(30):
+            found.append(native.product(V, 1))
+
+    pool = [threading.Thread(target=call) for _ in range(3)]
+    for thread in pool:
+        thread.start()
+    for thread in pool:
+        thread.join()
+    assert len(found) == 90
+    assert all(np.array_equal(f, expected) for f in found)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_logarithms_of_subnormal_numbers(level, dtype):
+    x = (np.finfo(dtype).tiny * np.array([[1.0, 0.5, 1e-3, 1e-5]])).astype(dtype)
+    zeros = [np.zeros((k, 1), dtype) for k in (1, 4, 1, 4)]
+    native, _ = build(
+        level,
+        program((Op.LOG, 0, 0, 0, 0.0, 0.0)),
+        [Leaf(Kind.GIVEN, *zeros, None, None, x)],
+        n=1,
+        m=4,
+        dtype=dtype,
+    )
+    expected = np.log(x.astype(np.longdouble)).astype(float)
+    np.testing.assert_allclose(gram(native, 1, 4, dtype), expected, rtol=4 * EPS[dtype])
+
+
 A, B = np.ones((3, 2)), np.ones((4, 2))
 WRONG = {
     "register out of range": (program((Op.ADD, 0, 0, 9, 0, 0)), [leaf(Kind.DOT, A, B)], (), ()),

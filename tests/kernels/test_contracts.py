@@ -313,3 +313,15 @@ def test_missing_value_names_the_column():
 def test_the_front_door():
     assert mercer.gram(K.Linear(), [[1.0], [2.0]]).shape == (2, 2)
     assert mercer.check_kernel(K.RBF()).valid is True
+
+
+def test_high_powers_keep_the_sign():
+    X = np.random.default_rng(13).normal(size=(6, 3))
+    close(K.Polynomial(65, coef0=0.0)(X), (X @ X.T) ** 65)
+
+
+def test_a_sum_of_very_many_kernels():
+    X = np.random.default_rng(14).normal(size=(5, 150))
+    kernel = sum(K.RBF(0.1).on([j]) for j in range(150))
+    expected = sum(K.RBF(0.1)(X[:, [j]]) for j in range(150))
+    close(kernel(X), expected)

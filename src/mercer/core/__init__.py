@@ -18,7 +18,7 @@ import numpy as np
 from mercer.core import reference
 from mercer.core.programs import Kind, Leaf, Op, Program
 
-FEW_PAIRS = 2**15
+FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
 MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
 
 __all__ = ["MODULES", "Kind", "Leaf", "Op", "Program", "level", "pairs", "threads"]
@@ -57,12 +57,12 @@ def _native() -> ModuleType | None:
     )
 
 
-def threads(n_pairs: int) -> int:
-    """Threads for so many pairs: ``OMP_NUM_THREADS`` if set, else the cores we may run on.
+def threads(n_pairs: int, n_features: int) -> int:
+    """Threads for so much work: ``OMP_NUM_THREADS`` if set, else the cores we may run on.
 
     None beside the calling one where the work would be done before another had started.
     """
-    if n_pairs < FEW_PAIRS:
+    if n_pairs * (FEATURES_OF_EXP + n_features) < FEW_PAIRS * FEATURES_OF_EXP:
         return 0
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if asked.isdecimal() and int(asked) > 0:

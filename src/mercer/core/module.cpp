@@ -6,6 +6,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
+#include <limits>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -33,7 +36,7 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
                              int registers, int result, std::size_t leaves, std::size_t row_terms,
                              std::size_t column_terms) {
   require(operations.shape(0) == constants.shape(0), "one pair of constants per operation");
-  require(registers > 0 && registers <= 64, "between 1 and 64 registers");
+  require(registers > 0 && registers <= 65536, "between 1 and 65536 registers");
   require(int(leaves) <= registers, "a register for each statistic");
   require(result >= 0 && result < registers, "the result is a register");
   mercer::Program program{{}, registers, result};
@@ -49,6 +52,9 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
     else
       require(a >= 0 && a < registers, "operations read registers");
     require(b >= 0 && b < registers, "operations read registers");
+    require(mercer::Op(op) != mercer::Op::integer_power ||
+                std::abs(constants(i, 0)) <= std::numeric_limits<int>::max(),
+            "an integer power is an int");
     program.instructions.push_back(
         {mercer::Op(op), out, a, b, constants(i, 0), constants(i, 1)});
   }
@@ -60,11 +66,13 @@ bool interrupted() {
   return PyErr_CheckSignals() != 0;
 }
 
+// Run work without the GIL, one call at a time on one object.
 template <class F>
-void without_gil(F work) {
+void without_gil(std::mutex& busy, F work) {
   bool done;
   {
     nb::gil_scoped_release released;
+    std::lock_guard alone(busy);
     done = work();
   }
   if (!done) throw nb::python_error();
@@ -141,7 +149,7 @@ class Pairs {
     require(std::ptrdiff_t(out.shape(0)) == pairs_.n && std::ptrdiff_t(out.shape(1)) == pairs_.m,
             "out is (n, m)");
     require(!symmetric || pairs_.n == pairs_.m, "a symmetric matrix is square");
-    without_gil([&] {
+    without_gil(busy_, [&] {
       return mercer::gram<T>(pairs_, out.data(), pairs_.m, symmetric, threads, interrupted);
     });
   }
@@ -149,7 +157,7 @@ class Pairs {
   Out<double, 2> product(Matrix V, int threads) {
     require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
-    without_gil([&] {
+    without_gil(busy_, [&] {
       return mercer::product<T>(pairs_, V.data(), int(V.shape(1)), out.data(), nullptr, 0, nullptr,
                                 threads, interrupted);
     });
@@ -161,7 +169,7 @@ class Pairs {
     require(std::ptrdiff_t(U.shape(0)) == pairs_.n, "U has n rows");
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     auto side = new_array<double, 2>({std::size_t(pairs_.m), U.shape(1)});
-    without_gil([&] {
+    without_gil(busy_, [&] {
       return mercer::product<T>(pairs_, V.data(), int(V.shape(1)), out.data(), U.data(),
                                 int(U.shape(1)), side.data(), threads, interrupted);
     });
@@ -172,7 +180,7 @@ class Pairs {
     require(!log_weight || std::ptrdiff_t(log_weight->shape(0)) == pairs_.m,
             "log_weight has m entries");
     auto out = new_array<double, 1>({std::size_t(pairs_.n)});
-    without_gil([&] {
+    without_gil(busy_, [&] {
       return mercer::log_sum_exp<T>(pairs_, log_weight ? log_weight->data() : nullptr, out.data(),
                                     threads, interrupted);
     });
@@ -182,7 +190,7 @@ class Pairs {
   std::tuple<Out<T, 1>, Out<std::int64_t, 1>> arg_min(int threads) {
     auto least = new_array<T, 1>({std::size_t(pairs_.n)});
     auto where = new_array<std::int64_t, 1>({std::size_t(pairs_.n)});
-    without_gil([&] {
+    without_gil(busy_, [&] {
       return mercer::arg_min<T>(pairs_, least.data(), where.data(), threads, interrupted);
     });
     return {least, where};
@@ -192,6 +200,7 @@ class Pairs {
   std::vector<LeafArguments> leaves_;
   std::vector<Row> row_terms_, column_terms_;
   mercer::Pairs<T> pairs_;
+  std::mutex busy_;
 };
 
 template <class T>

@@ -201,7 +201,7 @@ class Pairs:
             if symmetric and columns.stop <= rows.start:
                 continue
             out[rows, columns] = self._tile(rows, columns)
-            if symmetric:
+            if symmetric and rows != columns:
                 out[columns, rows] = out[rows, columns].T
         if symmetric:
             lower = np.tril_indices_from(out, -1)

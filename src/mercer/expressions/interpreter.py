@@ -206,7 +206,7 @@ class Pairs:
             n,
             m,
             self.dtype,
-        ), core.threads(n * m)
+        ), core.threads(n * m, sum(leaf.X.shape[1] for leaf in leaves))
 
     def _chunks(self, upper: bool = False) -> Iterator[tuple[slice, slice]]:
         """All at once if the core does all the work, else blocks (on or above the diagonal)."""

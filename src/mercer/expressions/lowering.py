@@ -28,7 +28,7 @@ _FUNCTIONS = {
     "log": Op.LOG,
     "inverse_sqrt": Op.INVERSE_SQRT,
 }
-LARGEST_INTEGER_POWER = 64
+LARGEST_INTEGER_POWER = 2**31 - 1
 
 
 class Lowering:

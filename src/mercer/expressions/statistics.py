@@ -66,7 +66,9 @@ def _by_core(leaf: Leaf) -> np.ndarray:
     """The statistic itself, from the core."""
     n, m = len(leaf.X), len(leaf.Y)
     out = np.empty((n, m), dtype=leaf.X.dtype)
-    core.pairs(_AS_IT_IS, [leaf], [], [], n, m, out.dtype).gram(out, False, core.threads(n * m))
+    core.pairs(_AS_IT_IS, [leaf], [], [], n, m, out.dtype).gram(
+        out, False, core.threads(n * m, leaf.X.shape[1])
+    )
     return out
 
 

@@ -118,8 +118,12 @@ MERCER_INLINE Vector<T> log(const Vector<T>& x) {
   constexpr Int one = Int(std::numeric_limits<T>::max_exponent - 1) << F::mantissa_bits;
   // Split x = 2^e m with m in [sqrt(1/2), sqrt(2)).
   constexpr T root = T(1.4142135623730951);
-  const Mask<T> raw = bits<T>(x);
+  constexpr Int lift = F::mantissa_bits + 2;  // brings subnormal numbers into the normal range
+  const Mask<T> low = x < std::numeric_limits<T>::min();
+  const Vector<T> lifted = x * T(std::int64_t(1) << lift);
+  const Mask<T> raw = bits<T>(low ? lifted : x);
   Mask<T> e = (raw >> F::mantissa_bits) - Int(std::numeric_limits<T>::max_exponent - 1);
+  e = e - (low & lift);
   Vector<T> m = from_bits<T>((raw & ((Int(1) << F::mantissa_bits) - 1)) | one);
   const Mask<T> big = m > root;
   m = big ? m * T(0.5) : m;

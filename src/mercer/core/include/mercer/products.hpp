@@ -80,7 +80,7 @@ struct Pairs {
     std::vector<const T*> rows_of, columns_of;
   };
 
-  Scratch scratch(int blocks) const {
+  Scratch scratch(std::ptrdiff_t blocks) const {
     Scratch s;
     for (const Leaf<T>& leaf : leaves) s.rows.push_back(allocate<T>(blocks * R * leaf.d));
     s.registers = allocate<T>(std::ptrdiff_t(program.registers) * R * C);
@@ -119,7 +119,9 @@ struct Pairs {
   std::ptrdiff_t tiles_at_once() const {
     std::ptrdiff_t bytes = 0;
     for (const Leaf<T>& leaf : leaves) bytes += C * leaf.d * std::ptrdiff_t(sizeof(T));
-    return std::max<std::ptrdiff_t>(1, block_bytes / std::max<std::ptrdiff_t>(bytes, 1));
+    // At most so many are summed in T before the sum goes on in double.
+    constexpr std::ptrdiff_t most = 16;
+    return std::clamp<std::ptrdiff_t>(block_bytes / std::max<std::ptrdiff_t>(bytes, 1), 1, most);
   }
 
  private:
@@ -216,17 +218,22 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
     for (int k = 0; k < (c == 1 ? 1 : wide); ++k)
       padded[j * (c == 1 ? 1 : wide) + k] = j < pairs.m && k < c ? V[j * c + k] : T(0);
   const std::ptrdiff_t at_once = pairs.tiles_at_once();
-  const std::ptrdiff_t tasks = (blocks + row_blocks_per_task - 1) / row_blocks_per_task;
-  // Each task sums its share of K^T U apart; the shares are added in order at the end.
+  // Each task sums its share of K^T U apart, and the shares are added in order at the end: a fixed
+  // number of them, so that they stay small beside K.
+  constexpr std::ptrdiff_t most_shares = 16;
+  const std::ptrdiff_t per_task =
+      U ? std::max<std::ptrdiff_t>(row_blocks_per_task, (blocks + most_shares - 1) / most_shares)
+        : row_blocks_per_task;
+  const std::ptrdiff_t tasks = (blocks + per_task - 1) / per_task;
   std::vector<Buffer<double>> shares(U ? tasks : 0);
   const bool done = share(
       tasks, threads,
       [&](std::ptrdiff_t task) {
-        const std::ptrdiff_t first = task * row_blocks_per_task;
-        const std::ptrdiff_t last = std::min(first + row_blocks_per_task, blocks);
-        auto scratch = pairs.scratch(row_blocks_per_task);
+        const std::ptrdiff_t first = task * per_task;
+        const std::ptrdiff_t last = std::min(first + per_task, blocks);
+        auto scratch = pairs.scratch(per_task);
         pairs.pack_rows(scratch, first, last - first);
-        std::vector<double> sums(std::size_t(row_blocks_per_task) * R * std::max(c, 1), 0.0);
+        std::vector<double> sums(std::size_t(per_task) * R * std::max(c, 1), 0.0);
         Buffer<T> partial = allocate<T>(R * std::max(wide, W));
         if (U) {
           shares[task] = allocate<double>(pairs.m * c2);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -46,13 +47,25 @@ bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted
   std::vector<std::thread> pool;
   {
     std::unique_lock lock(mutex);
+    pool.reserve(workers);
     for (int t = 0; t < workers; ++t) {
       ++running;
-      pool.emplace_back(work);
+      try {
+        pool.emplace_back(work);
+      } catch (const std::system_error&) {  // no more threads to be had: those there are will do
+        --running;
+        break;
+      }
+    }
+    if (pool.empty()) {
+      lock.unlock();
+      ++running;
+      work();
+      lock.lock();
     }
     while (!finished.wait_for(lock, std::chrono::milliseconds(50), [&] { return running == 0; })) {
       lock.unlock();
-      if (interrupted()) stop = true;
+      if (!stop && interrupted()) stop = true;
       lock.lock();
     }
   }
