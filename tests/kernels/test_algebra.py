@@ -188,7 +188,7 @@ def test_gradients_match_finite_differences(kernel, seed):
             )
 
 
-def finite_difference(kernel, path, X, Y, h=1e-4):
+def finite_difference(kernel, path, X, Y, h=1e-5):
     """The slope from four points, with an error of order h⁴."""
     moved = clone(kernel)
     value = kernel.get_params()[path]
