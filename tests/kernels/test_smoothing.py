@@ -181,7 +181,9 @@ def test_function_equals_the_named_kernel(d):
 
 @pytest.mark.parametrize("width", [0.03, 1.0, 30.0])
 def test_function_of_another_width_is_accepted(width):
-    FunctionKernel(lambda u: gaussian_function(u / width) / width**2, 2)
+    kernel = FunctionKernel(lambda u: gaussian_function(u / width) / width**2, 2)
+    at_zero = kernel.log_pairs(np.zeros((1, 2)), np.zeros((1, 2)))
+    np.testing.assert_allclose(at_zero, -np.log(2 * np.pi * width**2))
 
 
 @pytest.mark.parametrize("d", [1, 3])
