@@ -19,20 +19,6 @@ class Step(Protocol):
     def apply(self, X: Any, name: str) -> Any: ...
 
 
-class DifferentiableStep(Step, Protocol):
-    """A step with hyperparameters, and how its output changes with them."""
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def size(self) -> int | None: ...
-
-    def derivative(self, X: Array, index: int | None) -> Array: ...
-
-    def chain(self, X: Array, dX: Array) -> Array: ...
-
-
 @dataclass(frozen=True)
 class Check:
     """Refuse what lies outside the domain, with a message that names the argument."""

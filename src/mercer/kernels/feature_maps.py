@@ -246,8 +246,8 @@ class _PairOfMaps(FeatureMap):
         self.left_, self.right_ = self.left.fit(X), self.right.fit(X)
 
     def _widths(self, X: Any) -> tuple[int, int] | None:
-        widths = self.left.width(X), self.right.width(X)
-        return None if None in widths else widths  # type: ignore[return-value]
+        left, right = self.left.width(X), self.right.width(X)
+        return None if left is None or right is None else (left, right)
 
     def is_sparse(self, X: Any) -> bool:
         return self.left.is_sparse(X) or self.right.is_sparse(X)
