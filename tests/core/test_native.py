@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import multiprocessing
 import signal
 import threading
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from mercer import core
-from mercer.core import Kind, Leaf, Op, Program, reference
+from mercer.core import Kind, Leaf, Op, Program, Source, reference
 
 LEVELS = [
     name
@@ -27,9 +28,10 @@ KINDS = [k for k in Kind if k is not Kind.GIVEN]
 
 
 def program(*operations, leaves=1, registers=None, result=0):
-    """(op, out, a, b, c, d) per operation."""
-    ops = np.array([o[:4] for o in operations], dtype=np.int32).reshape(-1, 4)
-    constants = np.array([o[4:] for o in operations], dtype=np.float64).reshape(-1, 2)
+    """(op, out, a, b, c, d), and the source of b if it is not a register, per operation."""
+    rows = [(*o[:4], o[6] if len(o) > 6 else Source.TILE) for o in operations]
+    ops = np.array(rows, dtype=np.int32).reshape(-1, 5)
+    constants = np.array([o[4:6] for o in operations], dtype=np.float64).reshape(-1, 2)
     return Program(ops, constants, registers or max(leaves, 1), result)
 
 
@@ -214,12 +216,12 @@ def test_terms_and_several_statistics(level, dtype):
     composite = program(
         (Op.EXP_NEGATIVE, 0, 0, 0, -0.5, 0.0),
         (Op.AFFINE, 1, 1, 0, 0.2, 1.0),
-        (Op.MULTIPLY, 0, 0, 1, 0.0, 0.0),
+        (Op.MULTIPLY, 0, 0, 1, 1.0, 0.0),
         (Op.ROW, 3, 0, 0, 0.0, 0.0),
         (Op.COLUMN, 4, 0, 0, 0.0, 0.0),
-        (Op.MULTIPLY, 3, 3, 4, 0.0, 0.0),
+        (Op.MULTIPLY, 3, 3, 4, 1.0, 0.0),
         (Op.DIVIDE, 0, 0, 3, 0.0, 0.0),
-        (Op.ADD, 2, 2, 0, 0.0, 0.0),
+        (Op.ADD, 2, 2, 0, 1.0, 1.0),
         leaves=3,
         registers=5,
         result=2,
@@ -229,6 +231,122 @@ def test_terms_and_several_statistics(level, dtype):
     np.testing.assert_allclose(
         gram(native, 40, 150, dtype), gram(twin, 40, 150, dtype), rtol=100 * EPS[dtype]
     )
+
+
+SUMS = [k for k in KINDS if k not in (Kind.DIFFERENCE_PRODUCT, Kind.SIGN_PRODUCT)]
+SETS = [s for size in range(2, len(SUMS) + 1) for s in itertools.combinations(SUMS, size)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [3, 9, 300])
+def test_one_pass_gives_what_several_give(level, dtype, d):
+    """Every set of statistics, each read from its own register."""
+    rng = np.random.default_rng(14)
+    X, Y = (points(rng, k, d, dtype, Kind.CHI2) / d**0.5 for k in (13, 65))
+    alone = {
+        k: gram(build(level, IDENTITY, [leaf(k, X, Y)], n=13, m=65, dtype=dtype)[0], 13, 65, dtype)
+        for k in SUMS
+    }
+    for kinds in SETS:
+        leaves = [leaf(k, X, Y) for k in kinds]
+        for i, kind in enumerate(kinds):
+            one = program(leaves=len(kinds), result=i)
+            native, _ = build(level, one, leaves, n=13, m=65, dtype=dtype)
+            assert np.array_equal(gram(native, 13, 65, dtype), alone[kind]), kinds
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", [Kind.DOT, Kind.SQDIST])
+def test_one_statistic_twice(level, kind):
+    X = np.random.default_rng(15).normal(size=(20, 8))
+    twice = program((Op.ADD, 0, 0, 1, 1.0, 1.0), leaves=2)
+    native, twin = build(level, twice, [leaf(kind, X, X)] * 2, n=20, m=20)
+    np.testing.assert_allclose(gram(native, 20, 20, float), gram(twin, 20, 20, float), rtol=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("op", [Op.ADD, Op.MULTIPLY, Op.ACCUMULATE, Op.DIVIDE])
+def test_second_operands(level, dtype, source, op):
+    rng = np.random.default_rng(16)
+    X, Y = (points(rng, k, 5, dtype, Kind.CHI2) for k in (30, 90))
+    f, g = (rng.normal(size=k).astype(dtype) for k in (30, 90))
+    f[3] = g[4] = 0
+    composite = program((op, 0, 1, 0, 0.7, -0.2, source), leaves=2)
+    leaves = [leaf(k, X, Y) for k in (Kind.L1, Kind.MINSUM)]
+    native, twin = build(level, composite, leaves, [f], [g], 30, 90, dtype)
+    np.testing.assert_allclose(
+        gram(native, 30, 90, dtype),
+        gram(twin, 30, 90, dtype),
+        rtol=100 * EPS[dtype],
+        atol=20 * EPS[dtype],
+    )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_rows_against_many_columns(level, dtype):
+    """The columns are divided among tasks as well."""
+    rng = np.random.default_rng(17)
+    n, m = 5, 20_003
+    X, Y = (points(rng, k, 6, dtype, Kind.SQDIST) for k in (n, m))
+    V, U = rng.normal(size=(m, 3)).astype(dtype), rng.normal(size=(n, 2)).astype(dtype)
+    native, twin = build(level, GAUSSIAN, [leaf(Kind.SQDIST, X, Y)], n=n, m=m, dtype=dtype)
+    for threads in (0, 3):
+        for found, expected in zip(
+            native.products(V, U, threads), twin.products(V, U, 1), strict=True
+        ):
+            np.testing.assert_allclose(found, expected, atol=2e4 * EPS[dtype])
+        np.testing.assert_allclose(
+            native.log_sum_exp(None, threads), twin.log_sum_exp(None, 1), rtol=20 * EPS[dtype]
+        )
+        least, where = native.arg_min(threads)
+        expected, at = twin.arg_min(1)
+        np.testing.assert_allclose(least, expected, rtol=100 * EPS[dtype], atol=EPS[dtype])
+        np.testing.assert_array_equal(
+            gram(native, n, m, dtype, threads=threads)[np.arange(n), where], least
+        )
+        assert (where == at).all() or dtype == np.float32
+    assert np.array_equal(native.product(V, 1), native.product(V, 4))
+
+
+ODD_VALUES = {
+    "a NaN": [0.0, np.nan, 1.0],
+    "only NaN and -inf": [-np.inf, np.nan],
+    "all -inf": [-np.inf, -np.inf],
+    "some -inf": [-np.inf, 3.0, -np.inf, 2.0],
+    "an inf": [np.inf, 3.0],
+    "several inf": [np.inf, 3.0, np.inf],
+    "inf and NaN": [np.inf, np.nan],
+    "huge": [3e38, -3e38, 3e38],
+    "ties": [1.0, -2.0, -2.0, 5.0],
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("values", ODD_VALUES.values(), ids=ODD_VALUES)
+@pytest.mark.parametrize("before", [0, 200])
+def test_reductions_of_odd_values(level, dtype, values, before):
+    row = np.concatenate([np.full(before, -1.0), values]).astype(dtype)[None]
+    nothing = np.zeros((1, 0), dtype), np.zeros((row.size, 0), dtype)
+    given = Leaf(Kind.GIVEN, *nothing, *nothing, None, None, row)
+    native, twin = build(level, IDENTITY, [given], n=1, m=row.size, dtype=dtype)
+    for weight in (None, np.zeros(row.size, dtype), np.where(row[0] < 2, -np.inf, 0).astype(dtype)):
+        with np.errstate(all="ignore"):
+            terms = row[0].astype(float) + (0 if weight is None else weight)
+            expected = np.logaddexp.reduce(terms)
+        for pairs in (native, twin):
+            np.testing.assert_allclose(
+                pairs.log_sum_exp(weight, 0), [expected], rtol=10 * EPS[dtype]
+            )
+    known = np.where(np.isnan(row[0]), np.inf, row[0])
+    for pairs in (native, twin):
+        least, where = pairs.arg_min(0)
+        assert least[0] == known.min()
+        assert where[0] == known.argmin()
 
 
 @pytest.mark.parametrize("level", LEVELS)

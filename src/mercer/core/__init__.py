@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from mercer.core import reference
-from mercer.core.programs import Kind, Leaf, Op, Program
+from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
 MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
 
-__all__ = ["MODULES", "Kind", "Leaf", "Op", "Program", "level", "pairs", "threads"]
+__all__ = ["MODULES", "Kind", "Leaf", "Op", "Program", "Source", "level", "pairs", "threads"]
 
 
 @cache

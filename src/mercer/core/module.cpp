@@ -24,14 +24,14 @@ using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
 template <class T, int D>
 using Out = nb::ndarray<nb::numpy, T, nb::ndim<D>>;
 
-using Operations = nb::ndarray<const std::int32_t, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
+using Operations = nb::ndarray<const std::int32_t, nb::shape<-1, 5>, nb::c_contig, nb::device::cpu>;
 using Constants = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
-// operations: (op, out, a, b) per row; constants: (c, d) per row.
+// operations: (op, out, a, b, source of b) per row; constants: (c, d) per row.
 mercer::Program read_program(const Operations& operations, const Constants& constants,
                              int registers, int result, std::size_t leaves, std::size_t row_terms,
                              std::size_t column_terms) {
@@ -42,7 +42,7 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
   mercer::Program program{{}, registers, result};
   for (std::size_t i = 0; i < operations.shape(0); ++i) {
     const int op = operations(i, 0), out = operations(i, 1), a = operations(i, 2),
-              b = operations(i, 3);
+              b = operations(i, 3), source = operations(i, 4);
     require(op >= 0 && op <= int(mercer::Op::inverse_sqrt), "an operation that exists");
     require(out >= 0 && out < registers, "operations write to registers");
     if (mercer::Op(op) == mercer::Op::row)
@@ -51,12 +51,17 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
       require(a >= 0 && a < int(column_terms), "a column term that exists");
     else
       require(a >= 0 && a < registers, "operations read registers");
-    require(b >= 0 && b < registers, "operations read registers");
+    require(source >= 0 && source <= int(mercer::Source::column), "a source that exists");
+    const mercer::Source from = mercer::Source(source);
+    require(b >= 0 && b < (from == mercer::Source::tile   ? registers
+                           : from == mercer::Source::row ? int(row_terms)
+                                                         : int(column_terms)),
+            "operations read registers and terms that exist");
     require(mercer::Op(op) != mercer::Op::integer_power ||
                 std::abs(constants(i, 0)) <= std::numeric_limits<int>::max(),
             "an integer power is an int");
     program.instructions.push_back(
-        {mercer::Op(op), out, a, b, constants(i, 0), constants(i, 1)});
+        {mercer::Op(op), out, a, b, from, constants(i, 0), constants(i, 1)});
   }
   return program;
 }

@@ -29,18 +29,27 @@ class Op(IntEnum):
     ROW = 0
     COLUMN = 1
     CONSTANT = 2
-    ADD = 3
-    MULTIPLY = 4
-    AFFINE = 5
-    DIVIDE = 6
-    INTEGER_POWER = 7
-    REAL_POWER = 8
-    EXP = 9
-    EXP_NEGATIVE = 10
-    SQRT = 11
-    TANH = 12
-    LOG = 13
-    INVERSE_SQRT = 14
+    AFFINE = 3
+    ADD = 4
+    MULTIPLY = 5
+    ACCUMULATE = 6
+    DIVIDE = 7
+    INTEGER_POWER = 8
+    REAL_POWER = 9
+    EXP = 10
+    EXP_NEGATIVE = 11
+    SQRT = 12
+    TANH = 13
+    LOG = 14
+    INVERSE_SQRT = 15
+
+
+class Source(IntEnum):
+    """Where an operation finds its second operand, numbered as in program.hpp."""
+
+    TILE = 0
+    ROW = 1
+    COLUMN = 2
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,7 @@ class Program:
 
     Attributes
     ----------
-    operations : (k, 4) int32 array of (op, out, a, b)
+    operations : (k, 5) int32 array of (op, out, a, b, source of b)
     constants : (k, 2) float64 array of (c, d)
     registers : int
     result : int

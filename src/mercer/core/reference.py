@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core.programs import Kind, Leaf, Op, Program
+from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 # A tile and its few temporaries stay in cache, and are still worth a call into BLAS.
 TILE = 512
@@ -126,8 +126,17 @@ def run(
 ) -> np.ndarray:
     """The program's value on one tile; the statistics may be overwritten."""
     r: list[Any] = [*statistics, *[None] * (program.registers - len(statistics))]
+
+    def second(b: int, source: int) -> np.ndarray:
+        match source:
+            case Source.ROW:
+                return row_terms[b][:, None]
+            case Source.COLUMN:
+                return column_terms[b]
+        return r[b]
+
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        for (op, out, a, b), (c, d) in zip(
+        for (op, out, a, b, source), (c, d) in zip(
             program.operations.tolist(), program.constants.tolist(), strict=True
         ):
             match op:
@@ -137,14 +146,17 @@ def run(
                     r[out] = column_terms[a]
                 case Op.CONSTANT:
                     r[out] = np.full(shape, c, dtype=dtype)
-                case Op.ADD:
-                    r[out] = r[a] + r[b]
-                case Op.MULTIPLY:
-                    r[out] = r[a] * r[b]
                 case Op.AFFINE:
                     r[out] = c * r[a] + d if d else c * r[a]
+                case Op.ADD:
+                    r[out] = c * r[a] + d * second(b, source)
+                case Op.MULTIPLY:
+                    r[out] = c * r[a] * second(b, source) + d
+                case Op.ACCUMULATE:
+                    r[out] = r[out] + c * r[a] * second(b, source)
                 case Op.DIVIDE:
-                    r[out] = np.where(r[b] == 0, r[a].dtype.type(c), r[a] / r[b])
+                    divisor = second(b, source)
+                    r[out] = np.where(divisor == 0, r[a].dtype.type(c), r[a] / divisor)
                 case Op.INTEGER_POWER:
                     r[out] = r[a] ** int(c)
                 case Op.REAL_POWER:
@@ -236,6 +248,7 @@ class Pairs:
         where = np.zeros(self.n, dtype=np.int64)
         for rows, columns in self._tiles():
             values = self._tile(rows, columns)
+            values = np.where(np.isnan(values), np.inf, values)
             at = values.argmin(axis=1)
             found = values[np.arange(len(at)), at]
             better = found < least[rows]

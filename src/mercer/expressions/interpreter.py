@@ -120,7 +120,9 @@ class Pairs:
         """Both sets of points, ready for the blocks of one statistic."""
         if node not in self._prepared:
             F, G = self.points(node.view, 0), self.points(node.view, 1)
-            self._prepared[node] = node.kind.prepare(F, G)
+            beside = [s for s in self.lowering.leaves if isinstance(s, Statistic) and s != node]
+            shared = any(s.view == node.view for s in beside) and node.kind.prepare_shared
+            self._prepared[node] = (shared or node.kind.prepare)(F, G)
         return self._prepared[node]
 
     def side(self, e: Expression, side: int) -> np.ndarray:

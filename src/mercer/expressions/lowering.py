@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import Op, Program
+from mercer.core import Op, Program, Source
 from mercer.expressions.nodes import (
     Add,
     Constant,
@@ -29,6 +29,7 @@ _FUNCTIONS = {
     "inverse_sqrt": Op.INVERSE_SQRT,
 }
 LARGEST_INTEGER_POWER = 2**31 - 1
+Operand = tuple[int, Source]
 
 
 class Lowering:
@@ -48,7 +49,7 @@ class Lowering:
         self.leaves = [node for node in self.uses if isinstance(node, Statistic | Tangent)]
         self.row_terms: list[Any] = []
         self.column_terms: list[Any] = []
-        self._operations: list[tuple[int, int, int, int]] = []
+        self._operations: list[tuple[int, int, int, int, int]] = []
         self._constants: list[tuple[float, float]] = []
         self._holds: dict[int, Expression] = dict(enumerate(self.leaves))
         self._found: dict[Expression, int] = {leaf: i for i, leaf in enumerate(self.leaves)}
@@ -56,27 +57,40 @@ class Lowering:
         self._free: list[int] = []
         result = self._value(e)
         self.program = Program(
-            operations=np.array(self._operations, dtype=np.int32).reshape(-1, 4),
+            operations=np.array(self._operations, dtype=np.int32).reshape(-1, 5),
             constants=np.array(self._constants, dtype=np.float64).reshape(-1, 2),
             registers=max(1, self._count),
             result=result,
         )
 
-    def _emit(self, op: Op, *sources: int, c: float = 0.0, d: float = 0.0, term: int = 0) -> int:
-        """Append an operation; it writes over a source that nobody needs any more."""
+    def _emit(
+        self, op: Op, *sources: int, c: float = 0.0, d: float = 0.0, term: Operand | None = None
+    ) -> int:
+        """Append an operation; it writes over a source that nobody needs any more.
+
+        ``term`` is a one-sided term in place of the second source.
+        """
         spent = [s for s in sources if self._release(s)]
         if spent:
             out = spent[0]
             self._free += spent[1:]
-        elif self._free:
-            out = self._free.pop()
         else:
-            out, self._count = self._count, self._count + 1
-        a = sources[0] if sources else term
-        b = sources[1] if len(sources) > 1 else 0
-        self._operations.append((int(op), out, a, b))
-        self._constants.append((float(c), float(d)))
+            out = self._new()
+        a = sources[0] if sources else 0
+        b, source = term or (sources[1] if len(sources) > 1 else 0, Source.TILE)
+        self._append(op, out, a, b, source, c, d)
         return out
+
+    def _append(self, op: Op, out: int, a: int, b: int, source: Source, c: float, d: float) -> None:
+        self._operations.append((int(op), out, a, b, int(source)))
+        self._constants.append((float(c), float(d)))
+
+    def _new(self) -> int:
+        """A register that nothing is in."""
+        if self._free:
+            return self._free.pop()
+        self._count += 1
+        return self._count - 1
 
     def _release(self, register: int) -> bool:
         """Whether this was the last use: the only one of a temporary, counted for the others."""
@@ -101,18 +115,20 @@ class Lowering:
     def _computed(self, e: Expression) -> int:
         side = side_of(e)
         if side is not None:
-            return self._term(e, side)
+            term, _ = self._term(e, side)
+            out = self._new()
+            self._append(Op.COLUMN if side else Op.ROW, out, term, 0, Source.TILE, 0.0, 0.0)
+            return out
         match e:
             case Constant():
                 return self._emit(Op.CONSTANT, c=e.value)
             case Add():
                 return self._sum(e)
             case Multiply():
-                factor, rest = split(e)
-                return self._scaled(factor, self._product(rest))
+                return self._product(*split(e))
             case Divide():
-                a, b = self._value(e.numerator), self._value(e.denominator)
-                return self._emit(Op.DIVIDE, a, b, c=e.at_zero)
+                a = self._value(e.numerator)
+                return self._with(Op.DIVIDE, a, e.denominator, c=e.at_zero)
             case Power(exponent=Constant(value=exponent)):
                 whole = exponent.is_integer() and abs(exponent) <= LARGEST_INTEGER_POWER
                 op = Op.INTEGER_POWER if whole else Op.REAL_POWER
@@ -121,42 +137,63 @@ class Lowering:
                 factor, rest = split(e.operand)
                 at_most_one = factor <= 0 and all(is_nonnegative(r) for r in rest)
                 op = Op.EXP_NEGATIVE if at_most_one else Op.EXP
-                return self._emit(op, self._product(rest), c=factor)
+                return self._emit(op, self._product(1.0, rest), c=factor)
             case Function():
                 return self._emit(_FUNCTIONS[e.name], self._value(e.operand))
         raise TypeError(f"{type(e).__name__} cannot be lowered")
 
-    def _term(self, e: Expression, side: int) -> int:
+    def _term(self, e: Expression, side: int) -> Operand:
+        """A formula in one point as an operand."""
         terms = self.column_terms if side else self.row_terms
         if e not in terms:
             terms.append(e)
-        return self._emit(Op.COLUMN if side else Op.ROW, term=terms.index(e))
+        return terms.index(e), Source.COLUMN if side else Source.ROW
+
+    def _with(self, op: Op, a: int, e: Expression, c: float = 0.0, d: float = 0.0) -> int:
+        """An operation on a register and the value of a node, which may be a one-sided term."""
+        side = side_of(e)
+        if side is not None:
+            return self._emit(op, a, c=c, d=d, term=self._term(e, side))
+        return self._emit(op, a, self._value(e), c=c, d=d)
 
     def _sum(self, e: Add) -> int:
+        """Terms of one factor first, then those of several, which are accumulated."""
         constant = sum(t.value for t in e.terms if isinstance(t, Constant))
-        total = None
-        for term in e.terms:
-            if isinstance(term, Constant):
-                continue
-            factor, rest = split(term)
-            value = self._product(rest)
-            if total is None:
-                total = self._scaled(factor, value, constant)
-            else:
-                total = self._emit(Op.ADD, total, self._scaled(factor, value))
-        assert total is not None
+        terms = [split(t) for t in e.terms if not isinstance(t, Constant)]
+        # A one-sided term is best taken up by an operation on what is there already.
+        single = [(factor, rest[0]) for factor, rest in terms if len(rest) == 1]
+        single.sort(key=lambda term: side_of(term[1]) is not None)
+        several = [(factor, rest) for factor, rest in terms if len(rest) > 1]
+        if single:
+            (scale, first), *others = single
+            total = self._value(first)
+            for factor, term in others:
+                total, scale = self._with(Op.ADD, total, term, c=scale, d=factor), 1.0
+            if constant or scale != 1.0 or (several and total in self._holds):
+                total = self._emit(Op.AFFINE, total, c=scale, d=constant)
+        else:
+            total = self._product(*several.pop(0), constant)
+        for factor, rest in several:
+            self._accumulate(total, factor, rest)
         return total
 
-    def _product(self, factors: list[Expression]) -> int:
-        total = self._value(factors[0])
-        for factor in factors[1:]:
-            total = self._emit(Op.MULTIPLY, total, self._value(factor))
-        return total
+    def _product(self, factor: float, factors: list[Expression], shift: float = 0.0) -> int:
+        """factor * the product + shift."""
+        *most, last = sorted(factors, key=lambda e: side_of(e) is not None)
+        if not most:
+            value = self._value(last)
+            if factor == 1.0 and shift == 0.0:
+                return value
+            return self._emit(Op.AFFINE, value, c=factor, d=shift)
+        return self._with(Op.MULTIPLY, self._product(1.0, most), last, c=factor, d=shift)
 
-    def _scaled(self, factor: float, register: int, shift: float = 0.0) -> int:
-        if factor == 1.0 and shift == 0.0:
-            return register
-        return self._emit(Op.AFFINE, register, c=factor, d=shift)
+    def _accumulate(self, total: int, factor: float, factors: list[Expression]) -> None:
+        """Add factor * the product to a register, which is not reused meanwhile."""
+        *most, last = sorted(factors, key=lambda e: side_of(e) is not None)
+        a, side = self._product(1.0, most), side_of(last)
+        b, source = (self._value(last), Source.TILE) if side is None else self._term(last, side)
+        self._append(Op.ACCUMULATE, total, a, b, source, factor, 0.0)
+        self._free += [s for s in ((a, b) if side is None else (a,)) if self._release(s)]
 
 
 def count_uses(e: Expression) -> Counter[Expression]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,11 @@ from mercer.core.reference import EXACT_FEATURES, NEAR
 
 GATHER_BYTES = 2**26
 CENTRE_ROWS = 512
-_AS_IT_IS = Program(np.empty((0, 4), dtype=np.int32), np.empty((0, 2)), registers=1, result=0)
+# Points that another statistic is computed from as well stay where they are, so that one pass over
+# the features serves both, unless their squared distance from the origin is so many times their
+# own spread: the squared norms, whose rounding a distance inherits, grow by that factor at most.
+FAR = 4.0
+_AS_IT_IS = Program(np.empty((0, 5), dtype=np.int32), np.empty((0, 2)), registers=1, result=0)
 
 
 def dot(X: Array, Y: Array) -> np.ndarray:
@@ -91,11 +96,14 @@ class _Centred:
         return _Centred(self.moved[rows], self.given[rows])
 
 
-def _centred(F: Array, G: Array) -> tuple[_Centred, _Centred]:
+def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centred]:
     if sp.issparse(F) or sp.issparse(G) or F.shape[1] <= EXACT_FEATURES:
         return _Centred(F, F), _Centred(G, G)
     # The median of some rows: one far point would draw the mean away from all the others.
-    centre = np.median(G[:: max(1, len(G) // CENTRE_ROWS)], axis=0)
+    some = G[:: max(1, len(G) // CENTRE_ROWS)]
+    centre = np.median(some, axis=0)
+    if shared and centre @ centre <= FAR * np.median(row_norms(some - centre, squared=True)):
+        return _Centred(F, F), _Centred(G, G)
     right = _Centred(G - centre, G)
     return (right if F is G else _Centred(F - centre, F)), right
 
@@ -144,6 +152,8 @@ class PairStatistic:
         ``diagonal(F) -> (n,)``, the statistic of each point with itself.
     prepare : callable
         ``prepare(F, G) -> (F, G)``, applied once before blocks are asked for.
+    prepare_shared : callable or None
+        The same for points that the expression has another statistic of, if that is different.
     native : Kind or None
         The core's own statistic, for dense points.
     tangent : Kind or None
@@ -159,6 +169,7 @@ class PairStatistic:
     block: Callable[[Any, Any], np.ndarray]
     diagonal: Callable[[Any], np.ndarray]
     prepare: Callable[[Any, Any], tuple[Any, Any]] = lambda F, G: (F, G)
+    prepare_shared: Callable[[Any, Any], tuple[Any, Any]] | None = None
     native: Kind | None = None
     tangent: Kind | None = None
     tangent_factor: float = 1.0
@@ -210,6 +221,7 @@ STATISTICS = {
             _sqdist_block,
             _zeros,
             prepare=_centred,
+            prepare_shared=partial(_centred, shared=True),
             native=Kind.SQDIST,
             tangent=Kind.DIFFERENCE_PRODUCT,
             tangent_factor=2.0,

@@ -229,7 +229,7 @@ class Matern(_Stationary):
         if self.nu == math.inf:
             return exp(-0.5 * s.sqdist * p.length_scale**-2)
         t = math.sqrt(2 * self.nu) * sqrt(s.sqdist) * p.length_scale**-1
-        polynomial = {0.5: 1, 1.5: 1 + t, 2.5: 1 + t + t**2 / 3}[float(self.nu)]
+        polynomial = {0.5: 1, 1.5: 1 + t, 2.5: 1 + t * (1 + t / 3)}[float(self.nu)]
         return polynomial * exp(-t)
 
     def unscaled_frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:

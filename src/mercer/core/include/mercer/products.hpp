@@ -1,6 +1,7 @@
 // Gram matrices, their products and reductions, tile by tile and never stored unless asked for.
 #pragma once
 
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <new>
@@ -15,6 +16,11 @@ namespace mercer {
 constexpr std::ptrdiff_t block_bytes = 192 * 1024;
 // Blocks of rows per task: enough to use a block of columns many times.
 constexpr int row_blocks_per_task = 16;
+// Where the rows give fewer tasks than this, the columns are divided as well, into parts of at least
+// so many tiles. Both go by the shape alone, so that sums do not depend on the number of threads.
+constexpr std::ptrdiff_t enough_tasks = 64, tiles_per_part = 64;
+// Tiles between two looks at whether to leave off.
+constexpr std::ptrdiff_t tiles_between_looks = 16;
 
 template <class T>
 struct AlignedDelete {
@@ -45,24 +51,23 @@ struct Pairs {
   // Pack the columns of every statistic, and pad what is read past the end.
   template <class Interrupted>
   bool prepare(int threads, Interrupted interrupted) {
-    packed_.resize(leaves.size());
     X_norms_.resize(leaves.size());
     Y_norms_.resize(leaves.size());
     padded_rows_.clear();
     padded_columns_.clear();
-    for (std::size_t l = 0; l < leaves.size(); ++l) {
-      Leaf<T>& leaf = leaves[l];
-      if (leaf.needs_norms()) {
-        X_norms_[l] = padded(leaf.X_norms, n, row_blocks() * R);
-        Y_norms_[l] = padded(leaf.Y_norms, m, column_tiles() * C);
+    for (std::size_t l = 0; l < leaves.size(); ++l)
+      if (leaves[l].needs_norms()) {
+        X_norms_[l] = padded(leaves[l].X_norms, n, row_blocks() * R);
+        Y_norms_[l] = padded(leaves[l].Y_norms, m, column_tiles() * C);
       }
-      if (leaf.block) continue;
-      packed_[l] = allocate<T>(column_tiles() * C * leaf.d);
-      T* out = packed_[l].get();
+    gather();
+    for (Group& group : groups_) {
+      group.packed = allocate<T>(column_tiles() * C * group.d);
       const bool done = share(
           column_tiles(), threads,
-          [&](std::ptrdiff_t t) {
-            pack<T>(leaf.Y, t * C, C, m, leaf.d, Geometry<T>::panel, out + t * C * leaf.d);
+          [&](std::ptrdiff_t t, const Stop&) {
+            pack<T>(group.Y, t * C, C, m, group.d, Geometry<T>::panel,
+                    group.packed.get() + t * C * group.d);
           },
           interrupted);
       if (!done) return false;
@@ -73,66 +78,145 @@ struct Pairs {
     return true;
   }
 
-  // Room for one thread: packed rows of each statistic, and the program's registers.
+  // Room for one thread: packed rows of each group, and the program's registers.
   struct Scratch {
     std::vector<Buffer<T>> rows;
     Buffer<T> registers;
     std::vector<const T*> rows_of, columns_of;
   };
 
-  Scratch scratch(std::ptrdiff_t blocks) const {
+  // For the rows of some blocks, packed.
+  Scratch scratch(std::ptrdiff_t first_block, std::ptrdiff_t blocks) const {
     Scratch s;
-    for (const Leaf<T>& leaf : leaves) s.rows.push_back(allocate<T>(blocks * R * leaf.d));
+    for (const Group& group : groups_) {
+      s.rows.push_back(allocate<T>(blocks * R * group.d));
+      pack<T>(group.X, first_block * R, blocks * R, n, group.d, R, s.rows.back().get());
+    }
     s.registers = allocate<T>(std::ptrdiff_t(program.registers) * R * C);
     s.rows_of.resize(row_terms.size());
     s.columns_of.resize(column_terms.size());
     return s;
   }
 
-  void pack_rows(Scratch& s, std::ptrdiff_t first_block, std::ptrdiff_t blocks) const {
-    for (std::size_t l = 0; l < leaves.size(); ++l)
-      if (!leaves[l].block)
-        pack<T>(leaves[l].X, first_block * R, blocks * R, n, leaves[l].d, R, s.rows[l].get());
-  }
-
   // The values of one tile: (R, C), row by row. `local` counts blocks from the first one packed.
-  const T* tile(Scratch& s, std::ptrdiff_t block, std::ptrdiff_t local,
-                std::ptrdiff_t column_tile) const {
+  T* tile(Scratch& s, std::ptrdiff_t block, std::ptrdiff_t local,
+          std::ptrdiff_t column_tile) const {
+    constexpr int P = Geometry<T>::panel;
     const std::ptrdiff_t row = block * R, column = column_tile * C;
+    const Tile<T> here{s.registers.get(), R, C, s.rows_of.data(), s.columns_of.data()};
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const Group& group = groups_[g];
+      const T* X = s.rows[g].get() + local * R * group.d;
+      const T* Y = group.packed.get() + column * group.d;
+      T* out[std::popcount(all_sums)];
+      for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = here.at(group.leaves[k]);
+      for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.d)
+        if (group.sums)
+          group.compute(X, Y, group.d, out, p * P);
+        else
+          compute_panel<T>(leaves[group.leaves[0]].kind, X, Y, group.d, out[0] + p * P);
+    }
     for (std::size_t l = 0; l < leaves.size(); ++l) {
-      const std::ptrdiff_t d = leaves[l].d;
-      mercer::tile<T>(leaves[l], row, column, s.rows[l].get() + local * R * d,
-                      packed_[l] ? packed_[l].get() + column * d : nullptr,
-                      X_norms_[l] ? X_norms_[l].get() + row : nullptr,
-                      Y_norms_[l] ? Y_norms_[l].get() + column : nullptr,
-                      s.registers.get() + std::ptrdiff_t(l) * R * C);
+      if (leaves[l].block) copy_block<T>(leaves[l], row, column, here.at(int(l)));
+      if (leaves[l].needs_norms())
+        finish_sqdist<T>(leaves[l], row, column, X_norms_[l].get() + row,
+                         Y_norms_[l].get() + column, here.at(dots_of_[l]), here.at(int(l)));
     }
     for (std::size_t k = 0; k < row_terms.size(); ++k)
       s.rows_of[k] = padded_rows_[k].get() + row;
     for (std::size_t k = 0; k < column_terms.size(); ++k)
       s.columns_of[k] = padded_columns_[k].get() + column;
-    run<T>(program, s.registers.get(), R, C, s.rows_of.data(), s.columns_of.data());
-    return s.registers.get() + std::ptrdiff_t(program.result) * R * C;
+    run<T>(program, here);
+    return here.at(program.result);
   }
 
   // Column tiles that fit the second-level cache together.
   std::ptrdiff_t tiles_at_once() const {
     std::ptrdiff_t bytes = 0;
-    for (const Leaf<T>& leaf : leaves) bytes += C * leaf.d * std::ptrdiff_t(sizeof(T));
+    for (const Group& group : groups_) bytes += C * group.d * std::ptrdiff_t(sizeof(T));
     // At most so many are summed in T before the sum goes on in double.
     constexpr std::ptrdiff_t most = 16;
     return std::clamp<std::ptrdiff_t>(block_bytes / std::max<std::ptrdiff_t>(bytes, 1), 1, most);
   }
 
  private:
+  // Statistics of the same points: those summed over the features are computed in one pass.
+  struct Group {
+    const T* X;
+    const T* Y;
+    std::ptrdiff_t d;
+    unsigned sums;            // 0 for a statistic that goes by itself
+    std::vector<int> leaves;  // in the order of the sums; a dot product may serve two statistics
+    Buffer<T> packed;
+    SumsOfPanel<T> compute = nullptr;
+  };
+
+  void gather() {
+    groups_.clear();
+    dots_of_.resize(leaves.size());
+    // Distances last, so that they find the dot products they are made from.
+    for (const bool distances : {false, true})
+      for (std::size_t l = 0; l < leaves.size(); ++l) {
+        const Leaf<T>& leaf = leaves[l];
+        dots_of_[l] = int(l);
+        if (!leaf.block && (leaf.kind == Statistic::sqdist) == distances) join(leaf, int(l));
+      }
+    for (Group& group : groups_)
+      if (group.sums) group.compute = sums_of_panel<T>(group.sums);
+  }
+
+  void join(const Leaf<T>& leaf, int l) {
+    const unsigned sum = sum_of(leaf.kind, leaf.d);
+    for (Group& group : groups_) {
+      if (!sum || !group.sums || group.X != leaf.X || group.Y != leaf.Y || group.d != leaf.d)
+        continue;
+      const int place = std::popcount(group.sums & (sum - 1));
+      if (!(group.sums & sum)) {
+        group.sums |= sum;
+        group.leaves.insert(group.leaves.begin() + place, l);
+        return;
+      }
+      if (leaf.needs_norms() && leaves[group.leaves[place]].kind == Statistic::dot) {
+        dots_of_[l] = group.leaves[place];
+        return;
+      }
+    }
+    groups_.push_back({leaf.X, leaf.Y, leaf.d, sum, {l}, {}});
+  }
+
   static Buffer<T> padded(const T* values, std::ptrdiff_t n, std::ptrdiff_t size) {
     Buffer<T> out = allocate<T>(size);
     for (std::ptrdiff_t i = 0; i < size; ++i) out[i] = values[std::min(i, n - 1)];
     return out;
   }
 
-  std::vector<Buffer<T>> packed_, X_norms_, Y_norms_;
+  std::vector<Group> groups_;
+  std::vector<int> dots_of_;  // the register with the dot products that distances are made from
+  std::vector<Buffer<T>> X_norms_, Y_norms_;
   std::vector<Buffer<T>> padded_rows_, padded_columns_;
+};
+
+// The pairs as tasks: some blocks of rows with some tiles of columns.
+struct Tasks {
+  std::ptrdiff_t blocks, tiles, blocks_per_task, parts;
+
+  Tasks(std::ptrdiff_t blocks, std::ptrdiff_t tiles, std::ptrdiff_t blocks_per_task)
+      : blocks(blocks), tiles(tiles), blocks_per_task(blocks_per_task) {
+    const std::ptrdiff_t wanted = (enough_tasks + groups() - 1) / groups();
+    parts = std::clamp<std::ptrdiff_t>(tiles / tiles_per_part, 1, wanted);
+  }
+
+  std::ptrdiff_t groups() const { return (blocks + blocks_per_task - 1) / blocks_per_task; }
+  std::ptrdiff_t count() const { return groups() * parts; }
+
+  struct Range {
+    std::ptrdiff_t part, first_block, last_block, first_tile, last_tile;
+  };
+  Range operator[](std::ptrdiff_t task) const {
+    const std::ptrdiff_t part = task % parts, first = task / parts * blocks_per_task;
+    return {part, first, std::min(first + blocks_per_task, blocks), tiles * part / parts,
+            tiles * (part + 1) / parts};
+  }
 };
 
 // out[n, m] (leading dimension ld) = the Gram matrix. With `symmetric`, one half is computed and
@@ -142,33 +226,36 @@ bool gram(Pairs<T>& pairs, T* out, std::ptrdiff_t ld, bool symmetric, int thread
           Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
   if (!pairs.prepare(threads, interrupted)) return false;
-  const std::ptrdiff_t blocks = pairs.row_blocks();
-  constexpr int group = row_blocks_per_task / 2;
-  const std::ptrdiff_t tasks = (blocks + group - 1) / group;
+  const Tasks tasks(pairs.row_blocks(), pairs.column_tiles(), row_blocks_per_task / 2);
   return share(
-      tasks, threads,
-      [&](std::ptrdiff_t task) {
-        const std::ptrdiff_t first = task * group, last = std::min(first + group, blocks);
-        auto scratch = pairs.scratch(group);
-        pairs.pack_rows(scratch, first, last - first);
-        for (std::ptrdiff_t t = symmetric ? first * R / C : 0; t < pairs.column_tiles(); ++t)
+      tasks.count(), threads,
+      [&](std::ptrdiff_t task, const Stop& stop) {
+        const auto range = tasks[task];
+        const std::ptrdiff_t first = range.first_block, last = range.last_block;
+        auto scratch = pairs.scratch(first, last - first);
+        const std::ptrdiff_t diagonal = symmetric ? first * R / C : 0;
+        for (std::ptrdiff_t t = std::max(range.first_tile, diagonal); t < range.last_tile; ++t) {
+          if (t % tiles_between_looks == 0 && stop) return;
           for (std::ptrdiff_t b = first; b < last; ++b) {
             const std::ptrdiff_t row = b * R, column = t * C;
             if (symmetric && column + C <= row) continue;
             const T* values = pairs.tile(scratch, b, b - first, t);
+            const std::ptrdiff_t height = std::min<std::ptrdiff_t>(R, pairs.n - row);
             const std::ptrdiff_t width = std::min<std::ptrdiff_t>(C, pairs.m - column);
-            for (std::ptrdiff_t r = 0; r < std::min<std::ptrdiff_t>(R, pairs.n - row); ++r) {
+            for (std::ptrdiff_t r = 0; r < height; ++r) {
               // Of a tile that crosses the diagonal, only what lies on or above it.
               const std::ptrdiff_t from =
                   symmetric ? std::max<std::ptrdiff_t>(0, row + r - column) : 0;
               if (from < width)
                 std::memcpy(out + (row + r) * ld + column + from, values + r * C + from,
                             (width - from) * sizeof(T));
-              if (symmetric)
-                for (std::ptrdiff_t j = from; j < width; ++j)
-                  out[(column + j) * ld + row + r] = values[r * C + j];
             }
+            if (!symmetric) continue;
+            for (std::ptrdiff_t j = 0; j < width; ++j)
+              for (std::ptrdiff_t r = 0; r < std::min(height, column + j - row + 1); ++r)
+                out[(column + j) * ld + row + r] = values[r * C + j];
           }
+        }
       },
       interrupted);
 }
@@ -204,6 +291,28 @@ MERCER_INLINE void multiply_many(const T* values, const T* V, int wide, T* parti
   }
 }
 
+// sums[j][k] += values[r][j] U[r][k] for the tile's first rows and columns.
+template <class T>
+inline void multiply_transposed(const T* values, const T* U, int c, std::ptrdiff_t rows,
+                                std::ptrdiff_t columns, double* sums) {
+  constexpr int C = Geometry<T>::columns, W = Simd<T>::width;
+  for (int k = 0; k < c; ++k)
+    for (int j = 0; j < columns; j += W) {
+      Vector<T> sum{};
+      for (std::ptrdiff_t r = 0; r < rows; ++r) sum += load<T>(values + r * C + j) * U[r * c + k];
+      for (int i = 0; i < std::min<std::ptrdiff_t>(W, columns - j); ++i)
+        sums[(j + i) * c + k] += double(sum[i]);
+    }
+}
+
+// out[size] = the sum of so many arrays laid end to end, in their order.
+inline void add_up(const std::vector<double>& arrays, std::ptrdiff_t count, double* out,
+                   std::ptrdiff_t size) {
+  std::copy_n(arrays.data(), size, out);
+  for (std::ptrdiff_t a = 1; a < count; ++a)
+    for (std::ptrdiff_t i = 0; i < size; ++i) out[i] += arrays[a * size + i];
+}
+
 // out[n, c] = K V for V[m, c]; and, from the same tiles, side[m, c2] = K^T U for U[n, c2].
 // Tiles are summed in T over a block of columns, and in double across blocks.
 template <class T, class Interrupted>
@@ -212,52 +321,47 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
   if (!pairs.prepare(threads, interrupted)) return false;
   const std::ptrdiff_t blocks = pairs.row_blocks(), tiles = pairs.column_tiles();
-  const int wide = (c + W - 1) / W * W;  // columns of V, padded with zeros
-  Buffer<T> padded = allocate<T>(tiles * C * (c == 1 ? 1 : wide));
+  const int wide = c == 1 ? 1 : (c + W - 1) / W * W;  // columns of V, padded with zeros
+  Buffer<T> padded = allocate<T>(tiles * C * wide);
   for (std::ptrdiff_t j = 0; j < tiles * C; ++j)
-    for (int k = 0; k < (c == 1 ? 1 : wide); ++k)
-      padded[j * (c == 1 ? 1 : wide) + k] = j < pairs.m && k < c ? V[j * c + k] : T(0);
+    for (int k = 0; k < wide; ++k)
+      padded[j * wide + k] = j < pairs.m && k < c ? V[j * c + k] : T(0);
   const std::ptrdiff_t at_once = pairs.tiles_at_once();
-  // Each task sums its share of K^T U apart, and the shares are added in order at the end: a fixed
-  // number of them, so that they stay small beside K.
+  // Each group of rows sums its share of K^T U apart, and the shares are added in order at the end:
+  // a fixed number of them, so that they stay small beside K.
   constexpr std::ptrdiff_t most_shares = 16;
-  const std::ptrdiff_t per_task =
+  const Tasks tasks(
+      blocks, tiles,
       U ? std::max<std::ptrdiff_t>(row_blocks_per_task, (blocks + most_shares - 1) / most_shares)
-        : row_blocks_per_task;
-  const std::ptrdiff_t tasks = (blocks + per_task - 1) / per_task;
-  std::vector<Buffer<double>> shares(U ? tasks : 0);
+        : row_blocks_per_task);
+  std::vector<double> shares(U ? tasks.groups() * pairs.m * c2 : 0);
+  std::vector<double> parts(tasks.parts * pairs.n * c);
+  const int lanes = std::max(wide, W);
   const bool done = share(
-      tasks, threads,
-      [&](std::ptrdiff_t task) {
-        const std::ptrdiff_t first = task * per_task;
-        const std::ptrdiff_t last = std::min(first + per_task, blocks);
-        auto scratch = pairs.scratch(per_task);
-        pairs.pack_rows(scratch, first, last - first);
-        std::vector<double> sums(std::size_t(per_task) * R * std::max(c, 1), 0.0);
-        Buffer<T> partial = allocate<T>(R * std::max(wide, W));
-        if (U) {
-          shares[task] = allocate<double>(pairs.m * c2);
-          std::fill_n(shares[task].get(), pairs.m * c2, 0.0);
-        }
-        for (std::ptrdiff_t t0 = 0; t0 < tiles; t0 += at_once)
+      tasks.count(), threads,
+      [&](std::ptrdiff_t task, const Stop& stop) {
+        const auto range = tasks[task];
+        const std::ptrdiff_t first = range.first_block, last = range.last_block;
+        auto scratch = pairs.scratch(first, last - first);
+        std::vector<double> sums((last - first) * R * c);
+        Buffer<T> partial = allocate<T>(R * lanes);
+        double* transposed = U ? shares.data() + task / tasks.parts * pairs.m * c2 : nullptr;
+        for (std::ptrdiff_t t0 = range.first_tile; t0 < range.last_tile; t0 += at_once)
           for (std::ptrdiff_t b = first; b < last; ++b) {
+            if (stop) return;
             double* sum = sums.data() + (b - first) * R * c;
-            std::fill_n(partial.get(), R * std::max(wide, W), T(0));
-            for (std::ptrdiff_t t = t0; t < std::min(t0 + at_once, tiles); ++t) {
+            std::fill_n(partial.get(), R * lanes, T(0));
+            for (std::ptrdiff_t t = t0; t < std::min(t0 + at_once, range.last_tile); ++t) {
               const T* values = pairs.tile(scratch, b, b - first, t);
               if (c == 1)
                 multiply_one<T>(values, padded.get() + t * C, partial.get());
               else if (c > 1)
                 multiply_many<T>(values, padded.get() + t * C * wide, wide, partial.get());
-              if (U) {
-                const std::ptrdiff_t rows = std::min<std::ptrdiff_t>(R, pairs.n - b * R);
-                const std::ptrdiff_t width = std::min<std::ptrdiff_t>(C, pairs.m - t * C);
-                for (std::ptrdiff_t r = 0; r < rows; ++r)
-                  for (std::ptrdiff_t j = 0; j < width; ++j)
-                    for (int k = 0; k < c2; ++k)
-                      shares[task][(t * C + j) * c2 + k] +=
-                          double(values[r * C + j]) * double(U[(b * R + r) * c2 + k]);
-              }
+              if (U)
+                multiply_transposed<T>(values, U + b * R * c2, c2,
+                                       std::min<std::ptrdiff_t>(R, pairs.n - b * R),
+                                       std::min<std::ptrdiff_t>(C, pairs.m - t * C),
+                                       transposed + t * C * c2);
             }
             if (c == 1)
               for (int r = 0; r < R; ++r) sum[r] += total<T>(load<T>(partial.get() + r * W));
@@ -265,89 +369,132 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
               for (int r = 0; r < R; ++r)
                 for (int k = 0; k < c; ++k) sum[r * c + k] += double(partial[r * wide + k]);
           }
-        for (std::ptrdiff_t i = first * R; i < std::min(last * R, pairs.n); ++i)
-          for (int k = 0; k < c; ++k) out[i * c + k] = sums[(i - first * R) * c + k];
+        const std::ptrdiff_t rows = std::min(last * R, pairs.n) - first * R;
+        std::copy_n(sums.data(), rows * c, parts.data() + (range.part * pairs.n + first * R) * c);
       },
       interrupted);
-  if (!done || !U) return done;
-  std::fill_n(side, pairs.m * c2, 0.0);
-  for (const auto& part : shares)
-    for (std::ptrdiff_t i = 0; i < pairs.m * c2; ++i) side[i] += part[i];
+  if (!done) return false;
+  add_up(parts, tasks.parts, out, pairs.n * c);
+  if (U) add_up(shares, tasks.groups(), side, pairs.m * c2);
   return true;
 }
 
-// For each row, log of the sum over columns of weight[j] exp(k), without overflow.
+// log(sum of exp) so far, as largest + log(scaled).
+struct LogSum {
+  double largest = -std::numeric_limits<double>::infinity(), scaled = 0.0;
+
+  void add(const LogSum& other) {
+    const double top = std::max(largest, other.largest);
+    // An infinite top counts itself; NaN in a sum stays there.
+    const auto shrink = [top](double from) {
+      return from == top ? 1.0 : std::isinf(top) ? 0.0 : std::exp(from - top);
+    };
+    scaled = scaled * shrink(largest) + other.scaled * shrink(other.largest);
+    largest = top;
+  }
+};
+
+// For each row, log of the sum over columns of exp(k + log_weight[j]), without overflow.
 template <class T, class Interrupted>
 bool log_sum_exp(Pairs<T>& pairs, const T* log_weight, double* out, int threads,
                  Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
-  constexpr T lowest = std::numeric_limits<T>::lowest();
+  constexpr T infinity = std::numeric_limits<T>::infinity();
   if (!pairs.prepare(threads, interrupted)) return false;
-  const std::ptrdiff_t blocks = pairs.row_blocks(), tiles = pairs.column_tiles();
-  Buffer<T> weight = allocate<T>(tiles * C);
-  for (std::ptrdiff_t j = 0; j < tiles * C; ++j)
-    weight[j] = j >= pairs.m ? lowest : log_weight ? log_weight[j] : T(0);
-  return share(
-      blocks, threads,
-      [&](std::ptrdiff_t b) {
-        auto scratch = pairs.scratch(1);
-        pairs.pack_rows(scratch, b, 1);
-        T largest[R];
-        double sum[R] = {};
-        std::fill_n(largest, R, lowest);
-        for (std::ptrdiff_t t = 0; t < tiles; ++t) {
-          const T* values = pairs.tile(scratch, b, 0, t);
+  const Tasks tasks(pairs.row_blocks(), pairs.column_tiles(), 1);
+  Buffer<T> weight = allocate<T>(tasks.tiles * C);
+  std::fill_n(weight.get(), tasks.tiles * C, T(0));
+  if (log_weight) std::copy_n(log_weight, pairs.m, weight.get());
+  std::vector<LogSum> sums(tasks.parts * tasks.blocks * R);
+  const bool done = share(
+      tasks.count(), threads,
+      [&](std::ptrdiff_t task, const Stop& stop) {
+        const auto range = tasks[task];
+        const std::ptrdiff_t b = range.first_block;
+        auto scratch = pairs.scratch(b, 1);
+        LogSum* sum = sums.data() + (range.part * tasks.blocks + b) * R;
+        for (std::ptrdiff_t t = range.first_tile; t < range.last_tile; ++t) {
+          if (t % tiles_between_looks == 0 && stop) return;
+          T* values = pairs.tile(scratch, b, 0, t);
+          const std::ptrdiff_t width = std::min<std::ptrdiff_t>(C, pairs.m - t * C);
           for (int r = 0; r < R; ++r) {
-            Vector<T> here[C / W], top = broadcast<T>(lowest);
+            std::fill(values + r * C + width, values + (r + 1) * C, -infinity);
+            Vector<T> here[C / W], top = broadcast<T>(T(sum[r].largest));
+            Mask<T> odd{};
             for (int j = 0; j < C / W; ++j) {
               here[j] = load<T>(values + r * C + j * W) + load<T>(weight.get() + t * C + j * W);
               top = here[j] > top ? here[j] : top;
+              odd |= here[j] != here[j];
             }
-            T peak = largest[r];
-            for (int i = 0; i < W; ++i) peak = top[i] > peak ? top[i] : peak;
-            if (peak > largest[r]) {
-              sum[r] *= std::exp(double(largest[r]) - double(peak));
-              largest[r] = peak;
+            T peak = T(sum[r].largest);
+            if (any<T>(top > peak))
+              for (int i = 0; i < W; ++i) peak = std::max(peak, top[i]);
+            double part = any<T>(odd) ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+            if (peak == infinity) part += 1.0;
+            if (std::abs(peak) < infinity) {
+              Vector<T> terms{};
+              for (int j = 0; j < C / W; ++j) terms += exp_nonpositive<T>(here[j] - peak);
+              part += total<T>(terms);
             }
-            Vector<T> part{};
-            for (int j = 0; j < C / W; ++j) part += exp_nonpositive<T>(here[j] - peak);
-            if (peak > lowest) sum[r] += total<T>(part);
+            sum[r].add({double(peak), part});
           }
         }
-        for (std::ptrdiff_t i = b * R; i < std::min((b + 1) * R, pairs.n); ++i)
-          out[i] = double(largest[i - b * R]) + std::log(sum[i - b * R]);
       },
       interrupted);
+  if (!done) return false;
+  for (std::ptrdiff_t i = 0; i < pairs.n; ++i) {
+    LogSum whole;
+    for (std::ptrdiff_t part = 0; part < tasks.parts; ++part)
+      whole.add(sums[part * tasks.blocks * R + i]);
+    out[i] = whole.largest + std::log(whole.scaled);
+  }
+  return true;
 }
 
-// For each row, the least value and the first column that has it.
+// For each row, the least value and the first column that has it. NaN is passed over.
 template <class T, class Interrupted>
 bool arg_min(Pairs<T>& pairs, T* least, std::int64_t* where, int threads,
              Interrupted interrupted) {
-  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
   if (!pairs.prepare(threads, interrupted)) return false;
-  return share(
-      pairs.row_blocks(), threads,
-      [&](std::ptrdiff_t b) {
-        auto scratch = pairs.scratch(1);
-        pairs.pack_rows(scratch, b, 1);
-        const std::ptrdiff_t rows = std::min<std::ptrdiff_t>(R, pairs.n - b * R);
-        for (std::ptrdiff_t r = 0; r < rows; ++r) {
-          least[b * R + r] = std::numeric_limits<T>::infinity();
-          where[b * R + r] = 0;
-        }
-        for (std::ptrdiff_t t = 0; t < pairs.column_tiles(); ++t) {
+  const Tasks tasks(pairs.row_blocks(), pairs.column_tiles(), 1);
+  struct Least {
+    T value = std::numeric_limits<T>::infinity();
+    std::int64_t where = 0;
+  };
+  std::vector<Least> found(tasks.parts * tasks.blocks * R);
+  const bool done = share(
+      tasks.count(), threads,
+      [&](std::ptrdiff_t task, const Stop& stop) {
+        const auto range = tasks[task];
+        const std::ptrdiff_t b = range.first_block;
+        auto scratch = pairs.scratch(b, 1);
+        Least* best = found.data() + (range.part * tasks.blocks + b) * R;
+        for (std::ptrdiff_t t = range.first_tile; t < range.last_tile; ++t) {
+          if (t % tiles_between_looks == 0 && stop) return;
           const T* values = pairs.tile(scratch, b, 0, t);
           const std::ptrdiff_t width = std::min<std::ptrdiff_t>(C, pairs.m - t * C);
-          for (std::ptrdiff_t r = 0; r < rows; ++r)
+          for (int r = 0; r < R; ++r) {
+            Mask<T> less{};
+            for (int j = 0; j < C; j += W) less |= load<T>(values + r * C + j) < best[r].value;
+            if (!any<T>(less)) continue;
             for (std::ptrdiff_t j = 0; j < width; ++j)
-              if (values[r * C + j] < least[b * R + r]) {
-                least[b * R + r] = values[r * C + j];
-                where[b * R + r] = t * C + j;
-              }
+              if (values[r * C + j] < best[r].value) best[r] = {values[r * C + j], t * C + j};
+          }
         }
       },
       interrupted);
+  if (!done) return false;
+  for (std::ptrdiff_t i = 0; i < pairs.n; ++i) {
+    Least whole = found[i];
+    for (std::ptrdiff_t part = 1; part < tasks.parts; ++part) {
+      const Least& next = found[part * tasks.blocks * R + i];
+      if (next.value < whole.value) whole = next;
+    }
+    least[i] = whole.value;
+    where[i] = whole.where;
+  }
+  return true;
 }
 
 }  // namespace mercer

@@ -1,6 +1,8 @@
 // An expression as a short program over tiles of pairs that stay in the first-level cache.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "mercer/functions.hpp"
@@ -11,13 +13,14 @@ enum class Op : int {
   row,           // out = f(x), a one-sided term of the row's point
   column,        // out = f(z)
   constant,      // out = c
-  add,           // out = a + b
-  multiply,      // out = a * b
-  affine,        // out = c * a + d
+  affine,        // out = c a + d
+  add,           // out = c a + d b
+  multiply,      // out = c a b + d
+  accumulate,    // out = out + c a b
   divide,        // out = a / b, c where b = 0
   integer_power, // out = a ** int(c)
   real_power,    // out = a ** c for a >= 0
-  exp,           // out = exp(c * a)
+  exp,           // out = exp(c a)
   exp_negative,  // the same, known to be at most 1
   sqrt,
   tanh,
@@ -25,10 +28,15 @@ enum class Op : int {
   inverse_sqrt,  // 1 / sqrt(a), 0 where a = 0
 };
 
-// out, a, b are registers: tiles of rows x columns. The first registers hold the statistics.
+// Where an operation finds its b: in a register, or as a one-sided term.
+enum class Source : int { tile, row, column };
+
+// out, a and b are registers: tiles of rows x columns. The first registers hold the statistics.
+// In row, column, and where the source says so, a or b is the number of a one-sided term instead.
 struct Instruction {
   Op op;
   int out, a, b;
+  Source source;
   double c, d;
 };
 
@@ -38,91 +46,137 @@ struct Program {
   int result = 0;
 };
 
-template <class T, class F>
-MERCER_INLINE void each(T* out, const T* a, int size, F f) {
-  for (int i = 0; i < size; i += Simd<T>::width) store<T>(out + i, f(load<T>(a + i)));
-}
-
-template <class T, class F>
-MERCER_INLINE void both(T* out, const T* a, const T* b, int size, F f) {
-  for (int i = 0; i < size; i += Simd<T>::width)
-    store<T>(out + i, f(load<T>(a + i), load<T>(b + i)));
-}
-
+// One tile of a program at work: its registers, and its one-sided terms from the tile's first row
+// and column on.
 template <class T>
-inline void raise(T* out, const T* a, int size, int power) {
-  each<T>(out, a, size, [power](Vector<T> base) {
-    Vector<T> result = broadcast<T>(T(1));
-    for (int left = power < 0 ? -power : power; left; left >>= 1) {
-      if (left & 1) result = result * base;
-      base = base * base;
+struct Tile {
+  T* registers;
+  int rows, columns;
+  const T* const* row_terms;
+  const T* const* column_terms;
+
+  T* at(int index) const { return registers + std::ptrdiff_t(index) * rows * columns; }
+};
+
+// out = f(a).
+template <class T, class F>
+MERCER_INLINE void each(const Tile<T>& tile, const Instruction& i, F f) {
+  T* out = tile.at(i.out);
+  const T* a = tile.at(i.a);
+  for (int j = 0; j < tile.rows * tile.columns; j += Simd<T>::width)
+    store<T>(out + j, f(load<T>(a + j)));
+}
+
+// out = f(a, b, out).
+template <class T, class F>
+MERCER_INLINE void both(const Tile<T>& tile, const Instruction& i, F f) {
+  constexpr int W = Simd<T>::width;
+  T* out = tile.at(i.out);
+  const T* a = tile.at(i.a);
+  if (i.source == Source::tile) {
+    const T* b = tile.at(i.b);
+    for (int j = 0; j < tile.rows * tile.columns; j += W)
+      store<T>(out + j, f(load<T>(a + j), load<T>(b + j), load<T>(out + j)));
+    return;
+  }
+  for (int r = 0; r < tile.rows; ++r, out += tile.columns, a += tile.columns)
+    if (i.source == Source::row) {
+      const Vector<T> b = broadcast<T>(tile.row_terms[i.b][r]);
+      for (int j = 0; j < tile.columns; j += W)
+        store<T>(out + j, f(load<T>(a + j), b, load<T>(out + j)));
+    } else {
+      const T* b = tile.column_terms[i.b];
+      for (int j = 0; j < tile.columns; j += W)
+        store<T>(out + j, f(load<T>(a + j), load<T>(b + j), load<T>(out + j)));
     }
-    return power < 0 ? T(1) / result : result;
-  });
 }
 
-// Run the program on one tile. registers: [program.registers][rows * columns].
-// rows_of[k], columns_of[k]: the k-th one-sided term, at the tile's first row or column.
 template <class T>
-inline void run(const Program& program, T* registers, int rows, int columns,
-                const T* const* rows_of, const T* const* columns_of) {
-  const int size = rows * columns;
+MERCER_INLINE Vector<T> raised(Vector<T> base, int power) {
+  Vector<T> result = broadcast<T>(T(1));
+  for (unsigned left = power < 0 ? 0u - unsigned(power) : unsigned(power); left; left >>= 1) {
+    if (left & 1) result = result * base;
+    base = base * base;
+  }
+  return power < 0 ? T(1) / result : result;
+}
+
+// a ** c for a >= 0; multiples of one half need no logarithm.
+template <class T>
+inline void real_power(const Tile<T>& tile, const Instruction& i) {
+  using V = Vector<T>;
+  if (std::abs(i.c) < 32 && std::fmod(std::abs(i.c), 1.0) == 0.5) {
+    const int whole = int(std::abs(i.c));
+    const bool below = i.c < 0;
+    each<T>(tile, i, [=](V x) {
+      const V y = raised<T>(x, whole) * sqrt<T>(x);
+      return below ? T(1) / y : y;
+    });
+  } else {
+    const T c = T(i.c);
+    each<T>(tile, i, [c](V x) { return exp<T>(c * log<T>(x)); });
+  }
+}
+
+template <class T>
+inline void run(const Program& program, const Tile<T>& tile) {
+  const int size = tile.rows * tile.columns;
   using V = Vector<T>;
   for (const Instruction& i : program.instructions) {
-    T* out = registers + std::ptrdiff_t(i.out) * size;
-    const T* a = registers + std::ptrdiff_t(i.a) * size;
-    const T* b = registers + std::ptrdiff_t(i.b) * size;
     const T c = T(i.c), d = T(i.d);
     switch (i.op) {
       case Op::row:
-        for (int r = 0; r < rows; ++r)
-          for (int j = 0; j < columns; ++j) out[r * columns + j] = rows_of[i.a][r];
+        for (int r = 0; r < tile.rows; ++r)
+          std::fill_n(tile.at(i.out) + r * tile.columns, tile.columns, tile.row_terms[i.a][r]);
         break;
       case Op::column:
-        for (int r = 0; r < rows; ++r)
-          std::memcpy(out + r * columns, columns_of[i.a], columns * sizeof(T));
+        for (int r = 0; r < tile.rows; ++r)
+          std::copy_n(tile.column_terms[i.a], tile.columns, tile.at(i.out) + r * tile.columns);
         break;
       case Op::constant:
-        for (int j = 0; j < size; ++j) out[j] = c;
-        break;
-      case Op::add:
-        both<T>(out, a, b, size, [](V x, V y) { return x + y; });
-        break;
-      case Op::multiply:
-        both<T>(out, a, b, size, [](V x, V y) { return x * y; });
+        std::fill_n(tile.at(i.out), size, c);
         break;
       case Op::affine:
-        each<T>(out, a, size, [c, d](V x) { return c * x + d; });
+        each<T>(tile, i, [c, d](V x) { return c * x + d; });
+        break;
+      case Op::add:
+        both<T>(tile, i, [c, d](V x, V y, V) { return c * x + d * y; });
+        break;
+      case Op::multiply:
+        both<T>(tile, i, [c, d](V x, V y, V) { return c * x * y + d; });
+        break;
+      case Op::accumulate:
+        both<T>(tile, i, [c](V x, V y, V sum) { return sum + c * x * y; });
         break;
       case Op::divide:
-        both<T>(out, a, b, size, [c](V x, V y) {
+        both<T>(tile, i, [c](V x, V y, V) {
           const V quotient = x / y;
           return y == T(0) ? broadcast<T>(c) : quotient;
         });
         break;
       case Op::integer_power:
-        raise<T>(out, a, size, int(i.c));
+        each<T>(tile, i, [power = int(i.c)](V x) { return raised<T>(x, power); });
         break;
       case Op::real_power:
-        each<T>(out, a, size, [c](V x) { return exp<T>(c * log<T>(x)); });
+        real_power<T>(tile, i);
         break;
       case Op::exp:
-        each<T>(out, a, size, [c](V x) { return exp<T>(c * x); });
+        each<T>(tile, i, [c](V x) { return exp<T>(c * x); });
         break;
       case Op::exp_negative:
-        each<T>(out, a, size, [c](V x) { return exp_nonpositive<T>(c * x); });
+        each<T>(tile, i, [c](V x) { return exp_nonpositive<T>(c * x); });
         break;
       case Op::sqrt:
-        each<T>(out, a, size, [](V x) { return sqrt<T>(x); });
+        each<T>(tile, i, [](V x) { return sqrt<T>(x); });
         break;
       case Op::tanh:
-        each<T>(out, a, size, [](V x) { return tanh<T>(x); });
+        each<T>(tile, i, [](V x) { return tanh<T>(x); });
         break;
       case Op::log:
-        each<T>(out, a, size, [](V x) { return log<T>(x); });
+        each<T>(tile, i, [](V x) { return log<T>(x); });
         break;
       case Op::inverse_sqrt:
-        each<T>(out, a, size, [](V x) {
+        each<T>(tile, i, [](V x) {
           const V y = T(1) / sqrt<T>(x);
           return x == T(0) ? V{} : y;
         });

@@ -1,7 +1,10 @@
-// Pair statistics on tiles: the same loop for each, with another update per feature.
+// Pair statistics on tiles: one pass over the features for all that are summed over the same points.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
 #include <vector>
 
 #include "mercer/functions.hpp"
@@ -65,13 +68,6 @@ struct Dot {
     acc += x * z;
   }
 };
-struct SquaredDifference {
-  template <class T>
-  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z) {
-    const Vector<T> difference = x - z;
-    acc += difference * difference;
-  }
-};
 struct AbsoluteDifference {
   template <class T>
   static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z) {
@@ -99,35 +95,132 @@ struct Conjunct {
   }
 };
 
-// out[r][j] for one panel: rows x panel accumulators in registers, one pass over the features.
-template <class T, class Update>
-MERCER_INLINE void panel_tile(const T* X, const T* Y, std::ptrdiff_t d, T start, T* out,
-                              int columns) {
-  constexpr int R = Geometry<T>::rows, W = Simd<T>::width, P = Geometry<T>::panel;
+// Statistics that are summed over the features in the same way, and so in one pass where a kernel
+// needs several of the same points: the loads are shared, and additions and products overlap.
+enum Sum : unsigned { of_dot = 1, of_l1 = 2, of_minsum = 4, of_chi2 = 8, of_conjunction = 16 };
+constexpr unsigned all_sums = 31;
+
+constexpr unsigned sum_of(Statistic kind, std::ptrdiff_t d) {
+  switch (kind) {
+    case Statistic::dot:
+      return of_dot;
+    case Statistic::sqdist:
+      return d > exact_features ? unsigned(of_dot) : 0;
+    case Statistic::l1:
+      return of_l1;
+    case Statistic::minsum:
+      return of_minsum;
+    case Statistic::chi2:
+      return of_chi2;
+    case Statistic::conjunction:
+      return of_conjunction;
+    default:
+      return 0;
+  }
+}
+
+// Features summed in T before the sum so far is added up apart, which keeps the rounding small.
+constexpr std::ptrdiff_t features_at_once = 256;
+
+// The sums in Which of a strip of rows with one panel: all accumulators in registers. The k-th sum
+// of the set goes to out[k] + offset.
+template <class T, unsigned Which, int Rows>
+MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out,
+                         std::ptrdiff_t offset) {
+  constexpr int sums = std::popcount(Which), R = Geometry<T>::rows, C = Geometry<T>::columns;
+  constexpr int W = Simd<T>::width, P = Geometry<T>::panel;
+  using V = Vector<T>;
+  const auto place = [](Sum sum) { return std::popcount(Which & (unsigned(sum) - 1)); };
+  for (std::ptrdiff_t first = 0; first == 0 || first < d; first += features_at_once) {
+    V acc[sums][Rows][2];
+#pragma GCC unroll 8
+    for (int s = 0; s < sums; ++s)
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) {
+        const bool product = (Which & of_conjunction) && s == place(of_conjunction);
+        acc[s][r][0] = acc[s][r][1] = broadcast<T>(T(product));
+      }
+    const std::ptrdiff_t last = std::min(d, first + features_at_once);
+    for (std::ptrdiff_t k = first; k < last; ++k) {
+      const V z[2] = {load<T>(Y + k * P), load<T>(Y + k * P + W)};
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) {
+        const V x = broadcast<T>(X[k * R + r]);
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; ++h) {
+          if constexpr (Which & of_dot) Dot::step<T>(acc[place(of_dot)][r][h], x, z[h]);
+          if constexpr (Which & of_l1) AbsoluteDifference::step<T>(acc[place(of_l1)][r][h], x, z[h]);
+          if constexpr (Which & of_minsum) Minimum::step<T>(acc[place(of_minsum)][r][h], x, z[h]);
+          if constexpr (Which & of_chi2) ChiSquare::step<T>(acc[place(of_chi2)][r][h], x, z[h]);
+          if constexpr (Which & of_conjunction)
+            Conjunct::step<T>(acc[place(of_conjunction)][r][h], x, z[h]);
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int s = 0; s < sums; ++s)
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; ++h) {
+          T* to = out[s] + offset + r * C + h * W;
+          const bool product = (Which & of_conjunction) && s == place(of_conjunction);
+          if (first) acc[s][r][h] = product ? acc[s][r][h] * load<T>(to) : acc[s][r][h] + load<T>(to);
+          store<T>(to, acc[s][r][h]);
+        }
+  }
+}
+
+// The sums in Which of a block of rows with one panel.
+template <class T, unsigned Which>
+void sums_of_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::ptrdiff_t offset) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
+  constexpr int Rows = std::max(1, R / std::popcount(Which));
+  static_assert(R % Rows == 0);
+  for (int r = 0; r < R; r += Rows) strip<T, Which, Rows>(X + r, Y, d, out, offset + r * C);
+}
+
+template <class T>
+using SumsOfPanel = void (*)(const T*, const T*, std::ptrdiff_t, T* const*, std::ptrdiff_t);
+
+template <class T>
+inline SumsOfPanel<T> sums_of_panel(unsigned which) {
+  static constexpr auto table = []<unsigned... I>(std::integer_sequence<unsigned, I...>) {
+    return std::array<SumsOfPanel<T>, all_sums>{&sums_of_panel<T, I + 1>...};
+  }(std::make_integer_sequence<unsigned, all_sums>());
+  return table[which - 1];
+}
+
+// Squared distances of one panel, summed from differences.
+template <class T>
+inline void difference_tile(const T* X, const T* Y, std::ptrdiff_t d, T* out) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
+  constexpr int P = Geometry<T>::panel;
   using V = Vector<T>;
   V acc[R][2];
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = broadcast<T>(start);
+  for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = V{};
   for (std::ptrdiff_t k = 0; k < d; ++k) {
     const V z0 = load<T>(Y + k * P), z1 = load<T>(Y + k * P + W);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
-      const V x = broadcast<T>(X[k * R + r]);
-      Update::template step<T>(acc[r][0], x, z0);
-      Update::template step<T>(acc[r][1], x, z1);
+      const V u0 = X[k * R + r] - z0, u1 = X[k * R + r] - z1;
+      acc[r][0] += u0 * u0;
+      acc[r][1] += u1 * u1;
     }
   }
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
-    store<T>(out + r * columns, acc[r][0]);
-    store<T>(out + r * columns + W, acc[r][1]);
+    store<T>(out + r * C, acc[r][0]);
+    store<T>(out + r * C + W, acc[r][1]);
   }
 }
 
 // sum (x - z)(dx - dz) or sum sign(x - z)(dx - dz); features alternate with their tangents.
 template <class T, bool Sign>
-MERCER_INLINE void tangent_tile(const T* X, const T* Y, std::ptrdiff_t d, T* out, int columns) {
-  constexpr int R = Geometry<T>::rows, W = Simd<T>::width, P = Geometry<T>::panel;
+inline void tangent_tile(const T* X, const T* Y, std::ptrdiff_t d, T* out) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
+  constexpr int P = Geometry<T>::panel;
   using V = Vector<T>;
   for (int r = 0; r < R; ++r)
     for (int j = 0; j < P; j += W) {
@@ -142,7 +235,7 @@ MERCER_INLINE void tangent_tile(const T* X, const T* Y, std::ptrdiff_t d, T* out
           acc += u * du;
         }
       }
-      store<T>(out + r * columns + j, acc);
+      store<T>(out + r * C + j, acc);
     }
 }
 
@@ -156,8 +249,7 @@ inline void exact_tile(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t c
   pack<T>(leaf.X_given, row, R, leaf.n, leaf.d, R, X.data());
   pack<T>(leaf.Y_given, column, C, leaf.m, leaf.d, P, Y.data());
   for (int p = 0; p < Geometry<T>::panels; ++p)
-    panel_tile<T, SquaredDifference>(X.data(), Y.data() + p * P * leaf.d, leaf.d, T(0), out + p * P,
-                                     C);
+    difference_tile<T>(X.data(), Y.data() + p * P * leaf.d, leaf.d, out + p * P);
 }
 
 template <class T>
@@ -169,11 +261,11 @@ inline T exact_distance(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t 
   return sum;
 }
 
-// From dot products to squared distances: norms added, near pairs recomputed from differences (and
-// those whose norms overflow). X_norms, Y_norms: of the tile's rows and columns.
+// From a tile of dot products to squared distances: norms added, near pairs recomputed from
+// differences (and those whose norms overflow). X_norms, Y_norms: of the tile's rows and columns.
 template <class T>
 inline void finish_sqdist(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t column,
-                          const T* X_norms, const T* Y_norms, T* out) {
+                          const T* X_norms, const T* Y_norms, const T* dots, T* out) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
   constexpr T near = sizeof(T) == 4 ? T(1e-2) : T(1e-4);
   constexpr int many = R * C / 8;
@@ -182,7 +274,7 @@ inline void finish_sqdist(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_
   for (int r = 0; r < R; ++r)
     for (int j = 0; j < C; j += W) {
       const V norms = X_norms[r] + load<T>(Y_norms + j);
-      const V distance = norms - T(2) * load<T>(out + r * C + j);
+      const V distance = norms - T(2) * load<T>(dots + r * C + j);
       far &= distance > near * norms;
       store<T>(out + r * C + j, distance);
     }
@@ -196,31 +288,12 @@ inline void finish_sqdist(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_
     out[found[i]] = exact_distance<T>(leaf, row + found[i] / C, column + found[i] % C);
 }
 
-// One panel of a statistic, from the packed features of its rows and columns.
+// One panel of a statistic that is not among the sums.
 template <class T>
-MERCER_INLINE void compute_panel(Statistic kind, const T* X, const T* Y, std::ptrdiff_t d, T* out) {
-  constexpr int C = Geometry<T>::columns;
-  switch (kind) {
-    case Statistic::dot:
-      return panel_tile<T, Dot>(X, Y, d, T(0), out, C);
-    case Statistic::sqdist:
-      if (d > exact_features) return panel_tile<T, Dot>(X, Y, d, T(0), out, C);
-      return panel_tile<T, SquaredDifference>(X, Y, d, T(0), out, C);
-    case Statistic::l1:
-      return panel_tile<T, AbsoluteDifference>(X, Y, d, T(0), out, C);
-    case Statistic::minsum:
-      return panel_tile<T, Minimum>(X, Y, d, T(0), out, C);
-    case Statistic::chi2:
-      return panel_tile<T, ChiSquare>(X, Y, d, T(0), out, C);
-    case Statistic::conjunction:
-      return panel_tile<T, Conjunct>(X, Y, d, T(1), out, C);
-    case Statistic::difference_product:
-      return tangent_tile<T, false>(X, Y, d, out, C);
-    case Statistic::sign_product:
-      return tangent_tile<T, true>(X, Y, d, out, C);
-    case Statistic::given:
-      break;
-  }
+inline void compute_panel(Statistic kind, const T* X, const T* Y, std::ptrdiff_t d, T* out) {
+  if (kind == Statistic::difference_product) return tangent_tile<T, false>(X, Y, d, out);
+  if (kind == Statistic::sign_product) return tangent_tile<T, true>(X, Y, d, out);
+  difference_tile<T>(X, Y, d, out);
 }
 
 // One tile of values computed beforehand; past the edges, copies of the last ones.
@@ -233,19 +306,6 @@ inline void copy_block(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t c
     std::copy_n(source, width, out + r * C);
     std::fill_n(out + r * C + width, C - width, source[width - 1]);
   }
-}
-
-// One tile of a statistic. X: a packed block of rows, Y: `panels` packed panels.
-template <class T>
-inline void tile(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t column, const T* X,
-                 const T* Y, const T* X_norms, const T* Y_norms, T* out) {
-  constexpr int P = Geometry<T>::panel;
-  if (leaf.block)
-    copy_block<T>(leaf, row, column, out);
-  else
-    for (int p = 0; p < Geometry<T>::panels; ++p)
-      compute_panel<T>(leaf.kind, X, Y + p * P * leaf.d, leaf.d, out + p * P);
-  if (leaf.needs_norms()) finish_sqdist<T>(leaf, row, column, X_norms, Y_norms, out);
 }
 
 }  // namespace mercer

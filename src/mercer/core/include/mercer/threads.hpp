@@ -13,18 +13,21 @@
 
 namespace mercer {
 
-// Run task(i) for i in [0, count), each on one thread. interrupted() is asked every twentieth of a
-// second on the calling thread, and ends the work when it answers true. Which thread runs a task
-// has no influence on its result. With threads = 0 the calling thread does the work itself, which
-// is for work so short that starting a thread would count. Returns whether all tasks were run.
+// Long tasks look at it now and then, and leave off when it is true.
+using Stop = std::atomic<bool>;
+
+// Run task(i, stop) for i in [0, count), each on one thread. interrupted() is asked every twentieth
+// of a second on the calling thread, and ends the work when it answers true. Which thread runs a
+// task has no influence on its result. With threads = 0 the calling thread does the work itself,
+// which is for work so short that starting a thread would count. Returns whether all was done.
 template <class Task, class Interrupted>
 bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted) {
+  Stop stop{false};
   if (threads <= 0) {
-    for (std::ptrdiff_t i = 0; i < count; ++i) task(i);
+    for (std::ptrdiff_t i = 0; i < count; ++i) task(i, stop);
     return true;
   }
   std::atomic<std::ptrdiff_t> next{0};
-  std::atomic<bool> stop{false};
   std::mutex mutex;
   std::condition_variable finished;
   int running = 0;
@@ -32,7 +35,7 @@ bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted
 
   auto work = [&] {
     try {
-      for (std::ptrdiff_t i; !stop && (i = next++) < count;) task(i);
+      for (std::ptrdiff_t i; !stop && (i = next++) < count;) task(i, stop);
     } catch (...) {
       std::lock_guard lock(mutex);
       error = std::current_exception();
