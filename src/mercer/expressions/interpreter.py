@@ -17,6 +17,7 @@ from mercer.expressions.nodes import (
     Constant,
     Diagonal,
     Expression,
+    Function,
     Multiply,
     Parameter,
     Point,
@@ -41,11 +42,36 @@ def lower(e: Expression) -> Expression:
     """The expression ready to run: hyperparameters become numbers, like terms are collected.
 
     ``a x·x + a z·z - 2a x·z`` becomes ``a ‖x - z‖²``: the square completed, without cancellation.
+    ``exp(a) (exp(b) + exp(c))`` becomes ``exp(a + b) + exp(a + c)``: one exponential less.
     """
     if isinstance(e, Parameter):
         return Constant(float(e.value))
     lowered = e.rebuild(tuple(lower(c) for c in e.children()))
-    return _collect(lowered) if isinstance(lowered, Add) else lowered
+    match lowered:
+        case Add():
+            return _collect(lowered)
+        case Multiply():
+            return _distribute(lowered)
+    return lowered
+
+
+def _distribute(e: Multiply) -> Expression:
+    """An exponential drawn into a sum whose every term has one to fuse with."""
+    exponentials = [f for f in e.factors if _is_exp(f)]
+    for sum_ in e.factors:
+        if exponentials and isinstance(sum_, Add) and all(map(_has_exp, sum_.terms)):
+            rest = [f for f in e.factors if f is not sum_ and f is not exponentials[0]]
+            drawn = add(*(multiply(t, exponentials[0]) for t in sum_.terms))
+            return multiply(drawn, *rest)
+    return e
+
+
+def _is_exp(e: Expression) -> bool:
+    return isinstance(e, Function) and e.name == "exp"
+
+
+def _has_exp(e: Expression) -> bool:
+    return any(map(_is_exp, e.factors if isinstance(e, Multiply) else (e,)))
 
 
 def _collect(e: Add) -> Expression:
@@ -120,9 +146,13 @@ class Pairs:
         """Both sets of points, ready for the blocks of one statistic."""
         if node not in self._prepared:
             F, G = self.points(node.view, 0), self.points(node.view, 1)
-            beside = [s for s in self.lowering.leaves if isinstance(s, Statistic) and s != node]
-            shared = any(s.view == node.view for s in beside) and node.kind.prepare_shared
-            self._prepared[node] = (shared or node.kind.prepare)(F, G)
+            shared = any(
+                self.points(s.view, 1) is G
+                for s in self.lowering.leaves
+                if isinstance(s, Statistic) and s != node
+            )
+            prepare = node.kind.prepare_shared if shared else None
+            self._prepared[node] = (prepare or node.kind.prepare)(F, G)
         return self._prepared[node]
 
     def side(self, e: Expression, side: int) -> np.ndarray:

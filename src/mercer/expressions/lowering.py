@@ -135,8 +135,7 @@ class Lowering:
                 return self._emit(op, self._value(e.base), c=exponent)
             case Function(name="exp"):
                 factor, rest = split(e.operand)
-                at_most_one = factor <= 0 and all(is_nonnegative(r) for r in rest)
-                op = Op.EXP_NEGATIVE if at_most_one else Op.EXP
+                op = Op.EXP_NEGATIVE if is_nonpositive(e.operand) else Op.EXP
                 return self._emit(op, self._product(1.0, rest), c=factor)
             case Function():
                 return self._emit(_FUNCTIONS[e.name], self._value(e.operand))
@@ -252,3 +251,11 @@ def is_nonnegative(e: Expression) -> bool:
         case Add() | Multiply():
             return all(is_nonnegative(c) for c in e.children())
     return False
+
+
+def is_nonpositive(e: Expression) -> bool:
+    """Whether the expression is known never to be positive."""
+    if isinstance(e, Add):
+        return all(map(is_nonpositive, e.terms))
+    factor, rest = split(e)
+    return factor <= 0 and all(map(is_nonnegative, rest))

@@ -107,15 +107,17 @@ MERCER_INLINE Vector<T> exp_nonpositive(const Vector<T>& x) {
 template <class T>
 MERCER_INLINE Vector<T> exp(const Vector<T>& x) {
   using F = FloatFormat<T>;
-  const Vector<T> highest = broadcast<T>(F::highest);
-  const Mask<T> huge = x > highest;
-  const Vector<T> clamped = huge ? highest : x;
-  // In two halves, since 2^128 itself is not a float.
-  const Vector<T> half = exp_nonpositive<T>(clamped * T(0.5));
+  const Vector<T> lowest = broadcast<T>(F::lowest), highest = broadcast<T>(F::highest);
+  const Mask<T> tiny = x < lowest, huge = x > highest;
+  const Vector<T> above = tiny ? lowest : x;
+  Vector<T> n;
+  const Vector<T> r = reduce<T>(huge ? highest : above, n);
+  // The largest power of two itself is out of range, so one of its factors is kept apart.
+  const Vector<T> one = broadcast<T>(T(1)), apart = n > T(0) ? one + one : one;
+  const Vector<T> y = times_power_of_two<T>(exp_reduced<T>(r), n - (apart - one)) * apart;
   const Vector<T> infinity = broadcast<T>(std::numeric_limits<T>::infinity());
-  const Vector<T> direct = exp_nonpositive<T>(x > T(0) ? Vector<T>{} : x);
-  const Vector<T> above = huge ? infinity : half * half;
-  return x > T(0) ? above : (x != x ? x : direct);
+  const Vector<T> low = tiny ? Vector<T>{} : y;
+  return huge ? infinity : low;
 }
 
 // log(x) for x >= 0.
@@ -159,8 +161,9 @@ MERCER_INLINE Vector<T> tanh(const Vector<T>& x) {
   const Vector<T> limit = broadcast<T>(T(22));
   const Vector<T> capped = a > limit ? limit : a;
   const Vector<T> e = exp_nonpositive<T>(T(-2) * capped);
-  const Vector<T> far = (T(1) - e) / (T(1) + e);
-  const Vector<T> y = a < T(0.3) ? a * p / q : far;
+  const Mask<T> near = a < T(0.3);
+  const Vector<T> above = T(1) - e, below = T(1) + e, ap = a * p;
+  const Vector<T> y = (near ? ap : above) / (near ? q : below);
   return x < T(0) ? -y : y;
 }
 

@@ -112,7 +112,7 @@ struct Pairs {
       for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = here.at(group.leaves[k]);
       for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.d)
         if (group.sums)
-          group.compute(X, Y, group.d, out, p * P);
+          group.compute(X, Y, group.d, out, p * P, T(1));
         else
           compute_panel<T>(leaves[group.leaves[0]].kind, X, Y, group.d, out[0] + p * P);
     }

@@ -155,7 +155,12 @@ inline void run(const Program& program, const Tile<T>& tile) {
         });
         break;
       case Op::integer_power:
-        each<T>(tile, i, [power = int(i.c)](V x) { return raised<T>(x, power); });
+        if (i.c == 2)
+          each<T>(tile, i, [](V x) { return x * x; });
+        else if (i.c == 3)
+          each<T>(tile, i, [](V x) { return x * x * x; });
+        else
+          each<T>(tile, i, [power = int(i.c)](V x) { return raised<T>(x, power); });
         break;
       case Op::real_power:
         real_power<T>(tile, i);

@@ -68,16 +68,22 @@ struct Dot {
     acc += x * z;
   }
 };
+// The next two are given a vector of ones to multiply by where a fused multiply-add, which goes by
+// other ports than an addition, evens out the load; else a null pointer.
 struct AbsoluteDifference {
   template <class T>
-  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z) {
-    acc += absolute<T>(x - z);
+  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z,
+                                 const Vector<T>* ones) {
+    const Vector<T> distance = absolute<T>(x - z);
+    acc += ones ? distance * *ones : distance;
   }
 };
 struct Minimum {
   template <class T>
-  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z) {
-    acc += x < z ? x : z;
+  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z,
+                                 const Vector<T>* ones) {
+    const Vector<T> least = x < z ? x : z;
+    acc += ones ? least * *ones : least;
   }
 };
 struct ChiSquare {
@@ -126,10 +132,17 @@ constexpr std::ptrdiff_t features_at_once = 256;
 // of the set goes to out[k] + offset.
 template <class T, unsigned Which, int Rows>
 MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out,
-                         std::ptrdiff_t offset) {
+                         std::ptrdiff_t offset, T one) {
   constexpr int sums = std::popcount(Which), R = Geometry<T>::rows, C = Geometry<T>::columns;
   constexpr int W = Simd<T>::width, P = Geometry<T>::panel;
   using V = Vector<T>;
+#if defined(__FMA__)
+  // Products per pair and feature beside these sums: the more, the fewer additions are fused.
+  constexpr int products = (Which & of_dot ? 1 : 0) + (Which & of_conjunction ? 2 : 0);
+#else
+  constexpr int products = 2;
+#endif
+  const V ones = broadcast<T>(one);
   const auto place = [](Sum sum) { return std::popcount(Which & (unsigned(sum) - 1)); };
   for (std::ptrdiff_t first = 0; first == 0 || first < d; first += features_at_once) {
     V acc[sums][Rows][2];
@@ -148,9 +161,12 @@ MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out
         const V x = broadcast<T>(X[k * R + r]);
 #pragma GCC unroll 2
         for (int h = 0; h < 2; ++h) {
+          const V* fused = h < 2 - products ? &ones : nullptr;
           if constexpr (Which & of_dot) Dot::step<T>(acc[place(of_dot)][r][h], x, z[h]);
-          if constexpr (Which & of_l1) AbsoluteDifference::step<T>(acc[place(of_l1)][r][h], x, z[h]);
-          if constexpr (Which & of_minsum) Minimum::step<T>(acc[place(of_minsum)][r][h], x, z[h]);
+          if constexpr (Which & of_l1)
+            AbsoluteDifference::step<T>(acc[place(of_l1)][r][h], x, z[h], fused);
+          if constexpr (Which & of_minsum)
+            Minimum::step<T>(acc[place(of_minsum)][r][h], x, z[h], fused);
           if constexpr (Which & of_chi2) ChiSquare::step<T>(acc[place(of_chi2)][r][h], x, z[h]);
           if constexpr (Which & of_conjunction)
             Conjunct::step<T>(acc[place(of_conjunction)][r][h], x, z[h]);
@@ -171,17 +187,19 @@ MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out
   }
 }
 
-// The sums in Which of a block of rows with one panel.
+// The sums in Which of a block of rows with one panel. `one` is the number one, and comes from
+// outside so that the compiler does not know it.
 template <class T, unsigned Which>
-void sums_of_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::ptrdiff_t offset) {
+void sums_of_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::ptrdiff_t offset,
+                   T one) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
   constexpr int Rows = std::max(1, R / std::popcount(Which));
   static_assert(R % Rows == 0);
-  for (int r = 0; r < R; r += Rows) strip<T, Which, Rows>(X + r, Y, d, out, offset + r * C);
+  for (int r = 0; r < R; r += Rows) strip<T, Which, Rows>(X + r, Y, d, out, offset + r * C, one);
 }
 
 template <class T>
-using SumsOfPanel = void (*)(const T*, const T*, std::ptrdiff_t, T* const*, std::ptrdiff_t);
+using SumsOfPanel = void (*)(const T*, const T*, std::ptrdiff_t, T* const*, std::ptrdiff_t, T);
 
 template <class T>
 inline SumsOfPanel<T> sums_of_panel(unsigned which) {
