@@ -383,6 +383,21 @@ def test_near_points_keep_their_digits(level, dtype, gap):
     np.testing.assert_allclose(found, exact, rtol=60 * EPS[dtype])
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 5, 12, 13, 64, 65, 700, 4500])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_half_the_tiles_give_a_symmetric_product(level, dtype, n, columns):
+    rng = np.random.default_rng(n)
+    X, V = points(rng, n, 6, dtype, Kind.SQDIST), rng.normal(size=(n, columns)).astype(dtype)
+    native, _ = build(level, GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=n, m=n, dtype=dtype)
+    found = native.symmetric_product(V, 2)
+    K = gram(native, n, n, dtype).astype(float)
+    error = np.abs(found - K @ V.astype(float))
+    assert np.all(error <= 60 * EPS[dtype] * (K @ np.abs(V).astype(float)))
+    assert np.array_equal(found, native.symmetric_product(V, 5))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_same_bits_for_any_number_of_threads(dtype):
     rng = np.random.default_rng(6)

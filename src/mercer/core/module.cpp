@@ -164,7 +164,7 @@ class Pairs {
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     without_gil(busy_, [&] {
       return mercer::product<T>(pairs_, V.data(), int(V.shape(1)), out.data(), nullptr, 0, nullptr,
-                                threads, interrupted);
+                                false, threads, interrupted);
     });
     return out;
   }
@@ -176,9 +176,24 @@ class Pairs {
     auto side = new_array<double, 2>({std::size_t(pairs_.m), U.shape(1)});
     without_gil(busy_, [&] {
       return mercer::product<T>(pairs_, V.data(), int(V.shape(1)), out.data(), U.data(),
-                                int(U.shape(1)), side.data(), threads, interrupted);
+                                int(U.shape(1)), side.data(), false, threads, interrupted);
     });
     return {out, side};
+  }
+
+  // K V where both sides have the same points and the expression is the same both ways round.
+  Out<double, 2> symmetric_product(Matrix V, int threads) {
+    require(pairs_.n == pairs_.m, "a symmetric matrix is square");
+    require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
+    const int c = int(V.shape(1));
+    auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
+    std::vector<double> side(std::size_t(pairs_.m) * c);
+    without_gil(busy_, [&] {
+      return mercer::product<T>(pairs_, V.data(), c, out.data(), V.data(), c, side.data(), true,
+                                threads, interrupted);
+    });
+    for (std::size_t i = 0; i < side.size(); ++i) out.data()[i] += side[i];
+    return out;
   }
 
   Out<double, 1> log_sum_exp(std::optional<Row> log_weight, int threads) {
@@ -222,6 +237,7 @@ void bind_pairs(nb::module_& module, const char* name) {
            nb::arg("m"))
       .def("gram", &P::gram, exactly("out"), nb::arg("symmetric"), nb::arg("threads"))
       .def("product", &P::product, exactly("V"), nb::arg("threads"))
+      .def("symmetric_product", &P::symmetric_product, exactly("V"), nb::arg("threads"))
       .def("products", &P::products, exactly("V"), exactly("U"), nb::arg("threads"))
       .def("log_sum_exp", &P::log_sum_exp, exactly("log_weight").none(), nb::arg("threads"))
       .def("arg_min", &P::arg_min, nb::arg("threads"));

@@ -222,6 +222,9 @@ class Pairs:
     def product(self, V: np.ndarray, threads: int) -> np.ndarray:
         return self.products(V, np.zeros((self.n, 0), dtype=self.dtype), threads)[0]
 
+    def symmetric_product(self, V: np.ndarray, threads: int) -> np.ndarray:
+        return self.product(V, threads)
+
     def products(self, V: np.ndarray, U: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
         out, side = np.zeros((self.n, V.shape[1])), np.zeros((self.m, U.shape[1]))
         for rows, columns in self._tiles():

@@ -283,6 +283,8 @@ class Pairs:
     def products(self, V: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """K V and Kᵀ U in float64, from one evaluation of each tile; K is never stored.
 
+        For Y = None half of the tiles give K V.
+
         Parameters
         ----------
         V : (m, c) array
@@ -292,6 +294,8 @@ class Pairs:
         out, side = np.zeros((self.shape[0], V.shape[1])), np.zeros((self.shape[1], U.shape[1]))
         for rows, columns in self._chunks():
             pairs, threads = self._on(rows, columns)
+            if self.symmetric and not U.shape[1] and rows == columns == slice(0, len(out)):
+                return pairs.symmetric_product(V, threads), side
             if not U.shape[1]:
                 out[rows] += pairs.product(V[columns], threads)
                 continue

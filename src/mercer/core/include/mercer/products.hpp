@@ -291,17 +291,17 @@ MERCER_INLINE void multiply_many(const T* values, const T* V, int wide, T* parti
   }
 }
 
-// sums[j][k] += values[r][j] U[r][k] for the tile's first rows and columns.
+// sums[k][j] += values[r][j] U[r][k] for the first rows; `stride` numbers from one k to the next.
 template <class T>
-inline void multiply_transposed(const T* values, const T* U, int c, std::ptrdiff_t rows,
-                                std::ptrdiff_t columns, double* sums) {
+inline void multiply_transposed(const T* values, const T* U, int c, std::ptrdiff_t rows, T* sums,
+                                std::ptrdiff_t stride) {
   constexpr int C = Geometry<T>::columns, W = Simd<T>::width;
   for (int k = 0; k < c; ++k)
-    for (int j = 0; j < columns; j += W) {
-      Vector<T> sum{};
+#pragma GCC unroll 4
+    for (int j = 0; j < C; j += W) {
+      Vector<T> sum = load<T>(sums + k * stride + j);
       for (std::ptrdiff_t r = 0; r < rows; ++r) sum += load<T>(values + r * C + j) * U[r * c + k];
-      for (int i = 0; i < std::min<std::ptrdiff_t>(W, columns - j); ++i)
-        sums[(j + i) * c + k] += double(sum[i]);
+      store<T>(sums + k * stride + j, sum);
     }
 }
 
@@ -313,11 +313,21 @@ inline void add_up(const std::vector<double>& arrays, std::ptrdiff_t count, doub
     for (std::ptrdiff_t i = 0; i < size; ++i) out[i] += arrays[a * size + i];
 }
 
+// Entries of a tile left of the diagonal, or on it and left of it, become zero.
+template <class T>
+inline void clear_left(T* values, std::ptrdiff_t row, std::ptrdiff_t column, bool diagonal) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
+  for (int r = 0; r < R; ++r)
+    for (int j = 0; j < std::min<std::ptrdiff_t>(C, row + r - column + diagonal); ++j)
+      values[r * C + j] = T(0);
+}
+
 // out[n, c] = K V for V[m, c]; and, from the same tiles, side[m, c2] = K^T U for U[n, c2].
-// Tiles are summed in T over a block of columns, and in double across blocks.
+// With `symmetric`, K is its own transpose and U = V: tiles on and above the diagonal give all.
+// Tiles are summed in T over a block of rows or columns, and in double across blocks.
 template <class T, class Interrupted>
 bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2, double* side,
-             int threads, Interrupted interrupted) {
+             bool symmetric, int threads, Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
   if (!pairs.prepare(threads, interrupted)) return false;
   const std::ptrdiff_t blocks = pairs.row_blocks(), tiles = pairs.column_tiles();
@@ -345,30 +355,44 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
         auto scratch = pairs.scratch(first, last - first);
         std::vector<double> sums((last - first) * R * c);
         Buffer<T> partial = allocate<T>(R * lanes);
+        const std::ptrdiff_t stride = at_once * C;
+        Buffer<T> across = allocate<T>(stride * c2);  // of K^T U, for some rows and columns
         double* transposed = U ? shares.data() + task / tasks.parts * pairs.m * c2 : nullptr;
-        for (std::ptrdiff_t t0 = range.first_tile; t0 < range.last_tile; t0 += at_once)
+        const std::ptrdiff_t diagonal = symmetric ? first * R / C : 0;
+        for (std::ptrdiff_t t0 = std::max(range.first_tile, diagonal); t0 < range.last_tile;
+             t0 += at_once) {
+          const std::ptrdiff_t t1 = std::min(t0 + at_once, range.last_tile);
           for (std::ptrdiff_t b = first; b < last; ++b) {
             if (stop) return;
             double* sum = sums.data() + (b - first) * R * c;
             std::fill_n(partial.get(), R * lanes, T(0));
-            for (std::ptrdiff_t t = t0; t < std::min(t0 + at_once, range.last_tile); ++t) {
-              const T* values = pairs.tile(scratch, b, b - first, t);
+            if ((b - first) % row_blocks_per_task == 0) std::fill_n(across.get(), stride * c2, T(0));
+            for (std::ptrdiff_t t = t0; t < t1; ++t) {
+              if (symmetric && (t + 1) * C <= b * R) continue;
+              const bool crosses = symmetric && t * C < (b + 1) * R;
+              T* values = pairs.tile(scratch, b, b - first, t);
+              if (crosses) clear_left<T>(values, b * R, t * C, false);
               if (c == 1)
                 multiply_one<T>(values, padded.get() + t * C, partial.get());
               else if (c > 1)
                 multiply_many<T>(values, padded.get() + t * C * wide, wide, partial.get());
+              if (crosses) clear_left<T>(values, b * R, t * C, true);
               if (U)
                 multiply_transposed<T>(values, U + b * R * c2, c2,
                                        std::min<std::ptrdiff_t>(R, pairs.n - b * R),
-                                       std::min<std::ptrdiff_t>(C, pairs.m - t * C),
-                                       transposed + t * C * c2);
+                                       across.get() + (t - t0) * C, stride);
             }
             if (c == 1)
               for (int r = 0; r < R; ++r) sum[r] += total<T>(load<T>(partial.get() + r * W));
             else
               for (int r = 0; r < R; ++r)
                 for (int k = 0; k < c; ++k) sum[r * c + k] += double(partial[r * wide + k]);
+            if (U && ((b - first + 1) % row_blocks_per_task == 0 || b + 1 == last))
+              for (std::ptrdiff_t j = t0 * C; j < std::min(t1 * C, pairs.m); ++j)
+                for (int k = 0; k < c2; ++k)
+                  transposed[j * c2 + k] += double(across[k * stride + j - t0 * C]);
           }
+        }
         const std::ptrdiff_t rows = std::min(last * R, pairs.n) - first * R;
         std::copy_n(sums.data(), rows * c, parts.data() + (range.part * pairs.n + first * R) * c);
       },
