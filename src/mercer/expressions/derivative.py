@@ -26,7 +26,6 @@ from mercer.expressions.nodes import (
     power,
 )
 
-
 Rule = Callable[[Expression], Expression]
 
 

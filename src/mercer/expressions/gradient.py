@@ -148,8 +148,9 @@ class _Expansion:
             for (A, _), product in zip(moving, products, strict=True):
                 here += np.einsum("ic,ick,ik->k", U, product.reshape(len(U), c, -1), A)
             if self.is_distance:
-                here = 2 * (row @ (X * dX) + column @ (Z * dZ) - here)
-                np.add.at(error, own, size @ np.abs(X * dX))
+                with np.errstate(over="ignore", invalid="ignore"):  # such are summed one by one
+                    here = 2 * (row @ (X * dX) + column @ (Z * dZ) - here)
+                    np.add.at(error, own, size @ np.abs(X * dX))
             np.add.at(found, own, here)
             left, right = V[:, :0], U[:, :0]
         return found, np.finfo(float).eps * error

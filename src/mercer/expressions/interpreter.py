@@ -112,7 +112,8 @@ class Pairs:
         other.lowering = Lowering(other.expression)
         other.dtype = self.dtype if dtype is None else np.dtype(dtype)
         same = other.dtype == self.dtype
-        other._sides, other._leaves = (dict(d) if same else {} for d in (self._sides, self._leaves))
+        other._sides = dict(self._sides) if same else {}
+        other._leaves = dict(self._leaves) if same else {}
         return other
 
     def derivative(self, path: str, index: int | None = None) -> Pairs:
