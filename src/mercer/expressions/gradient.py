@@ -29,7 +29,7 @@ from mercer.expressions.statistics import centre
 from mercer.expressions.views import Scale
 
 # Numbers in the columns of one product; it has a few at least.
-COLUMNS, FEWEST = 2**22, 16
+COLUMNS, FEWEST = 2**21, 16
 
 
 def gradient(pairs: Pairs, U: np.ndarray, V: np.ndarray) -> dict[str, float | np.ndarray]:
