@@ -253,3 +253,5 @@ def test_columns_without_weight_do_not_count_and_ties_go_to_the_first(monkeypatc
         np.testing.assert_allclose(least, sqdist(X, Y).min(axis=1), rtol=1e-12)
         nothing = Pairs(-SQDIST, left, points).log_sum_exp(np.full(40, -np.inf))
         assert np.all(nothing == -np.inf)
+    with pytest.raises(ValueError, match=r"log_weight has shape \(3,\); expected \(20,\)"):
+        Pairs(SQDIST, X, Y).log_sum_exp(np.zeros(3))

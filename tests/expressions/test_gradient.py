@@ -281,6 +281,8 @@ def test_what_does_not_fit_is_refused():
         gradient(pairs, np.ones(5), np.ones(5))
     with pytest.raises(ValueError, match="U has 2 columns and V 1"):
         gradient(pairs, np.ones((10, 2)), np.ones(5))
+    with pytest.raises(ValueError, match="at least one"):
+        gradient(pairs, np.ones((10, 0)), np.ones((5, 0)))
     with pytest.raises(ValueError, match=r"'alpha' is not a hyperparameter here.*gamma, scales"):
         pairs.derivative("alpha")
     with pytest.raises(ValueError, match="index=5 of 'scales', which has 5 entries"):

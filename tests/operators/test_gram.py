@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -165,6 +167,20 @@ def test_derivatives_belong_to_the_kernel_as_it_was():
     v = np.ones(130)
     expected = v @ K.RBF(0.3).gradient(X)["gamma"] @ v
     np.testing.assert_allclose(operator.gradient(v, v)["gamma"], expected)
+
+
+@pytest.mark.parametrize("kernel", [K.Linear(), KERNEL, K.RBF(scales=np.ones(4))], ids=repr)
+@pytest.mark.parametrize("budget", [1024, 0.001])
+def test_operators_pickle_with_their_derivatives(kernel, budget):
+    with sklearn.config_context(working_memory=budget):
+        operator = gram(kernel, X)
+    again = pickle.loads(pickle.dumps(operator))
+    assert again.reason == operator.reason
+    v = np.ones(130)
+    np.testing.assert_array_equal(again @ v, operator @ v)
+    found, expected = again.gradient(v, v), operator.gradient(v, v)
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[path], expected[path]) for path in found)
 
 
 def test_derivatives_of_a_centred_gram():

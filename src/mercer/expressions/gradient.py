@@ -47,8 +47,9 @@ def gradient(pairs: Pairs, U: np.ndarray, V: np.ndarray) -> dict[str, float | np
         For every path a number, or an array of shape (d,) for a vector of d scales.
     """
     U, V = _columns(U, pairs.shape[0], "U"), _columns(V, pairs.shape[1], "V")
-    if U.shape[1] != V.shape[1]:
-        raise ValueError(f"U has {U.shape[1]} columns and V {V.shape[1]}; expected as many")
+    if U.shape[1] != V.shape[1] or not U.size:
+        counts = f"U has {U.shape[1]} columns and V {V.shape[1]}"
+        raise ValueError(f"{counts}; expected as many, and at least one")
     found: dict[str, float | np.ndarray] = {}
     for path, size in pairs.formula.parameters().items():
         if size is None:
@@ -165,7 +166,7 @@ class _Expansion:
             tangent = Tangent(self.leaf, self.through.path, None)
             changes = [pairs.change(tangent, side) for side in sides]
         at_once = max(FEWEST, COLUMNS // max(pairs.shape))
-        step = max(1, at_once // (c * (1 if changes == [] else 2)))
+        step = max(1, at_once // (c * (2 if changes else 1)))
         for start in range(0, len(self.own), step):
             k = slice(start, start + step)
             X, Z = self._moved(points, k)

@@ -330,6 +330,10 @@ class Pairs:
         """
         if log_weight is not None:
             log_weight = np.ascontiguousarray(log_weight, self.dtype)
+            if log_weight.shape != self.shape[1:]:
+                raise ValueError(
+                    f"log_weight has shape {log_weight.shape}; expected {self.shape[1:]}"
+                )
         out = np.full(self.shape[0], -np.inf)
         for rows, columns in self._chunks():
             pairs, threads = self._on(rows, columns)

@@ -234,6 +234,12 @@ class PairStatistic:
     def __str__(self) -> str:
         return self.name
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Those of the table are pickled by name, and stay the same objects.
+        if STATISTICS.get(self.name) is self:
+            return _named, (self.name,)
+        return super().__reduce_ex__(protocol)
+
     def leaf(self, F: Any, G: Any, dtype: Any) -> Leaf | None:
         """The statistic of prepared points for the core, or None where it does not take them."""
         if self.native is None:
@@ -248,6 +254,10 @@ class PairStatistic:
         return Leaf(self.native, X, Y, X, Y)
 
 
+def _named(name: str) -> PairStatistic:
+    return STATISTICS[name]
+
+
 def _zeros(F: Array) -> np.ndarray:
     return np.zeros(F.shape[0], dtype=F.dtype)
 
@@ -260,7 +270,7 @@ def _conjunction_diagonal(F: Array) -> np.ndarray:
     return np.prod(1 + np.square(as_dense(F)), axis=1)
 
 
-STATISTICS = {
+STATISTICS: dict[str, PairStatistic] = {
     s.name: s
     for s in (
         PairStatistic(
