@@ -370,6 +370,64 @@ def test_reductions(level, dtype):
     np.testing.assert_array_equal(where, at)
 
 
+INF, NAN = np.inf, np.nan
+ROWS = {
+    "some minus infinity": [-INF, 0.0, -INF, 1.0],
+    "all minus infinity": [-INF] * 4,
+    "minus infinity for a whole tile": [-INF] * 600 + [0.0, 1.0],
+    "minus infinity after a tile": [0.0] * 600 + [-INF],
+    "large": [1e30, -1e30, 0.0],
+    "signed zeros": [0.0, -0.0],
+    "ties": [2.0, 1.0, 1.0, 1.0],
+    "ties across tiles": [2.0, *[1.0] * 700],
+}
+
+
+def given_values(level, x, dtype):
+    x = np.array([x, x[::-1]], dtype=dtype)
+    n, m = x.shape
+    zeros = [np.zeros((k, 1), dtype) for k in (n, m, n, m)]
+    return build(level, IDENTITY, [Leaf(Kind.GIVEN, *zeros, None, None, x)], n=n, m=m, dtype=dtype)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", ROWS)
+def test_reductions_of_extreme_values(level, dtype, case):
+    native, twin = given_values(level, ROWS[case], dtype)
+    m = len(ROWS[case])
+    some = np.where(np.arange(m) % 2, -INF, 0.5).astype(dtype)
+    for weight in (None, some, np.full(m, -INF, dtype=dtype)):
+        np.testing.assert_allclose(
+            native.log_sum_exp(weight, 2), twin.log_sum_exp(weight, 1), rtol=100 * EPS[dtype]
+        )
+    assert np.all(native.log_sum_exp(np.full(m, -INF, dtype=dtype), 2) == -INF)
+    for found, expected in zip(native.arg_min(2), twin.arg_min(1), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_least_of_infinite_values(level, dtype):
+    for x, least, where in (
+        ([INF, INF], INF, [0, 0]),
+        ([INF, 3.0, INF], 3.0, [1, 1]),
+        ([INF, -INF, 0.0], -INF, [1, 1]),
+    ):
+        for pairs in given_values(level, x, dtype):
+            found, at = pairs.arg_min(1)
+            assert found.tolist() == [least, least]
+            assert at.tolist() == where
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("x", [[NAN, 1.0, 2.0], [1.0] * 600 + [NAN]], ids=["one tile", "two"])
+def test_a_sum_with_what_is_not_a_number_is_none(level, dtype, x):
+    for pairs in given_values(level, x, dtype):
+        assert np.all(np.isnan(pairs.log_sum_exp(None, 1)))
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("gap", [1e-3, 1e-6])

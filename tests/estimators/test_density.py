@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity as Peer
@@ -303,3 +303,34 @@ def test_pickle_and_grid_search():
     assert best.bandwidth == 0.3
     again = pickle.loads(pickle.dumps(best))
     np.testing.assert_array_equal(again.score_samples(X), best.score_samples(X))
+
+
+LOG_PROFILES = {
+    "gaussian": lambda r2, d: -0.5 * r2 - d / 2 * np.log(2 * np.pi),
+    "exponential": lambda r2, d: (
+        -np.sqrt(r2) - np.log(2) - d / 2 * np.log(np.pi) + gammaln(d / 2) - gammaln(d)
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", LOG_PROFILES)
+@pytest.mark.parametrize("d", [1, 3, 8])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_sums_in_tiles_equal_the_sum_written_out(kernel, d, offset, monkeypatch):
+    def refuse(self, U, V):
+        raise AssertionError("all pairs at once")
+
+    monkeypatch.setattr(type(SMOOTHING_KERNELS[kernel]), "log_pairs", refuse)
+    X, Z, h = points(300, d) + offset, points(40, d, seed=1) + offset, 0.3
+    Z[:3] += [[30.0], [1e3], [1e6]]  # where every exponential underflows
+    weight = np.random.default_rng(2).uniform(0, 2, size=300)
+    kde = KernelDensity(kernel=kernel, bandwidth=h).fit(X, sample_weight=weight)
+    w = weight / weight.sum()
+    r2 = (((Z[:, None] - X) / h) ** 2).sum(axis=2)
+    log_k = LOG_PROFILES[kernel](r2, d) - d * np.log(h)
+    expected = logsumexp(log_k, b=w, axis=1)
+    np.testing.assert_allclose(kde.score_samples(Z), expected, rtol=1e-10)
+    mean = np.exp(expected)
+    variance = np.sum(w * (np.exp(log_k) - mean[:, None]) ** 2, axis=1)
+    error = np.sqrt(variance * np.sum(w**2))
+    np.testing.assert_allclose(kde.standard_error(Z), error, rtol=1e-8, atol=1e-290)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import logsumexp
 
 from mercer.expressions import (
     STATISTICS,
@@ -17,6 +18,7 @@ from mercer.expressions import (
     diagonal,
     divide,
     exp,
+    interpreter,
     lower,
     normalised,
     sqrt,
@@ -212,3 +214,44 @@ def test_rounding_is_measured_by_the_terms_not_by_what_they_leave():
         assert np.all(bound <= 50 * eps * (np.abs(points) @ np.abs(points).T + 1) ** 2)
     gaussian = rounding(Pairs(exp(-0.5 * SQDIST), X))
     assert gaussian.max() < 1e-13
+
+
+def sides(dtype, sparse):
+    left, right = X.astype(dtype), Y.astype(dtype)
+    return (sp.csr_array(left), sp.csr_array(right)) if sparse else (left, right)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("block", [interpreter.BLOCK, 50])
+def test_reductions_over_all_columns(dtype, sparse, block, monkeypatch):
+    monkeypatch.setattr(interpreter, "BLOCK", block)  # sparse points go through it in parts
+    squared = ((X.astype(dtype).astype(float)[:, None] - Y.astype(dtype)) ** 2).sum(axis=2)
+    log_weight = np.log(RNG.random(20))
+    log_weight[3] = -np.inf
+    # exp underflows for every entry; the logarithm of the sum does not.
+    pairs = Pairs(-500 * SQDIST, *sides(dtype, sparse))
+    rtol = 1e-12 if dtype == np.float64 else 1e-5
+    for weight in (None, log_weight):
+        expected = logsumexp(-500 * squared + (0 if weight is None else weight), axis=1)
+        found = pairs.log_sum_exp(weight)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=rtol)
+    least, where = Pairs(SQDIST, *sides(dtype, sparse)).arg_min()
+    assert least.dtype == dtype
+    np.testing.assert_array_equal(where, squared.argmin(axis=1))
+    np.testing.assert_allclose(least, squared.min(axis=1), rtol=rtol)
+
+
+def test_columns_without_weight_do_not_count_and_ties_go_to_the_first(monkeypatch):
+    twice = np.vstack([Y, Y])
+    for points in (twice, sp.csr_array(twice)):
+        monkeypatch.setattr(interpreter, "BLOCK", 50)
+        left = X if isinstance(points, np.ndarray) else sp.csr_array(X)
+        least, where = Pairs(SQDIST, left, points).arg_min()
+        assert where.max() < 20
+        np.testing.assert_allclose(least, sqdist(X, Y).min(axis=1), rtol=1e-12)
+        nothing = Pairs(-SQDIST, left, points).log_sum_exp(np.full(40, -np.inf))
+        assert np.all(nothing == -np.inf)
+    with pytest.raises(ValueError, match=r"log_weight has shape \(3,\); expected \(20,\)"):
+        Pairs(SQDIST, X, Y).log_sum_exp(np.zeros(3))

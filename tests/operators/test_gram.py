@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -118,3 +120,95 @@ def test_indefinite_matrices_are_corrected_consistently():
     shifted, P = corrected(A, "shift")
     assert P is None
     np.testing.assert_allclose(shifted - A, -eigenvalues[0] * np.eye(12), atol=1e-9)
+
+
+SCALED = 2.0 * K.RBF(0.3, scales=[0.5, 2.0, 1.0, 0.8]) + K.Polynomial(2)
+
+
+@pytest.mark.parametrize("budget", [1024, 0.01])
+def test_derivatives_as_operators_and_their_contraction(budget):
+    with sklearn.config_context(working_memory=budget):
+        operator = gram(SCALED, X, Y)
+    slopes = SCALED.gradient(X, Y)
+    U, V = RNG.normal(size=(130, 2)), RNG.normal(size=(90, 2))
+    found = operator.gradient(U, V)
+    assert found.keys() == slopes.keys()
+    for path, slope in slopes.items():
+        expected = np.einsum("ic,ij...,jc->...", U, slope, V)
+        np.testing.assert_allclose(found[path], expected, rtol=1e-9, atol=1e-9)
+        if slope.ndim == 2:
+            dK = operator.derivative(path)
+            np.testing.assert_allclose(dK @ V, slope @ V, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(dK.T @ U, slope.T @ U, rtol=1e-9, atol=1e-9)
+            assert f"derivative by {path}," in dK.reason
+    dK = operator.derivative("left__right__scales", 2)
+    assert "derivative by left__right__scales[2]," in dK.reason
+    np.testing.assert_allclose(dK @ V, slopes["left__right__scales"][:, :, 2] @ V, atol=1e-10)
+    together = operator.derivative("left__right__scales")
+    np.testing.assert_allclose(
+        together @ V, slopes["left__right__scales"].sum(axis=2) @ V, atol=1e-10
+    )
+
+
+def test_derivatives_of_explicit_features():
+    operator = gram(K.Polynomial(2, gamma=0.7), X)
+    assert isinstance(operator, FeatureGram)
+    v = RNG.normal(size=130)
+    slopes = K.Polynomial(2, gamma=0.7).gradient(X)
+    for path, slope in operator.gradient(v, v).items():
+        np.testing.assert_allclose(slope, v @ slopes[path] @ v, rtol=1e-9)
+        np.testing.assert_allclose(operator.derivative(path) @ v, slopes[path] @ v, rtol=1e-9)
+
+
+def test_derivatives_belong_to_the_kernel_as_it_was():
+    kernel = K.RBF(0.3)
+    operator = gram(kernel, X)
+    kernel.set_params(gamma=5.0)
+    v = np.ones(130)
+    expected = v @ K.RBF(0.3).gradient(X)["gamma"] @ v
+    np.testing.assert_allclose(operator.gradient(v, v)["gamma"], expected)
+
+
+@pytest.mark.parametrize("kernel", [K.Linear(), KERNEL, K.RBF(scales=np.ones(4))], ids=repr)
+@pytest.mark.parametrize("budget", [1024, 0.001])
+def test_operators_pickle_with_their_derivatives(kernel, budget):
+    with sklearn.config_context(working_memory=budget):
+        operator = gram(kernel, X)
+    again = pickle.loads(pickle.dumps(operator))
+    assert again.reason == operator.reason
+    v = np.ones(130)
+    np.testing.assert_array_equal(again @ v, operator @ v)
+    found, expected = again.gradient(v, v), operator.gradient(v, v)
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[path], expected[path]) for path in found)
+
+
+def test_derivatives_of_a_centred_gram():
+    training = CentredGram(gram(SCALED, X))
+    new = CentredGram(gram(SCALED, Y, X), training)
+    u, v, w = RNG.normal(size=(90, 2)), RNG.normal(size=(130, 2)), RNG.normal(size=(130, 2))
+    old_slopes, new_slopes = SCALED.gradient(X), SCALED.gradient(Y, X)
+    found, found_new = training.gradient(w, v), new.gradient(u, v)
+    for path, slope in old_slopes.items():
+        for j in range(slope.shape[2]) if slope.ndim == 3 else [None]:
+            dK, dK_new = (s if j is None else s[:, :, j] for s in (slope, new_slopes[path]))
+            centerer = KernelCenterer().fit(dK)
+            for operator, U, dense, contraction in (
+                (training, w, centerer.transform(dK), found),
+                (new, u, centerer.transform(dK_new), found_new),
+            ):
+                np.testing.assert_allclose(
+                    operator.derivative(path, j) @ v, dense @ v, rtol=1e-8, atol=1e-8
+                )
+                one = contraction[path] if j is None else contraction[path][j]
+                np.testing.assert_allclose(one, np.sum(U * (dense @ v)), rtol=1e-8, atol=1e-7)
+    single = training.gradient(w[:, 0], v[:, 0])
+    assert single.keys() == old_slopes.keys()
+
+
+def test_numbers_have_no_derivatives():
+    for operator in (DenseGram(np.eye(3)), gram(K.Precomputed(), np.eye(3))):
+        with pytest.raises(TypeError, match=r"derivatives need mercer.gram\(kernel, X\)"):
+            operator.gradient(np.ones(3), np.ones(3))
+        with pytest.raises(TypeError, match="what they depend on is not known"):
+            operator.derivative("gamma")

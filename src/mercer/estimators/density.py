@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from mercer.arrays import row_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
     normal_reference,
@@ -130,8 +127,7 @@ class KernelDensity(BaseEstimator):
 
     def score_samples(self, X: Any) -> np.ndarray:
         """log p(x) at each row of ``X: (m, d)``, shape (m,)."""
-        log_p = [logsumexp(block, axis=1) for block in self._log_terms(X)]
-        return np.concatenate(log_p) - self._map().log_volume
+        return self._log_means(X, 1)[0] - self._map().log_volume
 
     def pdf(self, X: Any) -> np.ndarray:
         """p(x) at each row of ``X: (m, d)``, shape (m,)."""
@@ -149,17 +145,13 @@ class KernelDensity(BaseEstimator):
         gives √(P(1-P)/N) / V. With weights, N is (Σw)²/Σw². It says nothing of the bias, and is
         zero where no point is in reach.
         """
-        se, log_volume = [], self._map().log_volume
-        for block in self._log_terms(X):
-            # log mean k and log mean k²; the weights enter each once.
-            log_mean = logsumexp(block, axis=1)
-            log_square = logsumexp(2 * block - np.log(self.sample_weight_), axis=1)
-            reached = np.isfinite(log_mean)
-            excess = np.expm1(log_square[reached] - 2 * log_mean[reached])
-            part = np.zeros(len(block))
-            part[reached] = np.exp(log_mean[reached] - log_volume) * np.sqrt(np.maximum(excess, 0))
-            se.append(part)
-        return np.concatenate(se) * np.sqrt(np.sum(self.sample_weight_**2))
+        log_mean, log_square = self._log_means(X, 1, 2)
+        reached = np.isfinite(log_mean)
+        excess = np.expm1(log_square[reached] - 2 * log_mean[reached])
+        se = np.zeros(len(log_mean))
+        se[reached] = np.exp(log_mean[reached] - self._map().log_volume)
+        se[reached] *= np.sqrt(np.maximum(excess, 0))
+        return se * np.sqrt(np.sum(self.sample_weight_**2))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw from p: a training point by weight, moved by a draw from the kernel.
@@ -209,14 +201,9 @@ class KernelDensity(BaseEstimator):
     def _map(self) -> Bandwidth:
         return resolve_bandwidth(self.bandwidth_, self.n_features_in_)
 
-    def _log_terms(self, X: Any) -> Iterator[np.ndarray]:
-        """log(w_n k(u - u_n)) by blocks of rows, each of shape (rows, n)."""
+    def _log_means(self, X: Any, *powers: int) -> np.ndarray:
+        """log Σ_n w_n k(u - u_n)^power at each row of ``X: (m, d)``: (m,) for each power."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        shrink = self._map().shrink
-        U, V, log_weight = shrink(X), shrink(self.X_fit_), np.log(self.sample_weight_)
-        per_row = len(V) * self.kernel_.bytes_per_pair(V.shape[1])
-        for rows in row_blocks(len(U), per_row):
-            block = self.kernel_.log_pairs(U[rows], V)
-            block += log_weight
-            yield block
+        shrink, log_weight = self._map().shrink, np.log(self.sample_weight_)
+        return self.kernel_.log_sums(shrink(X), shrink(self.X_fit_), log_weight, powers)

@@ -1,6 +1,7 @@
 """The tiny language kernels are written in, its NumPy interpreter and its derivative."""
 
 from mercer.expressions.derivative import derivative
+from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import Pairs, lower
 from mercer.expressions.nodes import (
     Constant,
@@ -42,6 +43,7 @@ __all__ = [
     "divide",
     "exp",
     "expression",
+    "gradient",
     "lower",
     "normalised",
     "rounding",

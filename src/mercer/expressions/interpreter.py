@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from mercer import core
 from mercer.arrays import as_dense, n_rows, take_rows
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
+from mercer.expressions.derivative import derivative
 from mercer.expressions.lowering import Lowering
 from mercer.expressions.nodes import (
     Add,
@@ -114,6 +116,7 @@ class Pairs:
     """
 
     def __init__(self, e: Expression, X: Any, Y: Any = None):
+        self.formula = e
         self.expression = lower(e)
         self.symmetric = Y is None
         self._raw = (X, X if Y is None else Y)
@@ -124,6 +127,40 @@ class Pairs:
         self.dtype = self._check()
         self.shape = (n_rows(X), n_rows(self._raw[1]))
         self.lowering = Lowering(self.expression)
+
+    def like(self, e: Expression, dtype: Any = None) -> Pairs:
+        """Another expression over the same points, which are not looked at again.
+
+        The expression's statistics are some of this one's; ``dtype`` is that of the arithmetic.
+        """
+        other = copy(self)
+        other.formula, other.expression = e, lower(e)
+        other.lowering = Lowering(other.expression)
+        other.dtype = self.dtype if dtype is None else np.dtype(dtype)
+        same = other.dtype == self.dtype
+        other._sides = dict(self._sides) if same else {}
+        other._leaves = dict(self._leaves) if same else {}
+        return other
+
+    def derivative(self, path: str, index: int | None = None) -> Pairs:
+        """∂/∂θ over the same points, for θ a hyperparameter, or an entry of a vector of them.
+
+        Parameters
+        ----------
+        path : str
+            Where the hyperparameter is in the kernel: ``gamma``, ``left__scales``.
+        index : int or None
+            Which entry of a vector; None moves all of them at once.
+        """
+        sizes = self.formula.parameters()
+        if path not in sizes:
+            known = ", ".join(sizes) or "none"
+            raise ValueError(f"{path!r} is not a hyperparameter here; expected one of: {known}")
+        size = sizes[path]
+        if index is not None and (size is None or not 0 <= index < size):
+            has = "is one number" if size is None else f"has {size} entries"
+            raise ValueError(f"index={index} of {path!r}, which {has}")
+        return self.like(derivative(self.formula, path, index))
 
     def _check(self) -> np.dtype:
         """Look at the inputs through every view, which checks them; their common float dtype."""
@@ -169,9 +206,12 @@ class Pairs:
         if isinstance(leaf, Statistic):
             return leaf.kind.diagonal(self.points(leaf.view, node.side))
         points = as_dense(self.points(leaf.statistic.view, node.side))
-        return 2 * np.sum(points * self._change(leaf, node.side), axis=1)  # of the dot product
+        change = self.change(leaf, node.side)
+        if leaf.statistic.kind.tangents is not None:
+            return leaf.statistic.kind.tangents(points, change, points, change)
+        return 2 * np.sum(points * change, axis=1)  # of the dot product
 
-    def _change(self, leaf: Tangent, side: int) -> np.ndarray:
+    def change(self, leaf: Tangent, side: int) -> np.ndarray:
         """How the points of one side move with the hyperparameter."""
         raw = self._raw[0 if self.symmetric else side]
         return as_dense(leaf.statistic.view.tangent(raw, leaf.path, leaf.index, "XY"[side]))
@@ -187,12 +227,13 @@ class Pairs:
                 self._leaves[node] = node.kind.leaf(*self.prepared(node), self.dtype)
         return self._leaves[node]
 
-    def _tangent_leaf(self, node: Tangent) -> Leaf:
-        F, G = (as_dense(self.points(node.statistic.view, side)) for side in (0, 1))
-        dF, dG = self._change(node, 0), self._change(node, 1)
-        moving = np.flatnonzero(np.any(dF, axis=0) | np.any(dG, axis=0))
+    def _tangent_leaf(self, node: Tangent) -> Leaf | None:
         kind = node.statistic.kind.tangent
-        assert kind is not None, f"the derivative of {node.statistic} is not known"
+        if kind is None:
+            return None
+        F, G = (as_dense(self.points(node.statistic.view, side)) for side in (0, 1))
+        dF, dG = self.change(node, 0), self.change(node, 1)
+        moving = np.flatnonzero(np.any(dF, axis=0) | np.any(dG, axis=0))
         if kind is Kind.DOT:  # dx·z + x·dz
             left, right = np.hstack([dF, F])[:, None], np.hstack([G, dG])[:, None]
         else:
@@ -214,12 +255,22 @@ class Pairs:
         if leaf is not None:
             part = _part(leaf, rows, columns)
             return part._replace(block=np.ascontiguousarray(part.X @ part.Y.T))
-        assert isinstance(node, Statistic)
-        F, G = self.prepared(node)
-        block = node.kind.block(take_rows(F, rows), take_rows(G, columns))
+        if isinstance(node, Tangent):
+            block = self._tangent_block(node, rows, columns)
+        else:
+            F, G = self.prepared(node)
+            block = node.kind.block(take_rows(F, rows), take_rows(G, columns))
         block = np.ascontiguousarray(block, dtype=self.dtype)
         X, Y = (np.zeros((k, 0), dtype=self.dtype) for k in block.shape)
         return Leaf(Kind.GIVEN, X, Y, X, Y, block=block)
+
+    def _tangent_block(self, node: Tangent, rows: Any, columns: Any) -> np.ndarray:
+        view, tangents = node.statistic.view, node.statistic.kind.tangents
+        assert tangents is not None, f"the derivative of {node.statistic} is not known"
+        F, G = (as_dense(self.points(view, side)) for side in (0, 1))
+        dF, dG = (self.change(node, side) for side in (0, 1))
+        left, right = (A[rows][:, None] for A in (F, dF)), (A[columns] for A in (G, dG))
+        return tangents(*left, *right)
 
     def _on(self, rows: Any, columns: Any) -> Any:
         """The core's view of some rows and columns."""
@@ -303,6 +354,38 @@ class Pairs:
             out[rows] += found
             side[columns] += beside
         return out, side
+
+    def log_sum_exp(self, log_weight: np.ndarray | None = None) -> np.ndarray:
+        """log Σ_j w_j exp(k(x_i, y_j)) for each i, without overflow: shape (n,), in float64.
+
+        Parameters
+        ----------
+        log_weight : (m,) array of log w_j, or None for w_j = 1
+        """
+        if log_weight is not None:
+            log_weight = np.ascontiguousarray(log_weight, self.dtype)
+            if log_weight.shape != self.shape[1:]:
+                raise ValueError(
+                    f"log_weight has shape {log_weight.shape}; expected {self.shape[1:]}"
+                )
+        out = np.full(self.shape[0], -np.inf)
+        for rows, columns in self._chunks():
+            pairs, threads = self._on(rows, columns)
+            weight = None if log_weight is None else log_weight[columns]
+            out[rows] = np.logaddexp(out[rows], pairs.log_sum_exp(weight, threads))
+        return out
+
+    def arg_min(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each i the least k(x_i, y_j), and the first j that has it: both of shape (n,)."""
+        least = np.full(self.shape[0], np.inf, self.dtype)
+        where = np.zeros(self.shape[0], np.int64)
+        for rows, columns in self._chunks():
+            pairs, threads = self._on(rows, columns)
+            found, at = pairs.arg_min(threads)
+            better = found < least[rows]
+            least[rows][better] = found[better]
+            where[rows][better] = at[better] + columns.start
+        return least, where
 
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""

@@ -21,6 +21,7 @@ from mercer.arrays import Array, as_dense, row_blocks
 from mercer.core import Kind, Leaf, Program
 from mercer.core.reference import EXACT_FEATURES, NEAR
 
+Tangents = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 GATHER_BYTES = 2**26
 CENTRE_ROWS = 512
 # Points that another statistic is computed from as well stay where they are, so that one pass over
@@ -67,6 +68,48 @@ def _dense_block(kind: Kind, X: Array, Y: Array) -> np.ndarray:
     return _by_core(Leaf(kind, X, Y, X, Y))
 
 
+def minsum_tangent(x: np.ndarray, dx: np.ndarray, z: np.ndarray, dz: np.ndarray) -> np.ndarray:
+    """d min(x, z) as x and z move; where they meet, the mean of both."""
+    return np.where(x == z, (dx + dz) / 2, np.where(x < z, dx, dz))
+
+
+def chi2_tangent(x: np.ndarray, dx: np.ndarray, z: np.ndarray, dz: np.ndarray) -> np.ndarray:
+    """d (x - z)² / (x + z) as x and z move."""
+    total = x + z
+    q = np.divide(x - z, total, out=np.zeros_like(total), where=total != 0)
+    return (2 * q - q * q) * dx - (2 * q + q * q) * dz
+
+
+def _summed(slope: Tangents) -> Tangents:
+    """The tangent of a sum over features, on arrays whose last axis they are."""
+
+    def tangent(X: np.ndarray, dX: np.ndarray, Z: np.ndarray, dZ: np.ndarray) -> np.ndarray:
+        total = np.zeros(np.broadcast_shapes(X.shape, Z.shape)[:-1], dtype=np.result_type(X, Z))
+        for k in np.flatnonzero(_moves(dX) | _moves(dZ)):
+            total += slope(X[..., k], dX[..., k], Z[..., k], dZ[..., k])
+        return total
+
+    return tangent
+
+
+def conjunction_tangent(X: np.ndarray, dX: np.ndarray, Z: np.ndarray, dZ: np.ndarray) -> np.ndarray:
+    """d Π (1 + x_j z_j) by the product rule, which needs no division by a factor."""
+    shape = np.broadcast_shapes(X.shape, Z.shape)[:-1]
+    product = np.ones(shape, dtype=np.result_type(X, Z))
+    change = np.zeros_like(product)
+    for k in range(X.shape[-1]):
+        x, dx, z, dz = (A[..., k] for A in (X, dX, Z, dZ))
+        factor = 1 + x * z
+        change = change * factor + product * (dx * z + x * dz)
+        product *= factor
+    return change
+
+
+def _moves(change: np.ndarray) -> np.ndarray:
+    """Which features move at all."""
+    return np.any(change, axis=tuple(range(change.ndim - 1)))
+
+
 def _by_core(leaf: Leaf) -> np.ndarray:
     """The statistic itself, from the core."""
     n, m = len(leaf.X), len(leaf.Y)
@@ -99,13 +142,21 @@ class _Centred:
 def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centred]:
     if sp.issparse(F) or sp.issparse(G) or F.shape[1] <= EXACT_FEATURES:
         return _Centred(F, F), _Centred(G, G)
-    # The median of some rows: one far point would draw the mean away from all the others.
-    some = G[:: max(1, len(G) // CENTRE_ROWS)]
-    centre = np.median(some, axis=0)
-    if shared and centre @ centre <= FAR * np.median(row_norms(some - centre, squared=True)):
+    some = _some(G)
+    origin = centre(some)
+    if shared and origin @ origin <= FAR * np.median(row_norms(some - origin, squared=True)):
         return _Centred(F, F), _Centred(G, G)
-    right = _Centred(G - centre, G)
-    return (right if F is G else _Centred(F - centre, F)), right
+    right = _Centred(G - origin, G)
+    return (right if F is G else _Centred(F - origin, F)), right
+
+
+def centre(G: np.ndarray) -> np.ndarray:
+    """The median of some rows: one far point would draw the mean away from all the others."""
+    return np.median(_some(G), axis=0)
+
+
+def _some(G: np.ndarray) -> np.ndarray:
+    return G[:: max(1, len(G) // CENTRE_ROWS)]
 
 
 def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
@@ -158,6 +209,9 @@ class PairStatistic:
         The core's own statistic, for dense points.
     tangent : Kind or None
         The core's statistic that gives the directional derivative, up to ``tangent_factor``.
+    tangents : callable or None
+        ``tangents(X, dX, Z, dZ)``, that derivative in NumPy for arrays that broadcast, with the
+        features on the last axis; where the core has none.
     vanishes : bool
         Whether the statistic of a point with itself is always zero.
     magnitude : callable or None
@@ -173,11 +227,18 @@ class PairStatistic:
     native: Kind | None = None
     tangent: Kind | None = None
     tangent_factor: float = 1.0
+    tangents: Tangents | None = None
     vanishes: bool = False
     magnitude: Callable[[Any, Any], np.ndarray] | None = None
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Those of the table are pickled by name, and stay the same objects.
+        if STATISTICS.get(self.name) is self:
+            return _named, (self.name,)
+        return super().__reduce_ex__(protocol)
 
     def leaf(self, F: Any, G: Any, dtype: Any) -> Leaf | None:
         """The statistic of prepared points for the core, or None where it does not take them."""
@@ -193,6 +254,10 @@ class PairStatistic:
         return Leaf(self.native, X, Y, X, Y)
 
 
+def _named(name: str) -> PairStatistic:
+    return STATISTICS[name]
+
+
 def _zeros(F: Array) -> np.ndarray:
     return np.zeros(F.shape[0], dtype=F.dtype)
 
@@ -205,7 +270,7 @@ def _conjunction_diagonal(F: Array) -> np.ndarray:
     return np.prod(1 + np.square(as_dense(F)), axis=1)
 
 
-STATISTICS = {
+STATISTICS: dict[str, PairStatistic] = {
     s.name: s
     for s in (
         PairStatistic(
@@ -229,13 +294,21 @@ STATISTICS = {
             magnitude=_sqdist_magnitude,
         ),
         PairStatistic("l1", l1, _zeros, native=Kind.L1, tangent=Kind.SIGN_PRODUCT, vanishes=True),
-        PairStatistic("minsum", minsum, _sum, native=Kind.MINSUM),
-        PairStatistic("chi2", chi2, _zeros, native=Kind.CHI2, vanishes=True),
+        PairStatistic("minsum", minsum, _sum, native=Kind.MINSUM, tangents=_summed(minsum_tangent)),
+        PairStatistic(
+            "chi2",
+            chi2,
+            _zeros,
+            native=Kind.CHI2,
+            tangents=_summed(chi2_tangent),
+            vanishes=True,
+        ),
         PairStatistic(
             "conjunction",
             conjunction,
             _conjunction_diagonal,
             native=Kind.CONJUNCTION,
+            tangents=conjunction_tangent,
             magnitude=lambda F, G: conjunction(abs(F), abs(G)),
         ),
     )

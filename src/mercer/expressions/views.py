@@ -140,6 +140,21 @@ class View:
         """Paths of the hyperparameters this view depends on, with their sizes (None: a scalar)."""
         return {step.path: step.size for step in self.steps if hasattr(step, "derivative")}
 
+    def owners(self, path: str) -> np.ndarray | None:
+        """For each output feature, the one entry of the vector ``path`` that moves it.
+
+        None where features move with several of its entries.
+        """
+        own = None
+        for step in self.steps:
+            if getattr(step, "path", None) == path:
+                own = np.arange(step.size)
+            elif own is not None and isinstance(step, Circle):
+                own = np.tile(own, 2)
+            elif own is not None and hasattr(step, "chain") and not isinstance(step, Scale):
+                return None
+        return own
+
     def tangent(self, X: Any, path: str, index: int | None, name: str) -> Array:
         """How the output changes with one hyperparameter (one entry of it, given ``index``)."""
         dX = None

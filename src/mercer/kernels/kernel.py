@@ -19,7 +19,6 @@ from mercer.expressions import (
     Scale,
     Statistic,
     View,
-    derivative,
     rounding,
 )
 from mercer.expressions import statistic as statistic_node
@@ -144,13 +143,13 @@ class Kernel:
             For every parameter path (``gamma``, ``left__scales``, ...) an array of shape (n, m),
             or (n, m, d) for a vector of d scales.
         """
-        e = self.expression()
+        pairs = self.over(X, Y)
         found = {}
-        for path, size in e.parameters().items():
+        for path, size in pairs.formula.parameters().items():
             if size is None:
-                found[path] = Pairs(derivative(e, path), X, Y).gram()
+                found[path] = pairs.derivative(path).gram()
             else:
-                parts = [Pairs(derivative(e, path, i), X, Y).gram() for i in range(size)]
+                parts = [pairs.derivative(path, i).gram() for i in range(size)]
                 found[path] = np.stack(parts, axis=-1)
         return found
 

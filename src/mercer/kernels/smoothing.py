@@ -14,9 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, gammaln
+from scipy.special import betaln, gammaln, logsumexp
 from sklearn.utils import check_random_state
 
+from mercer.arrays import row_blocks
+from mercer.expressions import Expression, Pairs, sqrt, statistic
 from mercer.expressions.statistics import sqdist
 
 
@@ -29,6 +31,20 @@ class SmoothingKernel:
     def log_pairs(self, U: np.ndarray, V: np.ndarray) -> np.ndarray:
         """log k(u_i - v_j) for ``U: (m, d)`` and ``V: (n, d)``, shape (m, n)."""
         raise NotImplementedError
+
+    def log_sums(
+        self, U: np.ndarray, V: np.ndarray, log_weight: np.ndarray, powers: tuple[int, ...] = (1,)
+    ) -> np.ndarray:
+        """log Σ_j w_j k(u_i - v_j)^power for ``U: (m, d)`` and ``V: (n, d)``.
+
+        A row of shape (m,) for each power.
+        """
+        sums = np.empty((len(powers), len(U)))
+        for rows in row_blocks(len(U), len(V) * self.bytes_per_pair(V.shape[1])):
+            block = self.log_pairs(U[rows], V)
+            for row, power in zip(sums, powers, strict=True):
+                row[rows] = logsumexp(power * block + log_weight, axis=1)
+        return sums
 
     def variance(self, d: int) -> float:
         """Variance of one coordinate of a draw from k in R^d."""
@@ -55,6 +71,10 @@ class RadialKernel(SmoothingKernel):
         """log profile(r) as a function of r², without the constant; -inf outside the support."""
         raise NotImplementedError
 
+    def log_formula(self, r2: Expression) -> Expression | None:
+        """log profile(r) as an expression in r², where it is one; then pairs are not stored."""
+        return None
+
     def log_radial_integral(self, d: int) -> float:
         """log I(d), I(d) = ∫ r^(d-1) profile(r) dr."""
         raise NotImplementedError
@@ -73,6 +93,15 @@ class RadialKernel(SmoothingKernel):
         log_k = self.log_profile(sqdist(U - centre, V - centre))
         log_k -= self.log_normaliser(V.shape[1])
         return log_k
+
+    def log_sums(
+        self, U: np.ndarray, V: np.ndarray, log_weight: np.ndarray, powers: tuple[int, ...] = (1,)
+    ) -> np.ndarray:
+        log_k = self.log_formula(statistic("sqdist"))
+        if log_k is None:
+            return super().log_sums(U, V, log_weight, powers)
+        sums = [Pairs(power * log_k, U, V).log_sum_exp(log_weight) for power in powers]
+        return np.array(sums) - self.log_normaliser(V.shape[1]) * np.array(powers)[:, None]
 
     def variance(self, d: int) -> float:
         # E r² = I(d + 2) / I(d), shared equally by d coordinates.
@@ -93,6 +122,9 @@ class Gaussian(RadialKernel):
     def log_profile(self, r2):
         return -0.5 * r2
 
+    def log_formula(self, r2):
+        return -0.5 * r2
+
     def log_radial_integral(self, d):
         return (d / 2 - 1) * np.log(2) + gammaln(d / 2)
 
@@ -107,6 +139,9 @@ class Exponential(RadialKernel):
 
     def log_profile(self, r2):
         return -np.sqrt(r2)
+
+    def log_formula(self, r2):
+        return -sqrt(r2)
 
     def log_radial_integral(self, d):
         return gammaln(d)

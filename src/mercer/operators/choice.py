@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from mercer.arrays import memory_budget, n_rows
+from mercer.expressions import Pairs
 from mercer.kernels.budget import quantity
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
@@ -40,6 +42,12 @@ def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
         raise TypeError(f"kernel must be a mercer kernel; got {kernel!r}")
     if getattr(kernel, "is_precomputed", False):
         return DenseGram(kernel(X, Y), "precomputed")
+    operator = _chosen(kernel, X, Y)
+    operator.pairs_of = partial(Pairs, kernel.expression(), X, Y)
+    return operator
+
+
+def _chosen(kernel: Kernel, X: Any, Y: Any) -> GramOperator:
     right = X if Y is None else Y
     n, m = n_rows(X), n_rows(right)
     mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20

@@ -11,14 +11,17 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense
-from mercer.expressions import Pairs
+from mercer.expressions import Pairs, gradient
 
 
 class GramOperator(LinearOperator):
     """K = (k(x_i, y_j)), shape (n, m).
 
-    Subclasses give products, rows and the diagonal. ``reason`` says why this form was chosen.
+    Subclasses give products, rows and the diagonal. ``reason`` says why this form was chosen;
+    ``pairs_of``, where the operator comes from a kernel, gives the kernel over the points.
     """
+
+    pairs_of: Callable[[], Pairs] | None = None
 
     def __init__(self, shape: tuple[int, int], dtype: Any, reason: str = ""):
         super().__init__(np.dtype(dtype), shape)
@@ -43,6 +46,46 @@ class GramOperator(LinearOperator):
     def dense(self) -> np.ndarray:
         """The whole matrix."""
         return self.rows(slice(None))
+
+    def derivative(self, path: str, index: int | None = None) -> GramOperator:
+        """∂K/∂θ as an operator that is never stored, so that ``@ V`` is (∂K/∂θ) V.
+
+        Parameters
+        ----------
+        path : str
+            A hyperparameter of the kernel, as in ``kernel.get_params()``.
+        index : int or None
+            Which entry of a vector, such as ``scales``; None moves all of them at once.
+        """
+        pairs = self._pairs().derivative(path, index)
+        name = path if index is None else f"{path}[{index}]"
+        return TiledGram(pairs, f"derivative by {name}, recomputed in tiles")
+
+    def gradient(self, U: np.ndarray, V: np.ndarray) -> dict[str, float | np.ndarray]:
+        """Σ_c u_cᵀ (∂K/∂θ) v_c for every hyperparameter θ of the kernel; K is never stored.
+
+        A number takes one pass over the pairs, and so do all the scales of features together where
+        the kernel sees them through squared distances or dot products.
+
+        Parameters
+        ----------
+        U : (n,) or (n, c) array
+        V : (m,) or (m, c) array
+
+        Returns
+        -------
+        dict
+            For every path a number, or an array of shape (d,) for a vector of d scales.
+        """
+        return gradient(self._pairs(), U, V)
+
+    def _pairs(self) -> Pairs:
+        if self.pairs_of is None:
+            raise TypeError(
+                "this Gram operator was made from numbers, and what they depend on is not known; "
+                "derivatives need mercer.gram(kernel, X)"
+            )
+        return self.pairs_of()
 
     def carry(self, alpha: np.ndarray) -> np.ndarray:
         """Coefficients for new points, k(x, X) @ carry(alpha), from alpha found with K itself."""
@@ -108,6 +151,46 @@ class CorrectedGram(DenseGram):
         super().__init__(K, reason)
         self.P = P
 
+    def derivative(self, path: str, index: int | None = None) -> GramOperator:
+        """∂K/∂θ as an operator that is never stored, so that ``@ V`` is (∂K/∂θ) V.
+
+        Parameters
+        ----------
+        path : str
+            A hyperparameter of the kernel, as in ``kernel.get_params()``.
+        index : int or None
+            Which entry of a vector, such as ``scales``; None moves all of them at once.
+        """
+        pairs = self._pairs().derivative(path, index)
+        name = path if index is None else f"{path}[{index}]"
+        return TiledGram(pairs, f"derivative by {name}, recomputed in tiles")
+
+    def gradient(self, U: np.ndarray, V: np.ndarray) -> dict[str, float | np.ndarray]:
+        """Σ_c u_cᵀ (∂K/∂θ) v_c for every hyperparameter θ of the kernel; K is never stored.
+
+        A number takes one pass over the pairs, and so do all the scales of features together where
+        the kernel sees them through squared distances or dot products.
+
+        Parameters
+        ----------
+        U : (n,) or (n, c) array
+        V : (m,) or (m, c) array
+
+        Returns
+        -------
+        dict
+            For every path a number, or an array of shape (d,) for a vector of d scales.
+        """
+        return gradient(self._pairs(), U, V)
+
+    def _pairs(self) -> Pairs:
+        if self.pairs_of is None:
+            raise TypeError(
+                "this Gram operator was made from numbers, and what they depend on is not known; "
+                "derivatives need mercer.gram(kernel, X)"
+            )
+        return self.pairs_of()
+
     def carry(self, alpha: np.ndarray) -> np.ndarray:
         return alpha if self.P is None else self.P @ alpha
 
@@ -121,6 +204,9 @@ class TiledGram(GramOperator):
     def __init__(self, pairs: Pairs, reason: str = "recomputed in tiles"):
         super().__init__(pairs.shape, pairs.dtype, reason)
         self.pairs = pairs
+
+    def _pairs(self) -> Pairs:
+        return self.pairs
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         nothing = np.zeros((self.shape[0], 0))
@@ -177,6 +263,7 @@ class CentredGram(GramOperator):
     def __init__(self, gram: GramOperator, training: CentredGram | None = None):
         super().__init__(gram.shape, np.float64, f"centred; {gram.reason}")
         self.gram = gram
+        self.training = training
         m = gram.shape[1]
         self.row_means = gram @ np.full(m, 1 / m)
         self.column_means = self.row_means if training is None else training.column_means
@@ -199,6 +286,20 @@ class CentredGram(GramOperator):
         else:
             shift = np.outer(self.column_means, total)
         return self.gram.T @ V - shift - pulled + self.grand_mean * total
+
+    def derivative(self, path: str, index: int | None = None) -> GramOperator:
+        training = None if self.training is None else self.training.derivative(path, index)
+        assert training is None or isinstance(training, CentredGram)
+        return CentredGram(self.gram.derivative(path, index), training)
+
+    def gradient(self, U: np.ndarray, V: np.ndarray) -> dict[str, float | np.ndarray]:
+        U, V = np.asarray(U, dtype=float), np.asarray(V, dtype=float)
+        pulled = V - V.mean(axis=0)
+        if self.training is None:
+            return self.gram.gradient(U - U.mean(axis=0), pulled)
+        mean = np.ones((len(V), *U.shape[1:])) * U.sum(axis=0) / len(V)
+        new, old = self.gram.gradient(U, pulled), self.training.gram.gradient(mean, pulled)
+        return {path: new[path] - old[path] for path in new}
 
     def diagonal(self) -> np.ndarray:
         n = min(self.shape)
