@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.metrics import get_scorer
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import KERNEL
@@ -148,6 +146,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """For each alpha, what each point is predicted to be without it or its fold."""
         if self.cv is None:
             return [system.leave_one_out(y, alpha).reshape(y.shape) for alpha in alphas]
+        from sklearn.model_selection import check_cv  # slow to import
+
         n = len(y)
         folds = []
         for train, test in check_cv(self.cv).split(np.empty((n, 0)), y):
@@ -165,6 +165,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self.scoring is None:
             errors = ((y - predicted) ** 2).reshape(len(y), -1).mean(axis=1)
             return -float(np.average(errors, weights=weight))
+        from sklearn.metrics import get_scorer  # slow to import
+
         scorer = get_scorer(self.scoring)
         if weight is None:
             return float(scorer(_Given(), predicted, y))

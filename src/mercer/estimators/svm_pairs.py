@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -121,8 +119,11 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         margins = np.array([model.margin for model in models])
         self.margin_ = float(margins[0]) if k == 2 else margins
 
-    def _calibrate(self, X: Any, y: np.ndarray, sample_weight: Any) -> CalibratedClassifierCV:
+    def _calibrate(self, X: Any, y: np.ndarray, sample_weight: Any) -> Any:
         """Platt's probabilities, from five folds, in the way scikit-learn now recommends."""
+        from sklearn.calibration import CalibratedClassifierCV  # slow to import
+        from sklearn.model_selection import StratifiedKFold
+
         labels, counts = np.unique(y, return_counts=True)
         if counts.min() < 2:
             raise ValueError(
