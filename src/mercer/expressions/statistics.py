@@ -165,8 +165,15 @@ def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
         for pair in ((F.moved, G.moved), (F.given, G.given))
     )
     with np.errstate(over="ignore"):  # such pairs are computed from differences
-        norms = [np.einsum("ij,ij->i", A, A, dtype=float).astype(dtype) for A in moved]
+        norms = [_squared_norms(A) for A in moved]
     return Leaf(Kind.SQDIST, *moved, *given, *norms)
+
+
+def _squared_norms(A: np.ndarray) -> np.ndarray:
+    """‖x‖² to the last digit or so; einsum's plain sum of many features would lose some."""
+    if A.dtype == np.float64:
+        return np.vecdot(A, A)
+    return np.einsum("ij,ij->i", A, A, dtype=float).astype(A.dtype)
 
 
 def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:
