@@ -1,0 +1,201 @@
+"""The core among threads, processes, signals and limits: what a whole interpreter sees."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+
+from mercer import core
+from mercer import kernels as K
+
+
+def run(code, **environment):
+    """The lines a fresh interpreter prints."""
+    clean = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
+
+
+def test_threads_go_by_the_variable_and_by_the_cores_we_may_run_on(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
+    assert core.threads(10**9, 10) == 3
+    for nonsense in ("", "0", "many"):
+        monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
+        assert core.threads(10**9, 10) >= 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert core.threads(100, 10) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_fewer_cores_give_fewer_threads():
+    code = """
+        import os
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        from mercer import core
+        print(core.threads(10**9, 10))
+    """
+    assert run(code) == ["1"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
+def test_no_more_threads_than_asked_for_and_none_left_behind():
+    code = """
+        import os, threading, time
+        import numpy as np
+        from mercer import kernels as K
+
+        def count():
+            return len(os.listdir("/proc/self/task"))
+
+        X, V = np.random.default_rng(0).normal(size=(6000, 20)), np.ones((6000, 1))
+        K.RBF(0.1).over(X[:500]).products(V[:500], np.zeros((500, 0)))
+        before, most, done = count(), 0, False
+
+        def watch():
+            global most
+            while not done:
+                most = max(most, count())
+                time.sleep(0.001)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        K.RBF(0.1).over(X).products(V, np.zeros((6000, 0)))
+        done = True
+        watcher.join()
+        print(most - before - 1, count() - before)
+    """
+    for asked in (1, 3):
+        most, left = map(int, run(code, OMP_NUM_THREADS=str(asked), OPENBLAS_NUM_THREADS="1"))
+        assert most <= asked
+        assert left == 0
+
+
+def row_sums(X, start):
+    return (
+        K.RBF(0.1)
+        .over(X[start : start + 50], X)
+        .products(np.ones((len(X), 1)), np.zeros((50, 0)))[0]
+    )
+
+
+def test_workers_read_memory_maps(any_level):
+    X = np.random.default_rng(0).normal(size=(400, 10))
+    starts = range(0, 400, 50)
+    found = Parallel(n_jobs=2, max_nbytes=1000)(delayed(row_sums)(X, s) for s in starts)
+    np.testing.assert_allclose(
+        np.vstack(found), np.vstack([row_sums(X, s) for s in starts]), rtol=1e-12
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_forked_after_use_works(any_level):
+    X, V, nothing = (
+        np.random.default_rng(0).normal(size=(1500, 10)),
+        np.ones((1500, 1)),
+        np.zeros((1500, 0)),
+    )
+    pairs = K.RBF(0.1).over(X)
+    expected = pairs.products(V, nothing)[0]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(pairs.products(V, nothing)[0], expected) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_same_bits_for_any_number_of_threads(dtype, native_level, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, V, U = (rng.normal(size=(700, c)).astype(dtype) for c in (12, 3, 2))
+    pairs = (K.RBF(0.1) * K.Polynomial(2) + K.Laplacian(0.2)).over(X)
+    found = {}
+    for threads in range(9):
+        monkeypatch.setattr(core, "threads", lambda *_, t=threads: t)
+        found[threads] = [
+            *pairs.products(V, U),
+            pairs.products(V, np.zeros((700, 0)))[0],
+            pairs.gram(),
+        ]
+    for threads in range(1, 9):
+        for a, b in zip(found[0], found[threads], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+WORK = {
+    "product": "pairs.product(np.ones((n, 1)), 2)",
+    "gram": "pairs.gram(out, True, 2)",
+    "log_sum_exp": "pairs.log_sum_exp(None, 2)",
+    "arg_min": "pairs.arg_min(2)",
+}
+INTERRUPTED = """
+    import signal, sys, threading, time
+    import numpy as np
+    from mercer import core
+    from mercer.core import Kind, Leaf, Op, Program
+
+    n = 6_000
+    X = np.random.default_rng(0).normal(size=(n, 100))
+    norms = np.einsum("ij,ij->i", X, X)
+    step = np.array([[Op.EXP_NEGATIVE, 0, 0, 0]], np.int32)
+    program = Program(step, np.array([[-0.1, 0.0]]), 1, 0)
+    leaf = Leaf(Kind.SQDIST, X, X, X, X, norms, norms)
+    pairs = core.pairs(program, [leaf], [], [], n, n, np.float64)
+    out = np.ones((n, n))  # its memory is there already
+
+    def interrupt():
+        global sent
+        time.sleep(0.2)
+        sent = time.perf_counter()
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    try:
+        while True:
+            {work}
+    except KeyboardInterrupt:
+        print(time.perf_counter() - sent)
+"""
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_an_interrupt_is_seen_at_once(work, native_level):
+    """A tenth of a second is what it takes; a busy machine may take longer."""
+    code = textwrap.dedent(INTERRUPTED).replace("{work}", WORK[work])
+    (seconds,) = map(float, run(code, MERCER_ISA=native_level))
+    assert seconds < 2.0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory as Linux tells it")
+def test_a_product_of_many_points_needs_little_memory():
+    code = """
+        import resource
+        import numpy as np
+        from mercer import kernels as K
+
+        def peak():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+        n = 100_000
+        X = np.random.default_rng(0).normal(size=(n, 10)).astype(np.float32)
+        V = np.ones((n, 1), np.float32)
+        few = X[:500]
+        K.RBF(0.1).over(few, X[:500]).products(V[:500], np.zeros((500, 0)))
+        before = peak()
+        K.RBF(0.1).over(few, X).products(V, np.zeros((500, 0)))
+        K.RBF(0.1).over(X, few).products(V[:500], np.ones((n, 1)))
+        print(peak() - before)
+    """
+    (megabytes,) = map(float, run(code))
+    assert megabytes < 100
