@@ -22,6 +22,7 @@ LEVELS = [
     and i
     <= list(core.MODULES).index(importlib.import_module("mercer.core._baseline").machine_level())
 ]
+pytestmark = pytest.mark.skipif(not LEVELS, reason="no native module")
 EPS = {np.float32: 6e-8, np.float64: 1.2e-16}
 DTYPES = [np.float32, np.float64]
 KINDS = [k for k in Kind if k is not Kind.GIVEN]
