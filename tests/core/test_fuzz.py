@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mercer import core
-from mercer.core import Kind, Leaf, Op, Program, reference
+from mercer.core import Kind, Leaf, Op, Program, Source, reference
 
 pytestmark = pytest.mark.usefixtures("native_level")
 TRIES = 60 * int(os.environ.get("MERCER_TEST_LENGTH", "1"))
@@ -57,8 +57,8 @@ def random_program(draw, n_leaves, n_rows, n_columns):
     registers = draw(st.integers(max(n_leaves, 1), n_leaves + 4))
     written, operations, constants = list(range(n_leaves)), [], []
 
-    def emit(op, out, a=0, b=0, c=0.0, d=0.0):
-        operations.append((int(op), out, a, b))
+    def emit(op, out, a=0, b=0, source=Source.TILE, c=0.0, d=0.0):
+        operations.append((int(op), out, a, b, int(source)))
         constants.append((c, d))
         if out not in written:
             written.append(out)
@@ -67,26 +67,31 @@ def random_program(draw, n_leaves, n_rows, n_columns):
         out = draw(st.integers(0, registers - 1))
         first = [Op.CONSTANT] + [Op.ROW] * bool(n_rows) + [Op.COLUMN] * bool(n_columns)
         op = draw(st.sampled_from(first if not written else [*Op]))
-        size = draw(st.floats(-2, 2).filter(lambda c: c == 0 or abs(c) > 1e-3))
+        c, d = (draw(st.floats(-2, 2).filter(lambda c: c == 0 or abs(c) > 1e-3)) for _ in range(2))
         if op is Op.ROW or op is Op.COLUMN:
             count = n_rows if op is Op.ROW else n_columns
             if count:
                 emit(op, out, draw(st.integers(0, count - 1)))
             continue
         if op is Op.CONSTANT:
-            emit(op, out, c=size)
+            emit(op, out, c=c)
             continue
-        a, b = (draw(st.sampled_from(written)) for _ in range(2))
+        a = draw(st.sampled_from(written))
         if op is Op.INTEGER_POWER:
             emit(op, out, a, c=float(draw(st.integers(-3, 5))))
         elif op in (Op.SQRT, Op.LOG, Op.REAL_POWER, Op.INVERSE_SQRT, Op.EXP_NEGATIVE):
-            emit(Op.MULTIPLY, out, a, a)  # neither negative nor, where it counts, zero
-            emit(Op.AFFINE, out, out, c=1.0, d=0.5)
-            emit(op, out, out, c=-abs(size) if op is Op.EXP_NEGATIVE else size or 1.0)
+            emit(Op.MULTIPLY, out, a, a, c=1.0, d=0.5)  # neither negative nor zero
+            emit(op, out, out, c=-abs(c) if op is Op.EXP_NEGATIVE else c or 1.0)
+        elif op in (Op.ADD, Op.MULTIPLY, Op.ACCUMULATE, Op.DIVIDE):
+            out = draw(st.sampled_from(written)) if op is Op.ACCUMULATE else out
+            limits = {Source.TILE: 0, Source.ROW: n_rows, Source.COLUMN: n_columns}
+            source = draw(st.sampled_from([k for k in Source if k is Source.TILE or limits[k]]))
+            b = draw(st.sampled_from(written if source is Source.TILE else range(limits[source])))
+            emit(op, out, a, b, source, c, d)
         else:
-            emit(op, out, a, b, c=size, d=draw(st.floats(-2, 2)) if op is Op.AFFINE else 0.0)
+            emit(op, out, a, c=c, d=d if op is Op.AFFINE else 0.0)
     return Program(
-        np.array(operations, dtype=np.int32).reshape(-1, 4),
+        np.array(operations, dtype=np.int32).reshape(-1, 5),
         np.array(constants, dtype=np.float64).reshape(-1, 2),
         registers,
         draw(st.sampled_from(written)),
@@ -177,7 +182,8 @@ def check_products(pairs, K, rng, dtype, c, threads):
     tolerance = 30 * np.finfo(dtype).eps
     assert np.all(np.abs(out - K @ V) <= tolerance * (np.abs(K) @ np.abs(V)) + 1e-300)
     assert np.all(np.abs(side - K.T @ U) <= tolerance * (np.abs(K.T) @ np.abs(U)) + 1e-300)
-    np.testing.assert_allclose(pairs.product(V, threads), out, rtol=0, atol=0)
+    found = pairs.product(V, threads)
+    assert np.all(np.abs(found - K @ V) <= tolerance * (np.abs(K) @ np.abs(V)) + 1e-300)
 
 
 def check_reductions(pairs, K, dtype, threads):
@@ -203,11 +209,12 @@ def test_any_numbers_for_a_program_are_refused_or_run(data):
     number = st.integers(-2, 5) | st.sampled_from([-(2**31), 2**31 - 1, 65536])
     constant = st.sampled_from(ODD) | st.floats(width=64)
     operations = [
-        (draw(st.integers(-2, 16)), *(draw(number) for _ in range(3))) for _ in range(length)
+        (draw(st.integers(-2, 16)), *(draw(number) for _ in range(3)), draw(st.integers(-1, 3)))
+        for _ in range(length)
     ]
     constants = [(draw(constant), draw(constant)) for _ in range(length)]
     program = Program(
-        np.array(operations, dtype=np.int32).reshape(-1, 4),
+        np.array(operations, dtype=np.int32).reshape(-1, 5),
         np.array(constants, dtype=np.float64).reshape(-1, 2),
         draw(number),
         draw(number),
@@ -294,15 +301,8 @@ def test_any_arrays_are_refused_or_read_rightly(data):
     fields = ["X", "Y", "X_given", "Y_given", "X_norms", "Y_norms", "block"]
     field = draw(st.sampled_from([f for f in fields if getattr(clean, f) is not None]))
     wrong = disguise(draw, getattr(clean, field))
-    program = Program(
-        np.array(
-            [(Op.ROW, 1, 0, 0), (Op.COLUMN, 2, 0, 0)] + [(Op.ADD, 0, 0, k) for k in (1, 2)],
-            dtype=np.int32,
-        ),
-        np.zeros((4, 2)),
-        3,
-        0,
-    )
+    add = [(Op.ADD, 0, 0, 0, source) for source in (Source.ROW, Source.COLUMN)]
+    program = Program(np.array(add, dtype=np.int32), np.ones((2, 2)), 1, 0)
     terms = [rng.normal(size=k).astype(dtype) for k in (n, m)]
     expected = np.empty((n, m), dtype)
     core.pairs(program, [clean], terms[:1], terms[1:], n, m, dtype).gram(expected, False, 0)

@@ -135,6 +135,7 @@ def test_the_same_bits_for_any_number_of_threads(dtype, native_level, monkeypatc
 
 WORK = {
     "product": "pairs.product(np.ones((n, 1)), 2)",
+    "symmetric product": "pairs.symmetric_product(np.ones((n, 1)), 2)",
     "gram": "pairs.gram(out, True, 2)",
     "log_sum_exp": "pairs.log_sum_exp(None, 2)",
     "arg_min": "pairs.arg_min(2)",
@@ -148,7 +149,7 @@ INTERRUPTED = """
     n = 6_000
     X = np.random.default_rng(0).normal(size=(n, 100))
     norms = np.einsum("ij,ij->i", X, X)
-    step = np.array([[Op.EXP_NEGATIVE, 0, 0, 0]], np.int32)
+    step = np.array([[Op.EXP_NEGATIVE, 0, 0, 0, 0]], np.int32)
     program = Program(step, np.array([[-0.1, 0.0]]), 1, 0)
     leaf = Leaf(Kind.SQDIST, X, X, X, X, norms, norms)
     pairs = core.pairs(program, [leaf], [], [], n, n, np.float64)
