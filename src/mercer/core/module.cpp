@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -31,10 +32,19 @@ void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
+// Reading an array at an address that its numbers may not have is undefined.
+template <class Array>
+void require_aligned(const Array& array) {
+  require(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(typename Array::Scalar) == 0,
+          "arrays are aligned");
+}
+
 // operations: (op, out, a, b, source of b) per row; constants: (c, d) per row.
 mercer::Program read_program(const Operations& operations, const Constants& constants,
                              int registers, int result, std::size_t leaves, std::size_t row_terms,
                              std::size_t column_terms) {
+  require_aligned(operations);
+  require_aligned(constants);
   require(operations.shape(0) == constants.shape(0), "one pair of constants per operation");
   require(registers > 0 && registers <= 65536, "between 1 and 65536 registers");
   require(int(leaves) <= registers, "a register for each statistic");
@@ -121,6 +131,10 @@ class Pairs {
       require(X_given.shape(0) == n && X_given.shape(1) == d && Y_given.shape(0) == m &&
                   Y_given.shape(1) == d,
               "points as given have the shapes of X and Y");
+      for (const Matrix* points : {&X, &Y, &X_given, &Y_given}) require_aligned(*points);
+      for (const auto* norms : {&X_norms, &Y_norms})
+        if (*norms) require_aligned(**norms);
+      if (block) require_aligned(*block);
       require(!block || (block->shape(0) == n && block->shape(1) == m), "a block is (n, m)");
       require(block || mercer::Statistic(kind) != mercer::Statistic::given, "a block is needed");
       const bool tangent = mercer::Statistic(kind) == mercer::Statistic::difference_product ||
@@ -140,10 +154,12 @@ class Pairs {
       pairs_.leaves.push_back(leaf);
     }
     for (const Row& term : row_terms_) {
+      require_aligned(term);
       require(term.shape(0) == n, "a row term has n entries");
       pairs_.row_terms.push_back(term.data());
     }
     for (const Row& term : column_terms_) {
+      require_aligned(term);
       require(term.shape(0) == m, "a column term has m entries");
       pairs_.column_terms.push_back(term.data());
     }
@@ -151,6 +167,7 @@ class Pairs {
 
   void gram(nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, bool symmetric,
             int threads) {
+    require_aligned(out);
     require(std::ptrdiff_t(out.shape(0)) == pairs_.n && std::ptrdiff_t(out.shape(1)) == pairs_.m,
             "out is (n, m)");
     require(!symmetric || pairs_.n == pairs_.m, "a symmetric matrix is square");
@@ -160,6 +177,7 @@ class Pairs {
   }
 
   Out<double, 2> product(Matrix V, int threads) {
+    require_aligned(V);
     require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     without_gil(busy_, [&] {
@@ -170,7 +188,9 @@ class Pairs {
   }
 
   std::tuple<Out<double, 2>, Out<double, 2>> products(Matrix V, Matrix U, int threads) {
+    require_aligned(V);
     require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
+    require_aligned(U);
     require(std::ptrdiff_t(U.shape(0)) == pairs_.n, "U has n rows");
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     auto side = new_array<double, 2>({std::size_t(pairs_.m), U.shape(1)});
@@ -184,6 +204,7 @@ class Pairs {
   // K V where both sides have the same points and the expression is the same both ways round.
   Out<double, 2> symmetric_product(Matrix V, int threads) {
     require(pairs_.n == pairs_.m, "a symmetric matrix is square");
+    require_aligned(V);
     require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
     const int c = int(V.shape(1));
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
@@ -197,6 +218,7 @@ class Pairs {
   }
 
   Out<double, 1> log_sum_exp(std::optional<Row> log_weight, int threads) {
+    if (log_weight) require_aligned(*log_weight);
     require(!log_weight || std::ptrdiff_t(log_weight->shape(0)) == pairs_.m,
             "log_weight has m entries");
     auto out = new_array<double, 1>({std::size_t(pairs_.n)});
