@@ -28,6 +28,9 @@ using Out = nb::ndarray<nb::numpy, T, nb::ndim<D>>;
 using Operations = nb::ndarray<const std::int32_t, nb::shape<-1, 5>, nb::c_contig, nb::device::cpu>;
 using Constants = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
+// Sizes beyond this are mistakes, and sums of them would overflow.
+constexpr std::size_t most_points = std::size_t(1) << 40;
+
 void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
@@ -48,31 +51,41 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
   require(operations.shape(0) == constants.shape(0), "one pair of constants per operation");
   require(registers > 0 && registers <= 65536, "between 1 and 65536 registers");
   require(int(leaves) <= registers, "a register for each statistic");
-  require(result >= 0 && result < registers, "the result is a register");
   mercer::Program program{{}, registers, result};
+  std::vector<bool> written(registers);
+  std::fill_n(written.begin(), leaves, true);
+  const auto holds = [&](int index) { return index >= 0 && index < registers && written[index]; };
   for (std::size_t i = 0; i < operations.shape(0); ++i) {
     const int op = operations(i, 0), out = operations(i, 1), a = operations(i, 2),
               b = operations(i, 3), source = operations(i, 4);
     require(op >= 0 && op <= int(mercer::Op::inverse_sqrt), "an operation that exists");
     require(out >= 0 && out < registers, "operations write to registers");
-    if (mercer::Op(op) == mercer::Op::row)
-      require(a >= 0 && a < int(row_terms), "a row term that exists");
-    else if (mercer::Op(op) == mercer::Op::column)
-      require(a >= 0 && a < int(column_terms), "a column term that exists");
-    else
-      require(a >= 0 && a < registers, "operations read registers");
     require(source >= 0 && source <= int(mercer::Source::column), "a source that exists");
+    const mercer::Op what = mercer::Op(op);
     const mercer::Source from = mercer::Source(source);
-    require(b >= 0 && b < (from == mercer::Source::tile   ? registers
-                           : from == mercer::Source::row ? int(row_terms)
-                                                         : int(column_terms)),
-            "operations read registers and terms that exist");
-    require(mercer::Op(op) != mercer::Op::integer_power ||
+    if (what == mercer::Op::row)
+      require(a >= 0 && a < int(row_terms), "a row term that exists");
+    else if (what == mercer::Op::column)
+      require(a >= 0 && a < int(column_terms), "a column term that exists");
+    else if (what != mercer::Op::constant)
+      require(holds(a), "operations read registers that hold something");
+    if (what >= mercer::Op::add && what <= mercer::Op::divide) {
+      if (from == mercer::Source::row)
+        require(b >= 0 && b < int(row_terms), "a row term that exists");
+      else if (from == mercer::Source::column)
+        require(b >= 0 && b < int(column_terms), "a column term that exists");
+      else
+        require(holds(b), "operations read registers that hold something");
+    }
+    if (what == mercer::Op::accumulate) require(holds(out), "a sum to add to");
+    written[out] = true;
+    require(what != mercer::Op::integer_power ||
                 std::abs(constants(i, 0)) <= std::numeric_limits<int>::max(),
             "an integer power is an int");
     program.instructions.push_back(
-        {mercer::Op(op), out, a, b, from, constants(i, 0), constants(i, 1)});
+        {what, out, a, b, from, constants(i, 0), constants(i, 1)});
   }
+  require(holds(result), "the result is a register that holds something");
   return program;
 }
 
@@ -96,7 +109,10 @@ void without_gil(std::mutex& busy, F work) {
 template <class T, int D>
 Out<T, D> new_array(std::initializer_list<std::size_t> shape) {
   std::size_t size = 1;
-  for (std::size_t s : shape) size *= s;
+  for (std::size_t s : shape) {
+    require(s == 0 || size <= most_points / s, "no more numbers than fit in memory");
+    size *= s;
+  }
   T* data = new T[std::max<std::size_t>(size, 1)];
   nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
   return Out<T, D>(data, shape, owner);
@@ -120,6 +136,7 @@ class Pairs {
         row_terms_(std::move(row_terms)),
         column_terms_(std::move(column_terms)) {
     require(n > 0 && m > 0, "at least one point on each side");
+    require(n <= most_points && m <= most_points, "no more points than fit in memory");
     pairs_.program = read_program(operations, constants, registers, result, leaves_.size(),
                                   row_terms_.size(), column_terms_.size());
     pairs_.n = std::ptrdiff_t(n);
