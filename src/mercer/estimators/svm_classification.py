@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from mercer.estimators.svm_forms import Expansion, Form, c_svc, nu_svc
 from mercer.estimators.svm_model import PENALTY, SHARE
 from mercer.estimators.svm_pairs import CLASSIFICATION, PairwiseMachine
+from mercer.estimators.svm_path import LeftOut, PricePath, leave_one_out, price_path
 from mercer.solvers.result import Result
 from mercer.solvers.support_vectors import followed
 
@@ -30,7 +32,7 @@ class SVC(PairwiseMachine):
     kernel : str, Kernel or callable, default="rbf"
         A kernel object, a name ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed",
         ...) or a function of two arrays that gives their Gram matrix.
-    degree : float, default=3
+    degree : int, default=3
         For "poly".
     gamma : float, "scale", "auto" or None, default="scale"
         For named kernels that have one; "scale" is 1 / (n_features * variance of X), "auto" and
@@ -128,7 +130,7 @@ class SVC(PairwiseMachine):
         *,
         C: float = 1.0,
         kernel: Any = "rbf",
-        degree: float = 3,
+        degree: int = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
@@ -167,6 +169,67 @@ class SVC(PairwiseMachine):
         self.max_time = max_time
         self.warm_start = warm_start
         self.indefinite = indefinite
+
+    def path(
+        self, X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, validation: Any = None
+    ) -> PricePath:
+        """Fit for several values of C, upward, each from where the last ended.
+
+        One Gram matrix serves all. The estimator itself stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        Cs : array-like of shape (n_Cs,)
+            Values of C in any order, ``inf`` among them if need be.
+        validation : (X, y) or (X, y, sample_weight), optional
+            Points on which to score each machine.
+
+        Returns
+        -------
+        PricePath
+            With the fitted ``machines``, in the order of ``Cs``, their ``dual_coefs``,
+            ``dual_gaps`` and ``n_supports``, and where asked for ``scores`` and the ``best``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer.estimators.svm import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> path = SVC().path(X[::2], y[::2], [0.1, 1.0, 10.0], validation=(X[1::2], y[1::2]))
+        >>> path.scores.round(2), path.best.C
+        (array([0.93, 0.93, 0.97]), 10.0)
+        """
+        return price_path(self, X, y, Cs, sample_weight, validation)
+
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeftOut:
+        """What each point is taken for by a machine fitted to all the others.
+
+        A point that is no support vector needs no fit of its own, so there are only as many as
+        there are support vectors, each from where the machine of all points ended. ``gamma`` and
+        ``class_weight`` mean what they do for all points. The estimator itself stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        LeftOut
+            ``values`` in the shape of `decision_function`, ``predictions``, and ``n_refits``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer.estimators.svm import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> left_out = SVC().leave_one_out(X, y)
+        >>> int((left_out.predictions != y).sum()), left_out.n_refits < len(y)
+        (5, True)
+        """
+        return leave_one_out(self, X, y, sample_weight)
 
     def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
         return c_svc(gram_matrix, y, self.C * weight, self.fit_intercept)
@@ -220,13 +283,14 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
     """
 
     _parameter_constraints: dict = {**CLASSIFICATION, "nu": [SHARE]}
+    _refusal_of_one_class = "specified nu is infeasible"
 
     def __init__(
         self,
         *,
         nu: float = 0.5,
         kernel: Any = "rbf",
-        degree: float = 3,
+        degree: int = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
@@ -277,20 +341,27 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         return nu_svc(gram_matrix, y, self.nu, weight, self.fit_intercept)
 
     def _solve(
-        self, form: Form, start: np.ndarray | None, begun: float, tol: float | None = None
-    ) -> Result:
-        result = super()._solve(form, start, begun, tol)
+        self,
+        forms: list[Form],
+        starts: Sequence[np.ndarray | None],
+        begun: float,
+        tol: float | None = None,
+    ) -> list[Result]:
+        results = super()._solve(forms, starts, begun, tol)
         # f is going to be divided by rho, and its violations with it: they are to be within tol
         # then, so where rho is small the solver goes on.
-        rho = form.width(result.value)
-        if tol is None and result.status.ok and result.value.violation > self.tol * rho:
-            finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
-            tol = max(0.5 * self.tol * rho, finest)
-            result = followed(result, super()._solve(form, result.value.a, begun, tol))
-        return result
+        for i, (form, result) in enumerate(zip(forms, results, strict=True)):
+            rho = form.expansion(result.value).width
+            if tol is None and result.status.ok and result.value.violation > self.tol * rho:
+                finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
+                finer = max(0.5 * self.tol * rho, finest)
+                (second,) = super()._solve([form], [result.value.a], begun, finer)
+                results[i] = followed(result, second)
+        return results
 
     def _model(self, form: Form, result: Result) -> Expansion:
-        model, rho = form.expansion(result.value), form.width(result.value)
+        model = form.expansion(result.value)
+        rho = model.width
         if result.status.ok and rho <= result.value.violation:
             raise ValueError(
                 f"nu={self.nu!r} leaves no margin between two classes, whose reduced convex hulls "
@@ -299,5 +370,5 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         # Stopped early, there may be no margin yet to be the unit.
         unit = rho if rho > 0 else 1.0
         return Expansion(
-            model.coefficients / unit, model.intercept / unit, model.squared_norm / unit**2
+            model.coefficients / unit, model.intercept / unit, model.squared_norm / unit**2, rho
         )
