@@ -132,7 +132,11 @@ def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: 
         side, counts = np.unique(sides, return_counts=True)
         if counts.min() < 2:
             alone = task.index[np.flatnonzero(sides == side[np.argmin(counts)])[0]]
-            what = f"class {training.y[alone]!r}" if is_classifier else "the training set"
+            what = (
+                f"class {training.y[[alone]].tolist()[0]!r}"
+                if is_classifier
+                else "the training set"
+            )
             raise ValueError(
                 f"{what} has one sample of positive weight, and without it there is nothing to "
                 "learn from; leave-one-out needs two"
@@ -163,7 +167,8 @@ def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarr
         coefficients[task.index] = model.coefficients
         values[:, column] = np.asarray(training.matrix @ coefficients) + model.intercept
         a = result.value.a
-        determined = bool(np.any((a > form.program.lo) & (a < form.program.hi)))
+        free = np.any((a > form.program.lo) & (a < form.program.hi))
+        determined = bool(free) or not form.has_intercept
         per_point = a.reshape(-1, len(task.index))
         for position in np.flatnonzero(np.any(per_point, axis=0) | (not determined)):
             start = np.delete(per_point, position, axis=1).ravel()
