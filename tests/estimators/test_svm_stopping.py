@@ -87,6 +87,84 @@ def test_a_warm_start_resumes(model):
     warm.fit(X[::2], y[::2])
 
 
+class Stop:
+    """A callback that ends the fit, in one way or another, when it has heard enough."""
+
+    def __init__(self, after, how):
+        self.after, self.how = after, how
+
+    def setup(self, estimator, context):
+        self.heard = 0
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, metadata):
+        self.heard += metadata is not None
+        if metadata is not None and self.heard >= self.after:
+            if self.how == "interrupt":
+                raise KeyboardInterrupt
+            return True
+        return False
+
+
+@pytest.mark.parametrize("how", ["callback", "max_time", "max_iter"])
+def test_stopped_work_is_of_use_and_goes_on(how):
+    X, y = load("breast_cancer")
+    options = {"C": 100.0, "tol": 1e-6, "solver": "smo"}
+    cold = SVC(**options).fit(X, y)
+    model = SVC(warm_start=True, **options)
+    if how == "callback":
+        model.set_callbacks(Stop(1, "stop"))
+    else:
+        model.set_params(**{how: 1e-9 if how == "max_time" else int(cold.n_iter_[0]) // 2})
+    with pytest.warns(ConvergenceWarning, match="warm_start=True lets the next fit go on"):
+        model.fit(X, y)
+    assert model.fit_status_ == 1
+    assert model.dual_gap_ > cold.dual_gap_
+    assert model.predict(X).shape == y.shape
+    taken = model.n_iter_.sum()
+    model.set_callbacks().set_params(max_iter=-1, max_time=None).fit(X, y)
+    assert model.fit_status_ == 0
+    assert_allclose(model.decision_function(X), cold.decision_function(X), atol=1e-4)
+    if taken > 0:
+        assert model.n_iter_.sum() < cold.n_iter_.sum()
+
+
+@pytest.mark.parametrize("model", [SVC, SVR, NuSVR])
+def test_a_warm_start_follows_a_rising_price(model):
+    X, y = load("breast_cancer")
+    options = {"solver": "smo", "tol": 1e-5}
+    warm, steps, cold = model(warm_start=True, **options), 0, 0
+    for C in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0):
+        steps += np.sum(warm.set_params(C=C).fit(X, y).n_iter_)
+        fresh = model(C=C, **options).fit(X, y)
+        cold += np.sum(fresh.n_iter_)
+        method = "decision_function" if model is SVC else "predict"
+        assert_allclose(getattr(warm, method)(X), getattr(fresh, method)(X), atol=1e-3)
+    assert steps < cold
+
+
+def test_ctrl_c_leaves_everything_as_it_was():
+    X, y = load("breast_cancer")
+    model = SVC(C=100.0, solver="smo", tol=1e-6, warm_start=True)
+    model.set_callbacks(Stop(2, "interrupt"))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.set_callbacks().fit(X, y)
+    before = dict(vars(model))
+    model.set_callbacks(Stop(1, "interrupt"))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[::2], 1 - y[::2])
+    model.set_callbacks()
+    assert vars(model) == before
+
+
 @pytest.mark.parametrize("method", ["clip", "flip", "shift"])
 @pytest.mark.parametrize("model", [SVC, SVR])
 def test_a_warm_start_resumes_on_a_corrected_kernel(model, method):

@@ -22,7 +22,6 @@ from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
     input_tags,
     is_precomputed,
-    takes_vectors,
     training_gram,
     validate_query,
 )
@@ -134,7 +133,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         begun = time.perf_counter()
         X, y = self._checked(X, y)
         codes, tasks = self._tasks(y, positive_weights(sample_weight, X))
-        if takes_vectors(self.kernel) and not is_precomputed(self.kernel):
+        if not (self._is_function() or is_precomputed(self.kernel)):
             refuse_overflow(X)
         kernel = resolve_kernel(self, X)
         operator = training_gram(self, self._readable(in_double(X)), kernel)
@@ -271,12 +270,15 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             values = gram(self.kernel_, self._readable(X), self._readable(points)) @ coefficients
         return np.asarray(values, dtype=np.float64) + self.intercept_
 
+    def _is_function(self) -> bool:
+        return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)
+
     def _readable(self, X: Any) -> Any:
         """X for the kernel: dense where sparse points have so many entries that it is faster.
 
         A function of the user's sees what the user gave.
         """
-        if not sp.issparse(X) or (callable(self.kernel) and not isinstance(self.kernel, K.Kernel)):
+        if not sp.issparse(X) or self._is_function():
             return X
         n, d = X.shape
         few = X.nnz <= _DENSE_FROM * n * d or X.dtype.itemsize * n * d > memory_budget()
