@@ -112,6 +112,7 @@ def shared_with_scikit_learn(model):
         # With a fixed kernel and an exact solver, weights are the same as repeated points.
         SVC(gamma=0.1, solver="interior_point"),
         SVR(gamma=0.1, solver="interior_point"),
+        NuSVR(gamma=0.1, solver="interior_point"),
         OneClassSVM(gamma=0.1, solver="interior_point"),
     ],
     expected_failed_checks=shared_with_scikit_learn,
