@@ -13,6 +13,8 @@ import sklearn.svm
 
 from mercer.estimators import svm
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+
 PRIVATE = "reads or writes a private attribute of scikit-learn's classes: "
 LINEAR = "a test of LinearSVC or LinearSVR, or of liblinear behind them"
 LEFT_OUT = {
@@ -94,7 +96,7 @@ def global_random_seed():
 
 @pytest.fixture(autouse=True)
 def defaults(request, monkeypatch):
-    """ "sigmoid" is no kernel, so it is corrected; some tests ask for more than the defaults."""
+    """Correct "sigmoid", which is no kernel, and set what else a test needs."""
     call = getattr(request.node, "callspec", None)
     values = [] if call is None else list(call.params.values())
     for (test, *case), reason in SKIPPED_CASES.items():
@@ -114,7 +116,6 @@ def test_what_is_left_out_exists():
 
 
 def test_the_classes_tested_are_ours():
-    # Without a trace of theirs: one of their tests fails on a class that learns nothing.
     assert FOUND["test_svm"]["test_libsvm_parameters"].__globals__["svm"].SVC is svm.SVC
     assert FOUND["test_sparse"]["test_svc"].__globals__["svm"].SVC is svm.SVC
     assert FOUND["test_svm"]["test_n_support"].__globals__["OneClassSVM"] is svm.OneClassSVM

@@ -42,8 +42,8 @@ class SVC(PairwiseMachine):
     shrinking : bool, default=True
         Accepted for compatibility; the solvers do without.
     probability : bool, default="deprecated"
-        True fits calibrated probabilities on five folds beside the model, which
-        ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.
+        Deprecated, as in scikit-learn 1.9. True fits calibrated probabilities on five folds beside
+        the model, which ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, LIBSVM's measure. Where ``dual_gap_`` is
         above 0.01 then, as it may be with a high price, the solver goes on until it is not.
@@ -78,9 +78,9 @@ class SVC(PairwiseMachine):
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors, class by class.
     support_vectors_ : ndarray of shape (n_SV, n_features), or list of objects
-        Empty for a precomputed kernel.
+        In the form and precision of X; empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
-    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV), sparse where X is
         Coefficients in LIBSVM's layout: the machine for classes i < j has those of class i in row
         j - 1, and those of class j in row i. For more than two classes that layout has no room
         for what ``indefinite="clip"`` and ``"flip"`` carry over to points of other classes: these
@@ -88,7 +88,7 @@ class SVC(PairwiseMachine):
     pair_coef_ : ndarray of shape (n_SV, n_pairs)
         Coefficients of every machine over all support vectors, with which predictions are made.
     intercept_ : ndarray of shape (n_pairs,)
-    coef_ : ndarray of shape (n_pairs, n_features)
+    coef_ : ndarray of shape (n_pairs, n_features), sparse where X is
         For the linear kernel.
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)

@@ -142,7 +142,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _learn(self, training: Training, starts: list[np.ndarray] | None = None) -> Self:
         """Solve every task, from the given points or the last fit's, and keep what was learned."""
         tasks = training.tasks
-        forms = [self._form(restrict(training.matrix, task.index), *task[1:]) for task in tasks]
+        forms = self._forms(tasks, training.matrix)
         results = self._solve(forms, starts or self._last_points(forms), training.begun)
         models = [self._model(form, result) for form, result in zip(forms, results, strict=True)]
         found = np.zeros((len(training.codes), len(tasks)))
@@ -156,6 +156,10 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _learn_alone(self, training: Training, starts: list[np.ndarray] | None = None) -> Self:
         """`_learn` with all that goes around a fit."""
         return self._learn(training, starts)
+
+    def _forms(self, tasks: list[Task], gram_matrix: Any) -> list[Form]:
+        """Every task as a quadratic programme on its part of the Gram matrix."""
+        return [self._form(restrict(gram_matrix, task.index), *task[1:]) for task in tasks]
 
     def _stored(self, operator: GramOperator) -> Any:
         """The Gram as an array if it fits the budget, else the operator."""

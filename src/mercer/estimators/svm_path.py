@@ -10,7 +10,6 @@ from sklearn.base import clone
 
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.svm_model import SupportVectorMachine, Task, Training, end_points
-from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result
 
 
@@ -156,7 +155,7 @@ def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarr
     is the same; only its part in the choice of b, where no variable is free, is not.
     """
     tasks = training.tasks
-    forms = [machine._form(restrict(training.matrix, task.index), *task[1:]) for task in tasks]
+    forms = machine._forms(tasks, training.matrix)
     results = machine._solve(forms, [None] * len(forms), training.begun)
     values = np.empty((len(training.codes), len(tasks)))
     worst, n_refits = results[0], 0
@@ -186,7 +185,7 @@ def _refit(
 ) -> tuple[Result, float]:
     """The task without one of its points, and the function so learned at that point."""
     others, K = task.without(position), training.matrix
-    form = machine._form(restrict(K, others.index), *others[1:])
+    (form,) = machine._forms([others], K)
     (result,) = machine._solve([form], [start], training.begun)
     model = machine._model(form, result)
     point = task.index[position]

@@ -49,7 +49,7 @@ indefinite
         Indices of the support vectors: the points on the tube or outside it.
     support_vectors_ : ndarray of shape (n_SV, n_features), or list of objects
     n_support_ : ndarray of shape (1,)
-    dual_coef_ : ndarray of shape (1, n_SV)
+    dual_coef_ : ndarray of shape (1, n_SV), sparse where X is
     intercept_ : ndarray of shape (1,)
     coef_ : ndarray of shape (1, n_features)
         For the linear kernel.
