@@ -60,10 +60,6 @@ LEFT_OUT = {
         LINEAR,
     ),
 }
-SKIPPED_CASES = {
-    ("test_n_iter_libsvm", svm.NuSVC, 4): "nu=0.5 leaves no margin between two of the classes: the "
-    "optimum is w = 0, of which LIBSVM divides the rounding by itself; ours is an error",
-}
 # Defaults of ours that a test needs otherwise, beside the "sigmoid" kernel's indefinite="clip".
 DEFAULTS = {
     # Two fits are compared more finely than the tolerance of 1e-3 makes them equal.
@@ -98,10 +94,6 @@ def global_random_seed():
 def defaults(request, monkeypatch):
     """Correct "sigmoid", which is no kernel, and set what else a test needs."""
     call = getattr(request.node, "callspec", None)
-    values = [] if call is None else list(call.params.values())
-    for (test, *case), reason in SKIPPED_CASES.items():
-        if test == request.function.__name__ and all(value in values for value in case):
-            pytest.skip(reason)
     changed = dict(DEFAULTS.get(request.function.__name__, {}))
     if call is not None and call.params.get("kernel") == "sigmoid":
         changed["indefinite"] = "clip"

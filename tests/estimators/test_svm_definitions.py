@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
-from sklearn import svm
+from sklearn import datasets, svm
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR
 from svm_examples import EXACT, blobs, load
@@ -98,10 +99,22 @@ def test_nu_is_the_price_in_other_words():
     assert_allclose(by_price.decision_function(X), by_share.decision_function(X), atol=1e-5)
 
 
-def test_nu_without_a_margin_is_an_error():
+def test_nu_without_a_margin_is_said_aloud():
     X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    with pytest.raises(ValueError, match="leaves no margin"):
-        NuSVC(nu=0.9, kernel="linear").fit(X, [0, 1, 1, 0])
+    with pytest.warns(ConvergenceWarning, match=r"nu=0\.9 leaves no margin.*larger nu"):
+        model = NuSVC(nu=0.9, kernel="linear").fit(X, [0, 1, 1, 0])
+    assert model.fit_status_ == 1
+    assert np.all(np.isfinite(model.decision_function(X)))
+
+
+def test_a_pair_without_a_margin_leaves_the_others_as_they_are():
+    X, y = datasets.make_classification(n_classes=4, n_informative=4, random_state=42)
+    with pytest.warns(ConvergenceWarning, match="leaves no margin"):
+        model = NuSVC(kernel="linear", decision_function_shape="ovo").fit(X, y)
+    pair = (y == 0) | (y == 1)
+    alone = NuSVC(kernel="linear").fit(X[pair], y[pair])
+    assert_allclose(model.decision_function(X)[:, 0], -alone.decision_function(X), atol=2e-3)
+    assert abs(model.score(X, y) - svm.NuSVC(kernel="linear").fit(X, y).score(X, y)) < 0.1
 
 
 # ------------------------------------------------------------------------------- the hard margin

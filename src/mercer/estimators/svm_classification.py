@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from mercer.estimators.svm_forms import Expansion, Form, c_svc, nu_svc
 from mercer.estimators.svm_model import PENALTY, SHARE
 from mercer.estimators.svm_pairs import CLASSIFICATION, PairwiseMachine
 from mercer.estimators.svm_path import LeftOut, PricePath, leave_one_out, price_path
-from mercer.solvers.result import Result
+from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import followed
 
 
@@ -356,17 +357,26 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
                 finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
                 finer = max(0.5 * self.tol * rho, finest)
                 (second,) = super()._solve([form], [result.value.a], begun, finer)
-                results[i] = followed(result, second)
+                results[i] = self._with_margin(form, result, followed(result, second))
         return results
+
+    def _with_margin(self, form: Form, coarse: Result, fine: Result) -> Result:
+        """The finer of two results; the coarser if at the optimum there is no margin to divide by.
+
+        LIBSVM gives that without a word: how it began to part the classes is all there is.
+        """
+        if not fine.status.ok or form.expansion(fine.value).width > fine.value.violation:
+            return fine
+        advice = (
+            f"nu={self.nu!r} leaves no margin between two classes, whose reduced convex hulls "
+            "meet: choose a larger nu, or a richer kernel"
+        )
+        stalled = replace(fine, value=coarse.value, gap=coarse.gap, status=Status.STALLED)
+        return stalled.advised(advice)
 
     def _model(self, form: Form, result: Result) -> Expansion:
         model = form.expansion(result.value)
         rho = model.width
-        if result.status.ok and rho <= result.value.violation:
-            raise ValueError(
-                f"nu={self.nu!r} leaves no margin between two classes, whose reduced convex hulls "
-                "meet; choose a larger nu, or a richer kernel"
-            )
         # Stopped early, there may be no margin yet to be the unit.
         unit = rho if rho > 0 else 1.0
         return Expansion(

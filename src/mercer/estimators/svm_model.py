@@ -238,7 +238,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _close(self, results: list[Result]) -> None:
         """Record how the solver did."""
         self.result_ = combined(results)
-        self.result_ = self.result_.advised(self._advice(self.result_.status))
+        if not self.result_.advice:
+            self.result_ = self.result_.advised(self._advice(self.result_.status))
         self.dual_gap_ = self.result_.gap
         self.fit_status_ = 0 if self.result_.status.ok else 1
         self.n_iter_: Any = int(results[0].n_iter)
