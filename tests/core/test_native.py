@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import multiprocessing
-import signal
 import threading
 import time
 
@@ -537,22 +536,6 @@ def test_other_python_threads_run_meanwhile():
     done.set()
     watcher.join()
     assert sum(start < t < end for t in ticks) >= 3
-
-
-def test_an_interrupt_ends_the_work():
-    native, V = big()
-    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    timer.start()
-
-    def work():
-        while True:
-            native.product(V, 2)
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    timer.join()
-    small, _ = build(LEVELS[-1], IDENTITY, [leaf(Kind.DOT, *[np.ones((3, 2))] * 2)], n=3, m=3)
-    assert gram(small, 3, 3, float).tolist() == np.full((3, 3), 2.0).tolist()
 
 
 def in_child(queue):
