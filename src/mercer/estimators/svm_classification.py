@@ -277,17 +277,23 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         return nu_svc(gram_matrix, y, self.nu, weight, self.fit_intercept)
 
     def _solve(
-        self, form: Form, start: np.ndarray | None, begun: float, tol: float | None = None
-    ) -> Result:
-        result = super()._solve(form, start, begun, tol)
+        self,
+        forms: list[Form],
+        starts: list[np.ndarray | None],
+        begun: float,
+        tol: float | None = None,
+    ) -> list[Result]:
+        results = super()._solve(forms, starts, begun, tol)
         # f is going to be divided by rho, and its violations with it: they are to be within tol
         # then, so where rho is small the solver goes on.
-        rho = form.width(result.value)
-        if tol is None and result.status.ok and result.value.violation > self.tol * rho:
-            finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
-            tol = max(0.5 * self.tol * rho, finest)
-            result = followed(result, super()._solve(form, result.value.a, begun, tol))
-        return result
+        for i, (form, result) in enumerate(zip(forms, results, strict=True)):
+            rho = form.width(result.value)
+            if tol is None and result.status.ok and result.value.violation > self.tol * rho:
+                finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
+                finer = max(0.5 * self.tol * rho, finest)
+                (second,) = super()._solve([form], [result.value.a], begun, finer)
+                results[i] = followed(result, second)
+        return results
 
     def _model(self, form: Form, result: Result) -> Expansion:
         model, rho = form.expansion(result.value), form.width(result.value)

@@ -18,10 +18,10 @@ from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.inputs import input_tags, is_precomputed, training_gram, validate_query
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Form
-from mercer.operators import GramOperator, gram
+from mercer.operators import gram
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
-from mercer.solvers.support_vectors import combined, solve_program
+from mercer.solvers.support_vectors import combined, solve_programs
 
 PARAMETERS: dict = {
     **{name: KERNEL[name] for name in ("kernel", "gamma", "degree", "coef0", "indefinite")},
@@ -44,36 +44,34 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     _kernel_callable = "gram"
 
-    def _stored(self, operator: GramOperator) -> Any:
-        """The Gram as an array if it fits the budget, else the operator."""
-        if 8 * operator.shape[0] ** 2 <= self._budget():
-            return np.asarray(operator.dense(), dtype=np.float64)
-        return operator
-
     def _budget(self) -> float:
         """Bytes for the Gram: scikit-learn's ``working_memory``, or ``cache_size`` if larger."""
         return max(memory_budget(), self.cache_size * 2**20)
 
     def _solve(
-        self, form: Form, start: np.ndarray | None, begun: float, tol: float | None = None
-    ) -> Result:
-        """Solve a form from the point ``start``, in what is left of ``max_time``."""
+        self,
+        forms: list[Form],
+        starts: list[np.ndarray | None],
+        begun: float,
+        tol: float | None = None,
+    ) -> list[Result]:
+        """Solve forms on one Gram matrix, in what is left of ``max_time``."""
         left = None
         if self.max_time is not None:
             left = max(0.0, self.max_time - (time.perf_counter() - begun))
-        result = solve_program(
-            form.program,
+        results = solve_programs(
+            [form.program for form in forms],
             solver=self.solver,
             tol=self.tol if tol is None else tol,
             max_iter=None if self.max_iter == -1 else self.max_iter,
             max_time=left,
-            start=start,
+            starts=starts,
             budget=self._budget(),
             report=reporter(self),
         )
-        if result.status is Status.INFEASIBLE:
+        if any(result.status is Status.INFEASIBLE for result in results):
             raise ValueError(self._infeasible())
-        return result
+        return results
 
     def _last_point(self, form: Form, column: int = 0) -> np.ndarray | None:
         """Where the last fit ended, if ``warm_start`` asks for it and it had as many variables."""
@@ -137,9 +135,9 @@ class SingleMachine(SupportVectorMachine):
         begun = time.perf_counter()
         n = len(weight)
         index = np.flatnonzero(weight > 0)
-        operator = training_gram(self, X, kernel)
-        form = self._form(restrict(self._stored(operator), index), targets[index], weight[index])
-        result = self._solve(form, self._last_point(form), begun)
+        operator = training_gram(self, X, kernel, store=False)
+        form = self._form(restrict(operator, index), targets[index], weight[index])
+        (result,) = self._solve([form], [self._last_point(form)], begun)
         expansion = form.expansion(result.value)
         coefficients = np.zeros(n)
         coefficients[index] = expansion.coefficients

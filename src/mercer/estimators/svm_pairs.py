@@ -75,19 +75,20 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         per_class = compute_class_weight(self.class_weight, classes=classes, y=y)
         _require_classes(classes, codes, weight, per_class)
         kernel = resolve_kernel(self, X)
-        operator = training_gram(self, X, kernel)
-        matrix = self._stored(operator)
-        pairs = list(combinations(range(len(classes)), 2))
-        found = np.zeros((len(codes), len(pairs)))
-        results, models = [], []
-        for column, (i, j) in enumerate(pairs):
+        operator = training_gram(self, X, kernel, store=False)
+        indices, forms, starts = [], [], []
+        for column, (i, j) in enumerate(combinations(range(len(classes)), 2)):
             index = np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0))
             sign = np.where(codes[index] == i, 1.0, -1.0)
             scaled = weight[index] * per_class[codes[index]]
-            form = self._form(restrict(matrix, index), sign, scaled)
-            results.append(self._solve(form, self._last_point(form, column), begun))
-            models.append(self._model(form, results[-1]))
-            found[index, column] = models[-1].coefficients
+            indices.append(index)
+            forms.append(self._form(restrict(operator, index), sign, scaled))
+            starts.append(self._last_point(forms[-1], column))
+        results = self._solve(forms, starts, begun)
+        models = [self._model(form, result) for form, result in zip(forms, results, strict=True)]
+        found = np.zeros((len(codes), len(forms)))
+        for column, (index, model) in enumerate(zip(indices, models, strict=True)):
+            found[index, column] = model.coefficients
         self.kernel_, self.classes_, self.class_weight_ = kernel, classes, per_class
         self._keep_pairs(X, codes, found, operator.carry(found), models)
         self.n_iter_ = np.array([result.n_iter for result in results], dtype=np.int32)

@@ -13,9 +13,11 @@ from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGra
 
 # Explicit features win when there are this many times fewer of them than points.
 FEATURES_PAY = 4
+# So few entries are computed at once sooner than some of them one after the other.
+STORED = 2**20
 
 
-def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
+def gram(kernel: Kernel, X: Any, Y: Any = None, store: bool = True) -> GramOperator:
     """The Gram operator of a kernel on X and Y.
 
     Parameters
@@ -23,6 +25,9 @@ def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
     kernel : Kernel
     X : n points
     Y : m points, or None for X itself
+    store : bool
+        Whether the matrix may be stored, beyond STORED entries of formulas that the core computes;
+        False where only some rows are going to be asked for.
 
     Returns
     -------
@@ -50,6 +55,10 @@ def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
             G = phi.transform(right)
             F = G if Y is None else phi.transform(X)
             return FeatureGram(F, G, f"explicit features: {reason}")
+    if not store and n * m > STORED:
+        pairs = kernel.over(X, Y)
+        if pairs.native:
+            return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
     if mib <= budget:
         reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
         return DenseGram(kernel(X, Y), reason)
