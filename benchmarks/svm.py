@@ -29,8 +29,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import svm as sklearn_svm
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_svmlight_file
-from sklearn.datasets import make_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_svmlight_file,
+    make_classification,
+)
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
@@ -270,7 +275,9 @@ def main() -> None:
     parser.add_argument("--sets", default="", help="names, separated by commas; all if left out")
     parser.add_argument("--dtypes", default="float32,float64")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=5.0, help="seconds after which not to repeat")
+    parser.add_argument(
+        "--limit", type=float, default=5.0, help="seconds after which not to repeat"
+    )
     parser.add_argument("--large-c", action="store_true")
     parser.add_argument("--full", action="store_true")
     asked = parser.parse_args()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
@@ -193,22 +192,51 @@ class _Small:
         return True, False, False
 
     def free_step(self, tol: float) -> tuple[bool, bool, bool]:
-        """Without groups: the variable whose best move alone lowers the objective most."""
+        """Without groups: the best move of one variable, then the best of a second beside it."""
         rise = np.max(-self.F, where=self.a < self.hi, initial=0.0)
         if max(rise, np.max(self.F, where=self.a > self.lo, initial=0.0)) <= tol:
             return False, False, False
-        curvature = np.maximum(self.diagonal, self.flat)
-        move = np.clip(self.a - self.F / curvature, self.lo, self.hi) - self.a
-        gain = -move * (self.F + 0.5 * curvature * move)
-        i = int(np.argmax(gain))
-        if not gain[i] > 0:
+        i = self._best_move(self.F, self.diagonal)
+        if i < 0:
             return False, True, False
         room = self.hi[i] - self.a[i] if self.F[i] < 0 else self.a[i] - self.lo[i]
         if self.diagonal[i] <= self.flat and np.isinf(room):
             return False, False, True
-        self.a[i] = np.clip(self.a[i] - self.F[i] / curvature[i], self.lo[i], self.hi[i])
-        self.F += move[i] * self.Q[i]
-        return True, False, False
+        row = self.Q[i]
+        step = self._alone(i, self.F[i]) - self.a[i]
+        # Where the first meets no bound it can follow, which lowers the curvature of the others.
+        follows = self.lo[i] < self.a[i] + step < self.hi[i]
+        bend = 1.0 / max(self.diagonal[i], self.flat) if follows else 0.0
+        j = self._best_move(self.F + step * row, self.diagonal - bend * row**2)
+        if j in (-1, i):
+            moved = self._move(i, self.a[i] + step)
+            return moved, not moved, False
+        curvature = max(self.diagonal[j] - bend * row[j] ** 2, self.flat)
+        to_j = self.a[j] - (self.F[j] + step * row[j]) / curvature
+        to_j = min(max(to_j, self.lo[j]), self.hi[j])
+        to_i = self._alone(i, self.F[i] + row[j] * (to_j - self.a[j]))
+        to_j = self._alone(j, self.F[j] + row[j] * (to_i - self.a[i]))
+        moved = [self._move(i, to_i), self._move(j, to_j)]
+        return any(moved), not any(moved), False
+
+    def _best_move(self, F: np.ndarray, curvature: np.ndarray) -> int:
+        """The variable whose best move gains most, -1 for none."""
+        curvature = np.maximum(curvature, self.flat)
+        move = np.clip(self.a - F / curvature, self.lo, self.hi) - self.a
+        gain = -move * (F + 0.5 * curvature * move)
+        best = int(np.argmax(gain))
+        return best if gain[best] > 0 else -1
+
+    def _alone(self, i: int, slope: float) -> float:
+        """Where a variable is best with this gradient and the others as they are."""
+        to = self.a[i] - slope / max(self.diagonal[i], self.flat)
+        return float(min(max(to, self.lo[i]), self.hi[i]))
+
+    def _move(self, i: int, to: float) -> bool:
+        move = to - self.a[i]
+        self.a[i] = to
+        self.F += move * self.Q[i]
+        return move != 0.0
 
 
 def advance(

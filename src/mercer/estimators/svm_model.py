@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,7 +20,8 @@ from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.inputs import input_tags, is_precomputed, training_gram, validate_query
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Form
-from mercer.operators import gram
+from mercer.operators import GramOperator, gram
+from mercer.solvers.kept_rows import origin
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import combined, solve_programs
@@ -36,6 +39,9 @@ PARAMETERS: dict = {
     "warm_start": ["boolean"],
 }
 PENALTY = Interval(Real, 0, None, closed="right")
+# Up to so many points a kernel in float32 saves no time; of more, so many show its rounding.
+_FEW_POINTS = 1024
+_AUDITED = 64
 SHARE = Interval(Real, 0, 1, closed="right")
 
 
@@ -73,6 +79,36 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             raise ValueError(self._infeasible())
         return results
 
+    def _solve_on(
+        self,
+        X: Any,
+        kernel: K.Kernel,
+        forms_of: Callable[[GramOperator], list[Form]],
+        begun: float,
+    ) -> tuple[GramOperator, list[Form], list[Result]]:
+        """The Gram operator of X, the forms on it and their solutions.
+
+        Points in float32 have kernel values in float32 as long as their rounding is small beside
+        tol, before by estimate and afterwards by measurement on some points; else in float64.
+        """
+        points = X if _may_be_single(X) else in_double(X)
+        operator = training_gram(self, points, kernel, store=False)
+        forms = forms_of(operator)
+        if operator.dtype == np.float32 and _rounding(forms) > self.tol:
+            points = in_double(X)
+            operator = training_gram(self, points, kernel, store=False)
+            forms = forms_of(operator)
+        starts = [self._last_point(form, column) for column, form in enumerate(forms)]
+        results = self._solve(forms, starts, begun)
+        if operator.dtype == np.float32:
+            error = _measured_rounding(kernel, X, operator, forms, results)
+            results = [_with_error(form, r, error) for form, r in zip(forms, results, strict=True)]
+            if any(r.status.ok and r.value.violation > self.tol for r in results):
+                operator = training_gram(self, in_double(X), kernel, store=False)
+                forms = forms_of(operator)
+                results = self._solve(forms, [r.value.a for r in results], begun)
+        return operator, forms, results
+
     def _last_point(self, form: Form, column: int = 0) -> np.ndarray | None:
         """Where the last fit ended, if ``warm_start`` asks for it and it had as many variables."""
         if not self.warm_start or not hasattr(self, "result_"):
@@ -108,7 +144,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             return np.asarray(X[:, self.support_] @ coefficients)
         if not len(self.support_):
             return np.zeros((n_rows(X), coefficients.shape[1]))
-        return np.asarray(gram(self.kernel_, in_double(X), self.support_vectors_) @ coefficients)
+        return np.asarray(gram(self.kernel_, X, self.support_vectors_, store=False) @ coefficients)
 
     def _feature_weights(self, coefficients: np.ndarray) -> np.ndarray:
         """``sum_i coefficients_i x_i`` for the linear kernel, one row per column; read-only."""
@@ -135,9 +171,11 @@ class SingleMachine(SupportVectorMachine):
         begun = time.perf_counter()
         n = len(weight)
         index = np.flatnonzero(weight > 0)
-        operator = training_gram(self, X, kernel, store=False)
-        form = self._form(restrict(operator, index), targets[index], weight[index])
-        (result,) = self._solve([form], [self._last_point(form)], begun)
+
+        def forms_of(operator: GramOperator) -> list[Form]:
+            return [self._form(restrict(operator, index), targets[index], weight[index])]
+
+        operator, (form,), (result,) = self._solve_on(X, kernel, forms_of, begun)
         expansion = form.expansion(result.value)
         coefficients = np.zeros(n)
         coefficients[index] = expansion.coefficients
@@ -163,11 +201,47 @@ class SingleMachine(SupportVectorMachine):
 
 
 def in_double(X: Any) -> Any:
-    """Numbers in float64, whatever they came in; other objects as they are.
-
-    The optimality conditions are held to tolerances below what float32 kernels can resolve.
-    """
+    """Numbers in float64, whatever they came in; other objects as they are."""
     return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def _may_be_single(X: Any) -> bool:
+    """Whether X is a dense array of float32 of many points; few are as fast in float64."""
+    return isinstance(X, np.ndarray) and X.dtype == np.float32 and len(X) > _FEW_POINTS
+
+
+def _rounding(forms: list[Form]) -> float:
+    """How far rounding in float32 may move a gradient, roughly: errors of many signs add up."""
+    worst = 0.0
+    for form in forms:
+        program = form.program
+        room = np.minimum(program.hi - program.lo, np.inf)
+        worst = max(worst, float(np.max(program.diagonal()) * np.sqrt(np.sum(room**2))))
+    return np.finfo(np.float32).eps * worst
+
+
+def _measured_rounding(
+    kernel: K.Kernel, X: Any, operator: GramOperator, forms: list[Form], results: list[Result]
+) -> float:
+    """The largest error of a gradient in float32, at some points spread over all of them."""
+    n = n_rows(X)
+    beta = np.zeros((n, len(forms)))
+    for column, (form, result) in enumerate(zip(forms, results, strict=True)):
+        beta[origin(form.program.K)[1], column] = result.value.coefficients
+    used = np.flatnonzero(np.any(beta, axis=1))
+    looked = np.unique(np.linspace(0, n - 1, _AUDITED).astype(int))
+    exact = kernel(in_double(X[looked]), in_double(X[used]))
+    rounded = operator.block(looked, used)
+    return float(np.max(np.abs((exact - rounded) @ beta[used]), initial=0.0))
+
+
+def _with_error(form: Form, result: Result, error: float) -> Result:
+    """The result with its certificate widened by so much doubt about every gradient."""
+    solution, program = result.value, form.program
+    room = float(np.sum(np.where(solution.a != 0, program.hi - program.lo, 0.0)))
+    gap = solution.gap + error * room / max(1.0, abs(solution.objective))
+    widened = replace(solution, violation=solution.violation + 2 * error, gap=gap)
+    return replace(result, value=widened, gap=gap)
 
 
 def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:

@@ -16,18 +16,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import take_rows
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import training_gram
+from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, labelled
 from mercer.estimators.svm_forms import Expansion, Form
 from mercer.estimators.svm_model import (
     PARAMETERS,
     SupportVectorMachine,
-    in_double,
     positive_weights,
 )
+from mercer.operators import GramOperator
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result
 
@@ -69,28 +70,41 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         """
         begun = time.perf_counter()
         X, y = labelled(self, X, y)
-        X = in_double(X)
         classes, codes = class_labels(self, y)
         weight = positive_weights(sample_weight, X)
         per_class = compute_class_weight(self.class_weight, classes=classes, y=y)
         _require_classes(classes, codes, weight, per_class)
         kernel = resolve_kernel(self, X)
-        operator = training_gram(self, X, kernel, store=False)
-        indices, forms, starts = [], [], []
-        for column, (i, j) in enumerate(combinations(range(len(classes)), 2)):
-            index = np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0))
-            sign = np.where(codes[index] == i, 1.0, -1.0)
-            scaled = weight[index] * per_class[codes[index]]
-            indices.append(index)
-            forms.append(self._form(restrict(operator, index), sign, scaled))
-            starts.append(self._last_point(forms[-1], column))
-        results = self._solve(forms, starts, begun)
+        # Class by class, so that the points of a pair are two runs of every row.
+        order = np.argsort(codes, kind="stable")
+        if is_precomputed(self.kernel) or np.all(order[1:] > order[:-1]):
+            order = np.arange(len(codes))
+        ordered = X if is_precomputed(self.kernel) else take_rows(X, order)
+        present, weights = codes[order], weight[order]
+        pairs = list(combinations(range(len(classes)), 2))
+        indices = [
+            np.flatnonzero(((present == i) | (present == j)) & (weights > 0)) for i, j in pairs
+        ]
+
+        def forms_of(operator: GramOperator) -> list[Form]:
+            return [
+                self._form(
+                    restrict(operator, index),
+                    np.where(present[index] == i, 1.0, -1.0),
+                    weights[index] * per_class[present[index]],
+                )
+                for (i, _), index in zip(pairs, indices, strict=True)
+            ]
+
+        operator, forms, results = self._solve_on(ordered, kernel, forms_of, begun)
         models = [self._model(form, result) for form, result in zip(forms, results, strict=True)]
-        found = np.zeros((len(codes), len(forms)))
+        found, applied = np.zeros((2, len(codes), len(forms)))
         for column, (index, model) in enumerate(zip(indices, models, strict=True)):
             found[index, column] = model.coefficients
+        applied[order] = operator.carry(found)
+        found[order] = found.copy()
         self.kernel_, self.classes_, self.class_weight_ = kernel, classes, per_class
-        self._keep_pairs(X, codes, found, operator.carry(found), models)
+        self._keep_pairs(X, codes, found, applied, models)
         self.n_iter_ = np.array([result.n_iter for result in results], dtype=np.int32)
         if self.probability is True:
             self.calibrated_ = self._calibrate(X, y, sample_weight)

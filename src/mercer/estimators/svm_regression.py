@@ -18,7 +18,6 @@ from mercer.estimators.svm_model import (
     PENALTY,
     SHARE,
     SingleMachine,
-    in_double,
     positive_weights,
 )
 
@@ -132,7 +131,7 @@ indefinite
         self : SVR
         """
         X, y = labelled(self, X, y, y_numeric=True)
-        X, y = in_double(X), np.asarray(y, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
         weight = positive_weights(sample_weight, X)
         _, result = self._fit_one(X, resolve_kernel(self, X), y, weight)
         self._close([result])
@@ -247,7 +246,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         self : NuSVR
         """
         X, y = labelled(self, X, y, y_numeric=True)
-        X, y = in_double(X), np.asarray(y, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
         weight = positive_weights(sample_weight, X)
         form, result = self._fit_one(X, resolve_kernel(self, X), y, weight)
         self.epsilon_ = -form.width(result.value)
@@ -360,7 +359,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
                 "fit_intercept=False leaves OneClassSVM without the offset that bounds its region; "
                 "expected True"
             )
-        X = in_double(validate_training(self, X))
+        X = validate_training(self, X)
         weight = positive_weights(sample_weight, X)
         _, result = self._fit_one(X, resolve_kernel(self, X), np.zeros(len(weight)), weight)
         # A hair below rho, so that points on the boundary are inside however their f is rounded.

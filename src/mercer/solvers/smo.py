@@ -364,8 +364,8 @@ def _by_products(search: _Search, clock: _Clock) -> None:
 
 
 def _set_size(n: int) -> int:
-    """Variables at a time: all of few, then enough to be worth a pass over the others."""
-    return max(n, 2) if n <= 256 else int(np.clip(n // 16, 128, 1024))
+    """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
+    return max(n, 2) if n <= 32 else int(np.clip(2.5 * n**0.5, 32, 1024))
 
 
 def _double(values: np.ndarray) -> np.ndarray:

@@ -273,19 +273,72 @@ struct Small {
     return found;
   }
 
-  // Without groups: the variable whose best move alone lowers the objective most.
+  // Without groups: the best move of one variable, then the best of a second one beside it, with
+  // the first free to follow where it has met no bound.
   bool free_step(double tol, double flat, Outcome& found) {
     std::ptrdiff_t ignored = -1;
     const Range range = extremes(0, size, ignored);
     found.violation = std::max({0.0, range.highest, -range.lowest});
     if (found.violation <= tol) return false;
+    const std::ptrdiff_t i = best_move(nullptr, 0.0, 0.0, flat);
+    if (i < 0) {
+      found.stuck = true;
+      return false;
+    }
+    const double room = F[i] < 0 ? hi[i] - a[i] : a[i] - lo[i];
+    if (diagonal[i] <= flat && room == infinity) {
+      found.unbounded = true;
+      return false;
+    }
+    const T* row = Q.data() + i * ld;
+    const double step = alone(i, F[i], flat) - a[i];
+    const bool follows = lo[i] < a[i] + step && a[i] + step < hi[i];
+    const double bend = follows ? 1.0 / std::max(diagonal[i], flat) : 0.0;
+    const std::ptrdiff_t j = best_move(row, step, bend, flat);
+    if (j < 0 || j == i) return move_by(i, step, found);
+    const double between = double(row[j]);
+    const double curvature = std::max(diagonal[j] - bend * between * between, flat);
+    const double slope = F[j] + step * between;
+    double to_j = std::clamp(a[j] - slope / curvature, lo[j], hi[j]);
+    const double to_i = alone(i, F[i] + between * (to_j - a[j]), flat);
+    to_j = alone(j, F[j] + between * (to_i - a[i]), flat);
+    const bool moved_i = move_by(i, to_i - a[i], found), moved_j = move_by(j, to_j - a[j], found);
+    found.stuck = !moved_i && !moved_j;
+    return moved_i || moved_j;
+  }
+
+  // Where a variable is best with this gradient and the others as they are.
+  double alone(std::ptrdiff_t i, double slope, double flat) const {
+    return std::clamp(a[i] - slope / std::max(diagonal[i], flat), lo[i], hi[i]);
+  }
+
+  bool move_by(std::ptrdiff_t i, double move, Outcome& found) {
+    const double to = std::clamp(a[i] + move, lo[i], hi[i]);
+    found.stuck = to == a[i];
+    if (found.stuck) return false;
+    a[i] = to;
+    mark(i);
+    const T* row = Q.data() + i * ld;
+    for (std::ptrdiff_t k = 0; k < size; k += lanes)
+      store<double>(F.data() + k, widened(F.data() + k) + move * widened(row + k));
+    return true;
+  }
+
+  // The variable whose best move gains most, after a step along `row` if there is one, where
+  // following that variable lowers the curvature by bend row².
+  std::ptrdiff_t best_move(const T* row, double step, double bend, double flat) const {
     Doubles best{};
     Longs where = positions(0) * 0 - 1, here = positions(0);
     const Doubles least = broadcast<double>(flat);
     for (std::ptrdiff_t k = 0; k < size; k += lanes, here += lanes) {
-      const Doubles f = widened(F.data() + k), at = widened(a.data() + k);
+      Doubles f = widened(F.data() + k), curvature = widened(diagonal.data() + k);
+      if (row) {
+        const Doubles beside = widened(row + k);
+        f += step * beside;
+        curvature -= bend * beside * beside;
+      }
+      const Doubles at = widened(a.data() + k);
       const Doubles low = widened(lo.data() + k), high = widened(hi.data() + k);
-      Doubles curvature = widened(diagonal.data() + k);
       curvature = curvature > least ? curvature : least;
       Doubles to = at - f / curvature;
       to = to < low ? low : to;
@@ -296,32 +349,12 @@ struct Small {
       best = better ? gain : best;
       where = better ? here : where;
     }
-    std::ptrdiff_t i = -1;
+    std::ptrdiff_t found = -1;
     double gain = 0.0;
     for (int l = 0; l < lanes; ++l)
-      if (where[l] >= 0 && (best[l] > gain || (best[l] == gain && i >= 0 && where[l] < i)))
-        gain = best[l], i = where[l];
-    if (i < 0) {
-      found.stuck = true;
-      return false;
-    }
-    const double curvature = std::max(diagonal[i], flat);
-    const double room = F[i] < 0 ? hi[i] - a[i] : a[i] - lo[i];
-    if (diagonal[i] <= flat && room == infinity) {
-      found.unbounded = true;
-      return false;
-    }
-    const double to = std::clamp(a[i] - F[i] / curvature, lo[i], hi[i]), move = to - a[i];
-    if (move == 0.0) {
-      found.stuck = true;
-      return false;
-    }
-    a[i] = to;
-    mark(i);
-    const T* row = Q.data() + i * ld;
-    for (std::ptrdiff_t k = 0; k < size; k += lanes)
-      store<double>(F.data() + k, widened(F.data() + k) + move * widened(row + k));
-    return true;
+      if (where[l] >= 0 && (best[l] > gain || (best[l] == gain && found >= 0 && where[l] < found)))
+        gain = best[l], found = where[l];
+    return found;
   }
 };
 
