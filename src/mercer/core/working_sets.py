@@ -297,9 +297,9 @@ def _advance(
         if problem.waiting:
             return State.WAITING, taken
         most = min(max_steps - taken, int(work / len(points)) + 1)
-        steps, stuck, unbounded, net = problem.work(rows[np.ix_(slot[points], points)], most)
+        steps, _, unbounded, net = problem.work(rows[np.ix_(slot[points], points)], most)
         taken += steps
-        if unbounded or (stuck and steps == 0):
+        if unbounded or steps == 0:
             return State.UNBOUNDED if unbounded else State.STUCK, taken
         moved = np.flatnonzero(net)
         problem.follow(_multiply(rows, slot, column, net))

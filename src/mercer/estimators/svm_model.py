@@ -42,6 +42,8 @@ PENALTY = Interval(Real, 0, None, closed="right")
 # Up to so many points a kernel in float32 saves no time; of more, so many show its rounding.
 _FEW_POINTS = 1024
 _AUDITED = 64
+# What float32 leaves of tol to the measured rounding.
+_DOUBT = 0.2
 SHARE = Interval(Real, 0, 1, closed="right")
 
 
@@ -99,14 +101,15 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             operator = training_gram(self, points, kernel, store=False)
             forms = forms_of(operator)
         starts = [self._last_point(form, column) for column, form in enumerate(forms)]
-        results = self._solve(forms, starts, begun)
-        if operator.dtype == np.float32:
-            error = _measured_rounding(kernel, X, operator, forms, results)
-            results = [_with_error(form, r, error) for form, r in zip(forms, results, strict=True)]
-            if any(r.status.ok and r.value.violation > self.tol for r in results):
-                operator = training_gram(self, in_double(X), kernel, store=False)
-                forms = forms_of(operator)
-                results = self._solve(forms, [r.value.a for r in results], begun)
+        if operator.dtype != np.float32:
+            return operator, forms, self._solve(forms, starts, begun)
+        results = self._solve(forms, starts, begun, (1 - _DOUBT) * self.tol)
+        error = _measured_rounding(kernel, X, forms, results)
+        results = [_with_error(form, r, error) for form, r in zip(forms, results, strict=True)]
+        if any(r.status.ok and r.value.violation > self.tol for r in results):
+            operator = training_gram(self, in_double(X), kernel, store=False)
+            forms = forms_of(operator)
+            results = self._solve(forms, [r.value.a for r in results], begun)
         return operator, forms, results
 
     def _last_point(self, form: Form, column: int = 0) -> np.ndarray | None:
@@ -220,19 +223,23 @@ def _rounding(forms: list[Form]) -> float:
     return np.finfo(np.float32).eps * worst
 
 
-def _measured_rounding(
-    kernel: K.Kernel, X: Any, operator: GramOperator, forms: list[Form], results: list[Result]
-) -> float:
-    """The largest error of a gradient in float32, at some points spread over all of them."""
+def _measured_rounding(kernel: K.Kernel, X: Any, forms: list[Form], results: list[Result]) -> float:
+    """The largest error of the gradients at some points spread over all, by float64 kernels."""
     n = n_rows(X)
-    beta = np.zeros((n, len(forms)))
+    beta, images = np.zeros((n, len(forms))), np.full((n, len(forms)), np.nan)
     for column, (form, result) in enumerate(zip(forms, results, strict=True)):
-        beta[origin(form.program.K)[1], column] = result.value.coefficients
+        index, program = origin(form.program.K)[1], form.program
+        beta[index, column] = result.value.coefficients
+        image = (result.value.gradient - program.p)[: len(index)]
+        images[index, column] = (
+            image if program.signs is None else image * program.signs[: len(index)]
+        )
     used = np.flatnonzero(np.any(beta, axis=1))
+    if not len(used):
+        return 0.0
     looked = np.unique(np.linspace(0, n - 1, _AUDITED).astype(int))
-    exact = kernel(in_double(X[looked]), in_double(X[used]))
-    rounded = operator.block(looked, used)
-    return float(np.max(np.abs((exact - rounded) @ beta[used]), initial=0.0))
+    exact = kernel(in_double(X[looked]), in_double(X[used])) @ beta[used]
+    return float(np.nanmax(np.abs(exact - images[looked]), initial=0.0))
 
 
 def _with_error(form: Form, result: Result, error: float) -> Result:

@@ -36,6 +36,8 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WIDE = 4096
 # Entries of a block of statistics that are computed outside the core and handed to it.
 BLOCK = 2**21
+# Numbers of a vector, whose sums are apart.
+LANES = 16
 
 
 def lower(e: Expression) -> Expression:
@@ -278,6 +280,9 @@ class Pairs:
 
     def combination(self, columns: np.ndarray, V: np.ndarray) -> np.ndarray:
         """K[:, columns] V in float64, shape (n, c), for V of shape (k, c)."""
+        if V.shape[1] == 1:  # signs in turn: what is summed in float32 then stays small
+            order = _in_turn(V[:, 0] > 0)
+            columns, V = columns[order], V[order]
         V = np.ascontiguousarray(V, self.dtype)
         out = np.zeros((self.shape[0], V.shape[1]))
         step = len(columns) if self.native else max(1, BLOCK // self.shape[0])
@@ -329,6 +334,15 @@ def _part(leaf: Leaf | None, rows: Any, columns: Any) -> Leaf:
         pick(leaf.X_norms, rows),
         pick(leaf.Y_norms, columns),
     )
+
+
+def _in_turn(chosen: np.ndarray) -> np.ndarray:
+    """An order in which vectors full of the chosen ones and of the others take turns."""
+    place = np.empty(len(chosen))
+    for side in (chosen, ~chosen):
+        vector = np.arange(np.count_nonzero(side)) // LANES
+        place[side] = (vector + 0.5) / (vector[-1:] + 1)
+    return np.argsort(place, kind="stable")
 
 
 def _per_point(function: Any, points: Any) -> np.ndarray:

@@ -268,6 +268,7 @@ class QuadraticProgram:
         objective = float(0.5 * (a @ (F - self.p)) + self.p @ a)
         return Solution(
             a=a,
+            gradient=F,
             coefficients=self.net(a),
             multipliers=multipliers,
             objective=objective,
@@ -285,6 +286,8 @@ class Solution:
     ----------
     a : ndarray of shape (n,)
         The variables.
+    gradient : ndarray of shape (n,)
+        ``Qa + p``, from which the rest was measured.
     coefficients : ndarray of shape (m,)
         The signed coefficient of each point.
     multipliers : ndarray of shape (G,)
@@ -299,6 +302,7 @@ class Solution:
     """
 
     a: np.ndarray
+    gradient: np.ndarray
     coefficients: np.ndarray
     multipliers: np.ndarray
     objective: float
@@ -385,15 +389,15 @@ def close(
     a: np.ndarray,
     tol: float,
     *,
-    F: np.ndarray | None = None,
+    solution: Solution | None = None,
     status: Status | None = None,
     method: str,
 ) -> Result:
-    """Measure ``a``, whose gradient is F where given.
+    """Measure ``a``, unless it has been, and tell how the solver ended.
 
     Ok only if the violation is within tol and the gap within `LARGEST_GAP`.
     """
-    solution = program.solution(a, F)
+    solution = solution or program.solution(a)
     if status is None and solution.violation <= tol and solution.gap <= LARGEST_GAP:
         status = Status.CONVERGED
     elif status is None and (monitor.status is None or monitor.status.ok):

@@ -12,7 +12,7 @@ from mercer import core
 from mercer.arrays import memory_budget
 from mercer.core.working_sets import State
 from mercer.solvers.kept_rows import KeptRows, kept_bytes, origin
-from mercer.solvers.quadratic_program import LARGEST_GAP, QuadraticProgram, close
+from mercer.solvers.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
 from mercer.solvers.result import Monitor, Result, Status
 
 # Multiplications between two looks at the clock, some hundredths of a second.
@@ -21,6 +21,8 @@ _WORK = 2e7
 _LITTLE_WORK = 2e6
 # At the end a fresh gradient may show that rounding had drifted; so many times before giving up.
 _MAX_REFRESHES = 20
+# Drift below this share of tol is left alone where a fresh gradient takes as long as the search.
+_DRIFT = 1e-3
 # Where the violation is within tol and the gap still large, the search goes on to this share of it.
 _TIGHTER = 0.1
 # With infinite bounds, steps between two looks at whether the objective falls without end.
@@ -190,7 +192,7 @@ class _Search:
         self.max_iter = max(10_000_000, 100 * n) if max_iter is None else max_iter
         self.monitor = Monitor(tol=tol, max_iter=self.max_iter)
         self.status: Status | None = None
-        self.finished = False
+        self.solution: Solution | None = None
         self.refreshes = 0
         a = program.feasible(start)
         if a is None:
@@ -240,14 +242,14 @@ class _Search:
             if self.refreshes >= _MAX_REFRESHES:
                 self.status = Status.STALLED
         elif state == State.DONE:
-            gap = self.program.solution(self.a, self.F).gap
-            if gap > LARGEST_GAP and violation > 0:
+            solution = self.program.solution(self.a, self.F)
+            if solution.gap > LARGEST_GAP and violation > 0:
                 self.problem.tol = _TIGHTER * violation
             else:
-                self.finished = True
+                self.solution = solution
         if not (state == State.WAITING and steps == 0):
             self.monitor.history.append(float(violation))
-        if self.status is None and not self.finished:
+        if self.status is None and self.solution is None:
             self._limits(violation)
 
     def _limits(self, violation: float) -> None:
@@ -260,12 +262,17 @@ class _Search:
 
     @property
     def over(self) -> bool:
-        return self.finished or self.status is not None
+        return self.solution is not None or self.status is not None
 
     def close(self) -> Result:
-        F = self.F if self.finished else None
         return close(
-            self.program, self.monitor, self.a, self.tol, F=F, status=self.status, method="smo"
+            self.program,
+            self.monitor,
+            self.a,
+            self.tol,
+            solution=self.solution,
+            status=self.status,
+            method="smo",
         )
 
     def _rescale(self) -> bool:
@@ -338,27 +345,30 @@ def _by_products(search: _Search, clock: _Clock) -> None:
     K = program.K
     search.begin(np.arange(m, dtype=np.int64), np.asarray(K.diagonal(), dtype=np.float64))
     problem = search.problem
-    fresh = True
     if np.any(search.a):
         search.F[:] = program.gradient(search.a)
+    # F is a sum of products each of which is exact to a few units in its last place: all together
+    # they stray by no more than this times what the coefficients have moved.
+    unit = 64 * np.finfo(np.float64).eps * max(1.0, float(np.max(program.diagonal())))
+    drift = 0.0
     while not search.over:
         if not problem.select():
-            if not fresh:
+            if drift > _DRIFT * search.tol:
                 search.F[:] = program.gradient(search.a)
-                fresh = True
+                drift = 0.0
                 continue
             _look([search], [State.DONE], [0], clock, [search])
             continue
-        fresh = False
         points = problem.set % m
         tile = np.ascontiguousarray(K.block(points, points))
         most = min(search.steps_left, int(_WORK / len(points)) + 1)
-        steps, stuck, unbounded, net = problem.work(tile, most)
+        steps, _, unbounded, net = problem.work(tile, most)
         state = State.GOING
-        if unbounded or (stuck and steps == 0):
+        if unbounded or steps == 0:
             state = State.UNBOUNDED if unbounded else State.STUCK
         else:
             moved = np.flatnonzero(net)
+            drift += unit * float(np.sum(np.abs(net)))
             problem.follow(np.ascontiguousarray(K.combination(moved, net[moved])))
         _look([search], [state], [steps], clock, [search])
 

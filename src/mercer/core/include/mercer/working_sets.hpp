@@ -523,7 +523,7 @@ Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_
         small, [&](std::ptrdiff_t i) { return kept.rows + kept.slot[column(i)] * kept.columns; },
         column, most, net);
     progress.steps += outcome.steps;
-    if (outcome.unbounded || (outcome.stuck && outcome.steps == 0)) {
+    if (outcome.unbounded || outcome.steps == 0) {
       progress.state = outcome.unbounded ? State::unbounded : State::stuck;
       return progress;
     }
