@@ -191,7 +191,7 @@ def test_an_interrupted_fit_leaves_the_model_alone(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mercer.estimators.svm_model.solve_program", interrupt)
+    monkeypatch.setattr("mercer.estimators.svm_model.solve_programs", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(np.hstack([X, X]), 1 - y)
     assert vars(model) == before

@@ -167,7 +167,7 @@ def test_auto_turns_to_interior_points_where_pairs_are_slow():
     slow = solve_program(program, tol=1e-6)
     assert slow.status.ok
     assert re.fullmatch(r"smo \(\d+ steps\), then interior point \(\d+\)", slow.method)
-    assert slow.n_iter <= 2072 + 100
+    assert slow.gap < 1e-9
     quick = solve_program(make("c_svc", gram(60)), tol=1e-3)
     assert quick.method == "smo"
 

@@ -16,13 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import reference
+from mercer.core import reference, working_sets
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
 MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
 
-__all__ = ["MODULES", "Kind", "Leaf", "Op", "Program", "Source", "level", "pairs", "threads"]
+__all__ = [
+    "MODULES",
+    "Kind",
+    "Leaf",
+    "Op",
+    "Program",
+    "Source",
+    "level",
+    "pairs",
+    "solver",
+    "threads",
+]
 
 
 @cache
@@ -58,6 +69,11 @@ def _native() -> ModuleType | None:
     return (
         None if level() == "python" else importlib.import_module(f"mercer.core.{MODULES[level()]}")
     )
+
+
+def solver() -> Any:
+    """What has ``Problem`` and ``advance`` of `mercer.core.working_sets`: native, or the twin."""
+    return _native() or working_sets
 
 
 def threads(n_pairs: int, n_features: int) -> int:

@@ -18,6 +18,8 @@
 
 namespace nb = nanobind;
 
+void bind_working_sets(nb::module_& module);
+
 namespace {
 
 template <class T, int D>
@@ -299,4 +301,5 @@ NB_MODULE(MERCER_MODULE, module) {
   module.attr("vector_bytes") = mercer::vector_bytes;
   bind_pairs<float>(module, "Pairs32");
   bind_pairs<double>(module, "Pairs64");
+  bind_working_sets(module);
 }

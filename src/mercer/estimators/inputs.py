@@ -61,16 +61,16 @@ def validate_query(estimator: Any, X: Any) -> Any:
     return _collection(estimator, X, reset=False)
 
 
-def training_gram(estimator: Any, X: Any, kernel: Kernel) -> GramOperator:
+def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) -> GramOperator:
     """The Gram operator to train on; its ``carry`` takes coefficients to new points.
 
     An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says. A kernel of
     unknown validity counts as one if its Gram on the points, or beyond LOOK_AT_MOST of them on a
-    part drawn with a fixed seed, has a clearly negative eigenvalue.
+    part drawn with a fixed seed, has a clearly negative eigenvalue. ``store`` is as for `gram`.
     """
     method = estimator.indefinite
     validity = kernel.validity
-    operator = gram(kernel, X)
+    operator = gram(kernel, X, store=store)
     if validity.status == "valid":
         return operator
     found = validity.counterexample

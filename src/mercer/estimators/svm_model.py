@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
@@ -30,9 +31,10 @@ from mercer.estimators.labels import labelled
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Expansion, Form
 from mercer.operators import GramOperator, gram
+from mercer.solvers.kept_rows import origin
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
-from mercer.solvers.support_vectors import combined, solve_program
+from mercer.solvers.support_vectors import combined, solve_programs
 
 PARAMETERS: dict = {
     **{name: KERNEL[name] for name in ("kernel", "gamma", "degree", "coef0", "indefinite")},
@@ -51,6 +53,11 @@ SHARE = Interval(Real, 0, 1, closed="right")
 NOT_FINITE = "The dual coefficients or intercepts are not finite:"
 # Kernels of sparse points with more than this share of entries are computed faster from dense ones.
 _DENSE_FROM = 0.01
+# Up to so many points a kernel in float32 saves no time; of more, so many show its rounding.
+_FEW_POINTS = 1024
+_AUDITED = 64
+# What float32 leaves of tol to the measured rounding.
+_DOUBT = 0.2
 
 
 class Task(NamedTuple):
@@ -60,6 +67,11 @@ class Task(NamedTuple):
     targets: np.ndarray
     weight: np.ndarray
 
+    def moved(self, place: np.ndarray) -> Task:
+        """The same task where each point of all has a new place."""
+        order = np.argsort(place[self.index], kind="stable")
+        return Task(place[self.index][order], self.targets[order], self.weight[order])
+
     def without(self, position: int) -> Task:
         """The same task with one of its points left out."""
         return Task(*(np.delete(part, position) for part in self))
@@ -68,22 +80,36 @@ class Task(NamedTuple):
 class Training(NamedTuple):
     """What is made of the data before anything is solved, once for all prices and points left out.
 
-    ``codes`` are the points' classes by number, zeros for machines without classes; ``matrix`` is
-    the Gram matrix where it fits the budget, else its operator.
+    ``codes`` are the points' classes by number, zeros for machines without classes. The tasks, and
+    the Gram matrix they are solved on, have the points in the given ``order``: class by class, so
+    that the points of a pair of classes are two runs of every row.
     """
 
     X: Any
     y: np.ndarray
     codes: np.ndarray
+    order: np.ndarray
     kernel: K.Kernel
-    operator: GramOperator
-    matrix: Any
     tasks: list[Task]
     begun: float
 
     def now(self) -> Training:
         """The same, with the clock of ``max_time`` set to zero."""
         return self._replace(begun=time.perf_counter())
+
+    def as_given(self, values: np.ndarray) -> np.ndarray:
+        """Values of the points in order, (n, c), as X has them."""
+        out = np.empty_like(values)
+        out[self.order] = values
+        return out
+
+
+class Solved(NamedTuple):
+    """Every task as a quadratic programme on one Gram matrix, and its solution."""
+
+    operator: GramOperator
+    forms: list[Form]
+    results: list[Result]
 
 
 class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
@@ -129,43 +155,79 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return np.zeros(len(y), dtype=np.intp), [Task(index, y[index], weight[index])]
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        """Check the data, settle the kernel and compute its Gram matrix."""
+        """Check the data, settle the kernel, and bring the points in order."""
         begun = time.perf_counter()
         X, y = self._checked(X, y)
         codes, tasks = self._tasks(y, positive_weights(sample_weight, X))
-        if not (self._is_function() or is_precomputed(self.kernel)):
+        given = is_precomputed(self.kernel)
+        if not (self._is_function() or given):
             refuse_overflow(X)
         kernel = resolve_kernel(self, X)
-        operator = training_gram(self, self._readable(in_double(X)), kernel)
-        return Training(X, y, codes, kernel, operator, self._stored(operator), tasks, begun)
+        order = np.arange(len(codes)) if given else np.argsort(codes, kind="stable")
+        place = np.argsort(order, kind="stable")
+        tasks = [task.moved(place) for task in tasks]
+        return Training(X, y, codes, order, kernel, tasks, begun)
 
-    def _learn(self, training: Training, starts: list[np.ndarray] | None = None) -> Self:
-        """Solve every task, from the given points or the last fit's, and keep what was learned."""
-        tasks = training.tasks
-        forms = self._forms(tasks, training.matrix)
-        results = self._solve(forms, starts or self._last_points(forms), training.begun)
-        models = [self._model(form, result) for form, result in zip(forms, results, strict=True)]
-        found = np.zeros((len(training.codes), len(tasks)))
-        for column, (task, model) in enumerate(zip(tasks, models, strict=True)):
+    def _learn(self, training: Training) -> Self:
+        """Solve every task and keep what was learned."""
+        return self._conclude(training, self._solve_tasks(training))
+
+    def _conclude(self, training: Training, solved: Solved) -> Self:
+        """Keep what was learned."""
+        results = solved.results
+        models = [self._model(f, r) for f, r in zip(solved.forms, results, strict=True)]
+        found = np.zeros((len(training.codes), len(models)))
+        for column, (task, model) in enumerate(zip(training.tasks, models, strict=True)):
             found[task.index, column] = model.coefficients
-        self._keep(training, found, models)
+        applied = training.as_given(solved.operator.carry(found))
+        self._keep(training, training.as_given(found), applied, models)
         self._close(results)
         return self
 
     @fitting
-    def _learn_alone(self, training: Training, starts: list[np.ndarray] | None = None) -> Self:
-        """`_learn` with all that goes around a fit."""
-        return self._learn(training, starts)
+    def _learn_alone(
+        self, training: Training, operator: GramOperator, starts: list[np.ndarray] | None
+    ) -> Self:
+        """`_learn` on a Gram operator made before, with all that goes around a fit."""
+        forms = self._forms(training.tasks, operator)
+        results = self._solve(forms, starts or self._last_points(forms), training.begun)
+        return self._conclude(training, Solved(operator, forms, results))
 
     def _forms(self, tasks: list[Task], gram_matrix: Any) -> list[Form]:
         """Every task as a quadratic programme on its part of the Gram matrix."""
         return [self._form(restrict(gram_matrix, task.index), *task[1:]) for task in tasks]
 
-    def _stored(self, operator: GramOperator) -> Any:
-        """The Gram as an array if it fits the budget, else the operator."""
-        if 8 * operator.shape[0] ** 2 <= self._budget():
-            return np.asarray(operator.dense(), dtype=np.float64)
-        return operator
+    def _operator(self, training: Training, double: bool = True, store: bool = True) -> Any:
+        """The Gram operator of the points in order."""
+        X = training.X
+        if not is_precomputed(self.kernel) and np.any(np.diff(training.order) != 1):
+            X = take_rows(X, training.order)
+        X = self._readable(in_double(X) if double else X)
+        return training_gram(self, X, training.kernel, store=store)
+
+    def _solve_tasks(self, training: Training) -> Solved:
+        """Every task solved, from where the last fit ended if ``warm_start`` says so.
+
+        Points in float32 have kernel values in float32 as long as their rounding is small beside
+        tol, before by estimate and afterwards by measurement on some points; else in float64.
+        """
+        single = _may_be_single(training.X)
+        operator = self._operator(training, double=not single, store=False)
+        forms = self._forms(training.tasks, operator)
+        if single and _rounding(forms) > self.tol:
+            single, operator = False, self._operator(training, store=False)
+            forms = self._forms(training.tasks, operator)
+        starts = self._last_points(forms)
+        if not single:
+            return Solved(operator, forms, self._solve(forms, starts, training.begun))
+        results = self._solve(forms, starts, training.begun, (1 - _DOUBT) * self.tol)
+        error = _measured_rounding(training, forms, results)
+        results = [_with_error(form, r, error) for form, r in zip(forms, results, strict=True)]
+        if any(r.status.ok and r.value.violation > self.tol for r in results):
+            operator = self._operator(training, store=False)
+            forms = self._forms(training.tasks, operator)
+            results = self._solve(forms, [r.value.a for r in results], training.begun)
+        return Solved(operator, forms, results)
 
     def _budget(self) -> float:
         """Bytes for the Gram: scikit-learn's ``working_memory``, or ``cache_size`` if larger."""
@@ -179,24 +241,21 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         tol: float | None = None,
     ) -> list[Result]:
         """Solve forms on one Gram matrix, in what is left of ``max_time``."""
-        results = []
-        for form, start in zip(forms, starts, strict=True):
-            left = None
-            if self.max_time is not None:
-                left = max(0.0, self.max_time - (time.perf_counter() - begun))
-            result = solve_program(
-                form.program,
-                solver=self.solver,
-                tol=self.tol if tol is None else tol,
-                max_iter=None if self.max_iter == -1 else self.max_iter,
-                max_time=left,
-                start=start,
-                budget=self._budget(),
-                report=reporter(self),
-            )
-            if result.status is Status.INFEASIBLE:
-                raise ValueError(self._infeasible())
-            results.append(result)
+        left = None
+        if self.max_time is not None:
+            left = max(0.0, self.max_time - (time.perf_counter() - begun))
+        results = solve_programs(
+            [form.program for form in forms],
+            solver=self.solver,
+            tol=self.tol if tol is None else tol,
+            max_iter=None if self.max_iter == -1 else self.max_iter,
+            max_time=left,
+            starts=starts,
+            budget=self._budget(),
+            report=reporter(self),
+        )
+        if any(result.status is Status.INFEASIBLE for result in results):
+            raise ValueError(self._infeasible())
         return results
 
     def _last_points(self, forms: list[Form]) -> list[np.ndarray | None]:
@@ -206,14 +265,15 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         alike = zip(ends, forms, strict=False)
         return [end if len(end) == len(form.program.p) else None for end, form in alike]
 
-    def _keep(self, training: Training, found: np.ndarray, models: list[Expansion]) -> None:
+    def _keep(
+        self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]
+    ) -> None:
         """Set what was learned, in LIBSVM's layout; for two classes f is positive for the later.
 
-        ``found`` holds a column of coefficients per task. For a precomputed kernel the support
-        points are indices alone.
+        ``found`` holds a column of coefficients per task, ``applied`` those for new points. For a
+        precomputed kernel the support points are indices alone.
         """
         X, codes = training.X, training.codes
-        applied = training.operator.carry(found)
         support = np.flatnonzero(np.any(applied, axis=1) | np.any(found, axis=1))
         support = support[np.argsort(codes[support], kind="stable")]
         k = int(codes.max()) + 1
@@ -272,7 +332,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             points = self.support_vectors_
             if not self._single_is_enough(X, coefficients):
                 X, points = in_double(X), in_double(points)
-            values = gram(self.kernel_, self._readable(X), self._readable(points)) @ coefficients
+            X, points = self._readable(X), self._readable(points)
+            values = gram(self.kernel_, X, points, store=False) @ coefficients
         return np.asarray(values, dtype=np.float64) + self.intercept_
 
     def _is_function(self) -> bool:
@@ -345,11 +406,51 @@ def is_single(X: Any) -> bool:
 
 
 def in_double(X: Any) -> Any:
-    """Numbers in float64, whatever they came in; other objects as they are.
-
-    The optimality conditions are held to tolerances below what float32 kernels can resolve.
-    """
+    """Numbers in float64, whatever they came in; other objects as they are."""
     return X.astype(np.float64) if is_single(X) else X
+
+
+def _may_be_single(X: Any) -> bool:
+    """Whether X is a dense array of float32 of many points; few are as fast in float64."""
+    return isinstance(X, np.ndarray) and is_single(X) and len(X) > _FEW_POINTS
+
+
+def _rounding(forms: list[Form]) -> float:
+    """How far rounding in float32 may move a gradient, roughly: errors of many signs add up."""
+    worst = 0.0
+    for form in forms:
+        program = form.program
+        room = np.minimum(program.hi - program.lo, np.inf)
+        worst = max(worst, float(np.max(program.diagonal()) * np.sqrt(np.sum(room**2))))
+    return np.finfo(np.float32).eps * worst
+
+
+def _measured_rounding(training: Training, forms: list[Form], results: list[Result]) -> float:
+    """The largest error of the gradients at some points spread over all, by float64 kernels."""
+    X, n = take_rows(training.X, training.order), len(training.order)
+    beta, images = np.zeros((n, len(forms))), np.full((n, len(forms)), np.nan)
+    for column, (form, result) in enumerate(zip(forms, results, strict=True)):
+        index, program = origin(form.program.K)[1], form.program
+        beta[index, column] = result.value.coefficients
+        image = (result.value.gradient - program.p)[: len(index)]
+        images[index, column] = (
+            image if program.signs is None else image * program.signs[: len(index)]
+        )
+    used = np.flatnonzero(np.any(beta, axis=1))
+    if not len(used):
+        return 0.0
+    looked = np.unique(np.linspace(0, n - 1, _AUDITED).astype(int))
+    exact = training.kernel(in_double(X[looked]), in_double(X[used])) @ beta[used]
+    return float(np.nanmax(np.abs(exact - images[looked]), initial=0.0))
+
+
+def _with_error(form: Form, result: Result, error: float) -> Result:
+    """The result with its certificate widened by so much doubt about every gradient."""
+    solution, program = result.value, form.program
+    room = float(np.sum(np.where(solution.a != 0, program.hi - program.lo, 0.0)))
+    gap = solution.gap + error * room / max(1.0, abs(solution.objective))
+    widened = replace(solution, violation=solution.violation + 2 * error, gap=gap)
+    return replace(result, value=widened, gap=gap)
 
 
 def refuse_overflow(X: Any) -> None:

@@ -109,10 +109,12 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
             "class, or weigh it"
         )
 
-    def _keep(self, training: Training, found: np.ndarray, models: list[Expansion]) -> None:
-        super()._keep(training, found, models)
+    def _keep(
+        self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]
+    ) -> None:
+        super()._keep(training, found, applied, models)
         sign = -1.0 if len(self.classes_) == 2 else 1.0
-        self.pair_coef_ = sign * training.operator.carry(found)[self.support_]
+        self.pair_coef_ = sign * applied[self.support_]
 
     def _close(self, results: list[Result]) -> None:
         super()._close(results)

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.svm_model import SupportVectorMachine, Task, Training, end_points
+from mercer.operators import GramOperator
 from mercer.solvers.result import Result
 
 
@@ -89,6 +90,7 @@ def price_path(
     first = clone(machine)
     first._validate_params()
     training = first._prepare(X, y, sample_weight)
+    operator = first._operator(training)
     learned = {name: value for name, value in vars(first).items() if name.endswith("_")}
     machines: list = [None] * len(prices)
     starts, last = None, 1.0
@@ -98,7 +100,7 @@ def price_path(
         if starts is not None:
             moved = zip(starts, training.tasks, strict=True)
             starts = [_at_price(a, task.weight, last, fitted.C) for a, task in moved]
-        machines[i] = fitted._learn_alone(training.now(), starts)
+        machines[i] = fitted._learn_alone(training.now(), operator, starts)
         starts, last = end_points(fitted.result_), fitted.C
     scores = None
     if validation is not None:
@@ -131,6 +133,7 @@ def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: 
         side, counts = np.unique(sides, return_counts=True)
         if counts.min() < 2:
             alone = task.index[np.flatnonzero(sides == side[np.argmin(counts)])[0]]
+            alone = training.order[alone]
             what = (
                 f"class {training.y[[alone]].tolist()[0]!r}"
                 if is_classifier
@@ -154,8 +157,8 @@ def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarr
     A point with coefficient zero is on the right side of its margin, and the optimum without it
     is the same; only its part in the choice of b, where no variable is free, is not.
     """
-    tasks = training.tasks
-    forms = machine._forms(tasks, training.matrix)
+    tasks, operator = training.tasks, machine._operator(training)
+    forms = machine._forms(tasks, operator)
     results = machine._solve(forms, [None] * len(forms), training.begun)
     values = np.empty((len(training.codes), len(tasks)))
     worst, n_refits = results[0], 0
@@ -164,32 +167,37 @@ def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarr
         model = machine._model(form, result)
         coefficients = np.zeros(len(values))
         coefficients[task.index] = model.coefficients
-        values[:, column] = np.asarray(training.matrix @ coefficients) + model.intercept
+        values[:, column] = np.asarray(operator @ coefficients) + model.intercept
         a = result.value.a
         free = np.any((a > form.program.lo) & (a < form.program.hi))
         determined = bool(free) or not form.has_intercept
         per_point = a.reshape(-1, len(task.index))
         for position in np.flatnonzero(np.any(per_point, axis=0) | (not determined)):
             start = np.delete(per_point, position, axis=1).ravel()
-            again, value = _refit(machine, training, task, int(position), start)
+            again, value = _refit(machine, training, operator, task, int(position), start)
             values[task.index[position], column] = value
             worst, n_refits = _worse(worst, again), n_refits + 1
     if not worst.status.ok:
         name = type(machine).__name__
         warn_of_convergence(f"{name} stopped early with a point left out. {worst.message}")
-    return values, n_refits
+    return training.as_given(values), n_refits
 
 
 def _refit(
-    machine: SupportVectorMachine, training: Training, task: Task, position: int, start: np.ndarray
+    machine: SupportVectorMachine,
+    training: Training,
+    operator: GramOperator,
+    task: Task,
+    position: int,
+    start: np.ndarray,
 ) -> tuple[Result, float]:
     """The task without one of its points, and the function so learned at that point."""
-    others, K = task.without(position), training.matrix
-    (form,) = machine._forms([others], K)
+    others = task.without(position)
+    (form,) = machine._forms([others], operator)
     (result,) = machine._solve([form], [start], training.begun)
     model = machine._model(form, result)
     point = task.index[position]
-    row = K[point] if isinstance(K, np.ndarray) else K.rows(np.array([point]))[0]
+    row = operator.rows(np.array([point]))[0]
     return result, float(row[others.index] @ model.coefficients) + model.intercept
 
 

@@ -222,8 +222,10 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         return nu_svr(gram_matrix, targets, self.nu, self.C * weight, self.fit_intercept)
 
-    def _keep(self, training: Training, found: np.ndarray, models: list[Expansion]) -> None:
-        super()._keep(training, found, models)
+    def _keep(
+        self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]
+    ) -> None:
+        super()._keep(training, found, applied, models)
         self.epsilon_ = -models[0].width
 
     def predict(self, X: Any) -> np.ndarray:
@@ -335,8 +337,10 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         X = validate_training(self, X)
         return X, np.zeros(n_rows(X))
 
-    def _keep(self, training: Training, found: np.ndarray, models: list[Expansion]) -> None:
-        super()._keep(training, found, models)
+    def _keep(
+        self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]
+    ) -> None:
+        super()._keep(training, found, applied, models)
         # A hair below rho, so that points on the boundary are inside however their f is rounded.
         self.offset_ = -self.intercept_ * (1 - _HAIR * np.sign(-self.intercept_))
         self.intercept_ = -self.offset_

@@ -38,6 +38,8 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WIDE = 4096
 # Entries of a block of statistics that are computed outside the core and handed to it.
 BLOCK = 2**21
+# Numbers of a vector, whose sums are apart.
+LANES = 16
 
 
 def lower(e: Expression) -> Expression:
@@ -249,6 +251,11 @@ class Pairs:
             return True
         return leaf.kind in (Kind.DOT, Kind.SQDIST) and leaf.X.shape[1] >= WIDE
 
+    @property
+    def native(self) -> bool:
+        """Whether the core computes all of the expression."""
+        return not any(self._is_wide(node) for node in self.lowering.leaves)
+
     def _given(self, node: Statistic | Tangent, rows: Any, columns: Any) -> Leaf:
         """A leaf with its block computed here: by BLAS, or by the statistic's own routine."""
         leaf = self._leaf(node)
@@ -294,7 +301,7 @@ class Pairs:
     def _chunks(self, upper: bool = False) -> Iterator[tuple[slice, slice]]:
         """All at once if the core does all the work, else blocks (on or above the diagonal)."""
         n, m = self.shape
-        if not any(self._is_wide(node) for node in self.lowering.leaves):
+        if self.native:
             yield slice(0, n), slice(0, m)
             return
         side = int(BLOCK**0.5)
@@ -307,9 +314,11 @@ class Pairs:
 
     # What is asked for.
 
-    def block(self, rows: Any, columns: Any) -> np.ndarray:
-        """K[rows, columns] as a new array; rows and columns are slices or index arrays."""
-        out = np.empty((_count(rows, self.shape[0]), _count(columns, self.shape[1])), self.dtype)
+    def block(self, rows: Any, columns: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """K[rows, columns], in ``out`` if given; rows and columns are slices or index arrays."""
+        if out is None:
+            shape = _count(rows, self.shape[0]), _count(columns, self.shape[1])
+            out = np.empty(shape, self.dtype)
         if out.size:
             pairs, threads = self._on(rows, columns)
             pairs.gram(out, False, threads)
@@ -387,6 +396,41 @@ class Pairs:
             where[rows][better] = at[better] + columns.start
         return least, where
 
+    def combination(self, columns: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """K[:, columns] V in float64, shape (n, c), for V of shape (k, c)."""
+        if V.shape[1] == 1:  # signs in turn: what is summed in float32 then stays small
+            order = _in_turn(V[:, 0] > 0)
+            columns, V = columns[order], V[order]
+        V = rows_in_order(V, self.dtype)
+        out = np.zeros((self.shape[0], V.shape[1]))
+        step = len(columns) if self.native else max(1, BLOCK // self.shape[0])
+        for start in range(0, len(columns), max(step, 1)):
+            part = slice(start, start + step)
+            pairs, threads = self._on(slice(None), columns[part])
+            out += pairs.product(V[part], threads)
+        return out
+
+    def part(self, index: np.ndarray) -> Pairs:
+        """The same expression over some of the points, where both sides are the same."""
+        taken: dict[int, Any] = {}  # what serves twice is copied once
+
+        def take(points: Any) -> Any:
+            if points is not None and id(points) not in taken:
+                taken[id(points)] = take_rows(points, index)
+            return taken.get(id(points))
+
+        small = copy(self)
+        small.shape = (len(index), len(index))
+        small._raw = (take(self._raw[0]), take(self._raw[1]))
+        small._seen = {key: take(points) for key, points in self._seen.items()}
+        small._prepared = {node: (take(F), take(G)) for node, (F, G) in self._prepared.items()}
+        small._sides = {key: take(values) for key, values in self._sides.items()}
+        small._leaves = {
+            node: None if leaf is None else Leaf(leaf.kind, *map(take, leaf[1:]))
+            for node, leaf in self._leaves.items()
+        }
+        return small
+
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""
         return self.side(lower(diagonal(self.expression, 0)), 0).copy()
@@ -408,6 +452,15 @@ def _part(leaf: Leaf | None, rows: Any, columns: Any) -> Leaf:
         pick(leaf.X_norms, rows),
         pick(leaf.Y_norms, columns),
     )
+
+
+def _in_turn(chosen: np.ndarray) -> np.ndarray:
+    """An order in which vectors full of the chosen ones and of the others take turns."""
+    place = np.empty(len(chosen))
+    for side in (chosen, ~chosen):
+        vector = np.arange(np.count_nonzero(side)) // LANES
+        place[side] = (vector + 0.5) / (vector[-1:] + 1)
+    return np.argsort(place, kind="stable")
 
 
 def _per_point(function: Any, points: Any) -> np.ndarray:

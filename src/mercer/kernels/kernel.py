@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,9 @@ class Kernel:
     # kernel inside an estimator by its classes (Sum(left=...)) and not as it is written.
     get_params = BaseEstimator.get_params
     set_params = BaseEstimator.set_params
-    _get_param_names = classmethod(vars(BaseEstimator)["_get_param_names"].__func__)
+    _get_param_names = classmethod(
+        functools.cache(vars(BaseEstimator)["_get_param_names"].__func__)
+    )
     _validate_params = BaseEstimator._validate_params
 
     # NumPy scalars on the left of an operator then leave the operation to us.
@@ -234,7 +237,7 @@ class Kernel:
     def __repr__(self) -> str:
         shown = [
             f"{name}={literal(getattr(self, name))}"
-            for name, parameter in inspect.signature(type(self)).parameters.items()
+            for name, parameter in _signature(type(self)).items()
             if not (getattr(self, name) is None and parameter.default is None)
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -318,6 +321,11 @@ class Parameters:
 
     def __getattr__(self, name: str) -> Parameter:
         return Parameter(self._path + name, float(getattr(self._kernel, name)))
+
+
+@functools.cache
+def _signature(kernel: type) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(kernel).parameters
 
 
 def _algebra() -> Any:

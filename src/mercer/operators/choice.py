@@ -15,9 +15,11 @@ from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGra
 
 # Explicit features win when there are this many times fewer of them than points.
 FEATURES_PAY = 4
+# So few entries are computed at once sooner than some of them one after the other.
+STORED = 2**20
 
 
-def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
+def gram(kernel: Kernel, X: Any, Y: Any = None, store: bool = True) -> GramOperator:
     """The Gram operator of a kernel on X and Y.
 
     Parameters
@@ -25,6 +27,9 @@ def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
     kernel : Kernel
     X : n points
     Y : m points, or None for X itself
+    store : bool
+        Whether the matrix may be stored, beyond STORED entries of formulas that the core computes;
+        False where only some rows are going to be asked for.
 
     Returns
     -------
@@ -42,12 +47,12 @@ def gram(kernel: Kernel, X: Any, Y: Any = None) -> GramOperator:
         raise TypeError(f"kernel must be a mercer kernel; got {kernel!r}")
     if getattr(kernel, "is_precomputed", False):
         return DenseGram(kernel(X, Y), "precomputed")
-    operator = _chosen(kernel, X, Y)
+    operator = _chosen(kernel, X, Y, store)
     operator.pairs_of = partial(Pairs, kernel.expression(), X, Y)
     return operator
 
 
-def _chosen(kernel: Kernel, X: Any, Y: Any) -> GramOperator:
+def _chosen(kernel: Kernel, X: Any, Y: Any, store: bool) -> GramOperator:
     right = X if Y is None else Y
     n, m = n_rows(X), n_rows(right)
     mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20
@@ -58,6 +63,10 @@ def _chosen(kernel: Kernel, X: Any, Y: Any) -> GramOperator:
             G = phi.transform(right)
             F = G if Y is None else phi.transform(X)
             return FeatureGram(F, G, f"explicit features: {reason}")
+    if not store and n * m > STORED:
+        pairs = kernel.over(X, Y)
+        if pairs.native:
+            return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
     if mib <= budget:
         reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
         return DenseGram(kernel(X, Y), reason)

@@ -87,6 +87,22 @@ class GramOperator(LinearOperator):
             )
         return self.pairs_of()
 
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """K[rows, columns] for two arrays of positions."""
+        return self.rows(rows)[:, columns]
+
+    def fill(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Put K[indices] into ``out``."""
+        out[...] = self.rows(indices)
+
+    def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """K[:, indices] @ V in float64, for a symmetric K."""
+        return self.rows(indices).T.astype(np.float64) @ V
+
+    def part(self, index: np.ndarray) -> GramOperator | None:
+        """The operator of some of the points, where it need not ask that of all; else None."""
+        return None
+
     def carry(self, alpha: np.ndarray) -> np.ndarray:
         """Coefficients for new points, k(x, X) @ carry(alpha), from alpha found with K itself."""
         return alpha
@@ -225,6 +241,22 @@ class TiledGram(GramOperator):
     def dense(self) -> np.ndarray:
         return self.pairs.gram()
 
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self.pairs.block(rows, columns)
+
+    def fill(self, indices: np.ndarray, out: np.ndarray) -> None:
+        if out.dtype == self.dtype and out.flags.c_contiguous:
+            self.pairs.block(indices, slice(None), out)
+        else:
+            out[...] = self.rows(indices)
+
+    def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
+        columns = self.pairs.combination(indices, np.reshape(V, (len(V), -1)))
+        return columns.reshape(-1, *V.shape[1:])
+
+    def part(self, index: np.ndarray) -> GramOperator | None:
+        return TiledGram(self.pairs.part(index), self.reason) if self.pairs.symmetric else None
+
 
 class FeatureGram(GramOperator):
     """Φ(X) Φ(Y)ᵀ for explicit features, dense or sparse."""
@@ -247,6 +279,15 @@ class FeatureGram(GramOperator):
 
     def _rows(self, indices: Any) -> np.ndarray:
         return as_dense(self.left[indices] @ self.right.T)
+
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return as_dense(self.left[rows] @ self.right[columns].T)
+
+    def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
+        return np.asarray(self.left @ (self.right[indices].T @ V), dtype=np.float64)
+
+    def part(self, index: np.ndarray) -> GramOperator | None:
+        return FeatureGram(self.left[index], self.right[index], self.reason)
 
 
 class CentredGram(GramOperator):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -125,31 +123,13 @@ class QuadraticProgram:
 
     def gradient(self, a: np.ndarray) -> np.ndarray:
         """``Qa + p``, (n,)."""
-        image = np.asarray(self.K @ self.net(a), dtype=np.float64)
-        return self.spread(image) + self.p
-
-    def rows(self, budget: float | None = None) -> Callable[[int], np.ndarray]:
-        """A function that gives row i of Q, (n,): from a dense K where it fits, else cached."""
-        budget = memory_budget() if budget is None else budget
-        m, n = self.n_points, len(self.p)
-        if self.fits(budget):
-            point_row = self.dense().__getitem__
+        net = self.net(a)
+        used = np.flatnonzero(net)
+        if isinstance(self.K, np.ndarray) or 2 * len(used) > len(net):
+            image = np.asarray(self.K @ net, dtype=np.float64)
         else:
-            kept = max(2, int(budget // (8 * m)))
-
-            def fetch(i: int) -> np.ndarray:
-                return np.asarray(self.K.rows(np.array([i])), dtype=np.float64).reshape(m)
-
-            point_row = lru_cache(maxsize=kept)(fetch)
-        if n == m and self.signs is None:
-            return point_row
-        signs = self.signs
-
-        def variable_row(i: int) -> np.ndarray:
-            row = np.tile(point_row(i % m), n // m)
-            return row if signs is None else np.multiply(row, signs[i] * signs, out=row)
-
-        return variable_row
+            image = self.K.combination(used, net[used])
+        return self.spread(image) + self.p
 
     def feasible(self, start: np.ndarray | None = None) -> np.ndarray | None:
         """A point that satisfies the constraints, near ``start`` or zero; None if there is none."""
@@ -280,14 +260,15 @@ class QuadraticProgram:
         scale = float(np.max(self.diagonal()))
         return float(a @ (F - self.p)) * _SQUARED_NORM_LIMIT <= scale * (fall / steepest) ** 2
 
-    def solution(self, a: np.ndarray) -> Solution:
-        """Everything measured afresh, in float64, at the point ``a``."""
-        F = self.gradient(a)
+    def solution(self, a: np.ndarray, F: np.ndarray | None = None) -> Solution:
+        """Everything measured at the point ``a``, in float64, from F or afresh."""
+        F = self.gradient(a) if F is None else F
         multipliers = self.multipliers(a, F)
         squared_norm = max(0.0, float(a @ (F - self.p)))
         objective = float(0.5 * (a @ (F - self.p)) + self.p @ a)
         return Solution(
             a=a,
+            gradient=F,
             coefficients=self.net(a),
             multipliers=multipliers,
             objective=objective,
@@ -305,6 +286,8 @@ class Solution:
     ----------
     a : ndarray of shape (n,)
         The variables.
+    gradient : ndarray of shape (n,)
+        ``Qa + p``, from which the rest was measured.
     coefficients : ndarray of shape (m,)
         The signed coefficient of each point.
     multipliers : ndarray of shape (G,)
@@ -319,6 +302,7 @@ class Solution:
     """
 
     a: np.ndarray
+    gradient: np.ndarray
     coefficients: np.ndarray
     multipliers: np.ndarray
     objective: float
@@ -328,23 +312,57 @@ class Solution:
 
 
 class RestrictedGram:
-    """The Gram matrix of some of the points, read from the operator of all of them."""
+    """The Gram matrix of some of the points of another, an array or an operator."""
 
     def __init__(self, K: Any, index: np.ndarray):
         self.K = K
         self.index = index
         self.shape = (len(index), len(index))
+        self._part: Any = None
+
+    @property
+    def part(self) -> Any:
+        """An operator of these points alone, where there is one; else None."""
+        if self._part is None and not isinstance(self.K, np.ndarray):
+            self._part = self.K.part(self.index)
+        return self._part
 
     def diagonal(self) -> np.ndarray:
         return np.asarray(self.K.diagonal())[self.index]
 
     def rows(self, indices: Any) -> np.ndarray:
+        if isinstance(self.K, np.ndarray):
+            return self.K[np.ix_(self.index[indices], self.index)]
+        if self.part is not None:
+            return self.part.rows(indices)
         return np.asarray(self.K.rows(self.index[indices]))[:, self.index]
 
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        if isinstance(self.K, np.ndarray):
+            return self.K[np.ix_(self.index[rows], self.index[columns])]
+        if self.part is not None:
+            return self.part.block(rows, columns)
+        return np.asarray(self.K.block(self.index[rows], self.index[columns]))
+
     def dense(self) -> np.ndarray:
-        return self.rows(slice(None))
+        return self.rows(slice(None)) if self.part is None else self.part.dense()
+
+    def fill(self, indices: np.ndarray, out: np.ndarray) -> None:
+        if self.part is not None:
+            self.part.fill(indices, out)
+        else:
+            out[...] = self.rows(indices)
+
+    def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
+        if self.part is not None:
+            return self.part.combination(indices, V)
+        return self.rows(indices).T.astype(np.float64) @ V
 
     def __matmul__(self, v: np.ndarray) -> np.ndarray:
+        if self.part is not None:
+            return np.asarray(self.part @ v)
+        if isinstance(self.K, np.ndarray):
+            return self.dense() @ v
         padded = np.zeros((self.K.shape[0], *np.shape(v)[1:]))
         padded[self.index] = v
         return np.asarray(self.K @ padded)[self.index]
@@ -371,11 +389,15 @@ def close(
     a: np.ndarray,
     tol: float,
     *,
+    solution: Solution | None = None,
     status: Status | None = None,
     method: str,
 ) -> Result:
-    """Measure ``a``; ok only if the violation is within tol and the gap within `LARGEST_GAP`."""
-    solution = program.solution(a)
+    """Measure ``a``, unless it has been, and tell how the solver ended.
+
+    Ok only if the violation is within tol and the gap within `LARGEST_GAP`.
+    """
+    solution = solution or program.solution(a)
     if status is None and solution.violation <= tol and solution.gap <= LARGEST_GAP:
         status = Status.CONVERGED
     elif status is None and (monitor.status is None or monitor.status.ok):

@@ -1,20 +1,34 @@
-"""Sequential minimal optimisation: support vector machines two coefficients at a time."""
+"""Sequential minimal optimisation: support vector machines a working set of variables at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from mercer.solvers.quadratic_program import LARGEST_GAP, QuadraticProgram, close
+from mercer import core
+from mercer.arrays import memory_budget
+from mercer.core.working_sets import State
+from mercer.solvers.kept_rows import KeptRows, kept_bytes, origin
+from mercer.solvers.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
 from mercer.solvers.result import Monitor, Result, Status
 
-# Steps between two looks at the clock; the gap is recorded as often.
-_STEPS_PER_RECORD = 64
+# Multiplications between two looks at the clock, some hundredths of a second.
+_WORK = 2e7
+# The same for few of them, which are done before a thread would have started.
+_LITTLE_WORK = 2e6
 # At the end a fresh gradient may show that rounding had drifted; so many times before giving up.
 _MAX_REFRESHES = 20
+# Drift below this share of tol is left alone where a fresh gradient takes as long as the search.
+_DRIFT = 1e-3
 # Where the violation is within tol and the gap still large, the search goes on to this share of it.
 _TIGHTER = 0.1
+# With infinite bounds, steps between two looks at whether the objective falls without end.
+_UNBOUNDED_STEPS = 64
+
+Watch = Callable[[int, float], bool]
 
 
 def smo(
@@ -27,13 +41,15 @@ def smo(
     budget: float | None = None,
     report: Callable[[int, float], bool | None] | None = None,
 ) -> Result:
-    r"""Minimise ``½ aᵀQa + pᵀa`` over a box with given sums, a pair of variables at a time.
+    r"""Minimise ``½ aᵀQa + pᵀa`` over a box with given sums, a few variables at a time.
 
-    Each step moves ``a_i`` up and ``a_j`` down by the same amount, so sums stay as they are. The
-    first is the variable with the smallest gradient among those that can rise; the second gains
-    most by the second-order model, ``(F_j - F_i)² / (Q_ii + Q_jj - 2 Q_ij)``. With two groups the
-    pair is the better of the groups' pairs. Without groups the two variables move freely: the one
-    whose best move lowers the objective most, and the one that adds most to that.
+    Some hundred variables that violate the optimality conditions most, half of them new, are
+    optimised with the others held fixed; then the gradient of all follows. Within such a working
+    set each step moves ``a_i`` up and ``a_j`` down by the same amount, so sums stay as they are.
+    The first is the variable with the smallest gradient among those that can rise; the second
+    gains most by the second-order model, ``(F_j - F_i)² / (Q_ii + Q_jj - 2 Q_ij)``. With two groups
+    the pair is the better of the groups' pairs. Without groups the variable whose best move lowers
+    the objective most moves alone.
 
     Parameters
     ----------
@@ -48,8 +64,8 @@ def smo(
     start : ndarray of shape (n,), optional
         Where to start; clipped to the box, and moved so that the sums hold. Zero if None.
     budget : float, optional
-        Bytes for K, dense where that fits and a cache of its rows otherwise; scikit-learn's
-        ``working_memory`` if None.
+        Bytes for K. Where all of it fits, rows are computed when first needed and kept, else
+        products with K are computed tile by tile; scikit-learn's ``working_memory`` if None.
     report : callable, optional
         ``report(n_iter, violation)``; a true return value stops the solver.
 
@@ -75,204 +91,198 @@ def smo(
 
     References
     ----------
-    Fan, Chen and Lin (2005), "Working set selection using second order information for training
-    support vector machines"; Steinwart, Hush and Scovel (2011), "Training SVMs without offset".
+    Joachims (1998), "Making large-scale SVM learning practical"; Fan, Chen and Lin (2005),
+    "Working set selection using second order information for training support vector machines".
     """
-    max_iter = max(10_000_000, 100 * len(program.p)) if max_iter is None else max_iter
-    monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
-    a = program.feasible(start)
-    if a is None:
-        a = np.clip(np.zeros(len(program.p)), program.lo, program.hi)
-        return close(program, monitor, a, tol, status=Status.INFEASIBLE, method="smo")
-    search = _Search(program, a, budget)
-    status = None
-    refreshes = 0
-    while status is None:
-        steps = min(_STEPS_PER_RECORD, max_iter - monitor.n_iter)
-        taken, violation = search.advance(steps, monitor.tol)
-        if violation <= monitor.tol or search.stuck:
-            violation = search.refresh()
-            refreshes += 1
-        if violation <= monitor.tol and program.solution(search.a).gap > LARGEST_GAP:
-            monitor.tol = _TIGHTER * violation
-            refreshes = 0
-        if search.unbounded or search.rescale():
-            status = Status.INFEASIBLE
-        elif monitor.record(violation, steps=taken):
-            break
-        elif refreshes >= _MAX_REFRESHES:
-            status = Status.STALLED
-    return close(program, monitor, search.a, tol, status=status, method="smo")
+    return smo_together(
+        [program],
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        starts=[start],
+        budget=budget,
+        report=report,
+    )[0]
+
+
+def smo_together(
+    programs: Sequence[QuadraticProgram],
+    *,
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    starts: Sequence[np.ndarray | None] | None = None,
+    budget: float | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
+    watches: Sequence[Watch | None] | None = None,
+) -> list[Result]:
+    """Minimise programmes on parts of one Gram matrix by `smo`, at the same time.
+
+    Where the whole matrix fits the budget, a row that one programme has asked for serves the
+    others; where it does not, they are solved one after the other.
+
+    Parameters
+    ----------
+    programs : sequence of QuadraticProgram
+    tol, max_iter, max_time, budget, report
+        As for `smo`; steps are counted per programme, and reported for all together.
+    starts : sequence, optional
+        Where each starts.
+    watches : sequence, optional
+        For each a function of its steps and violation that ends it by a true value, or None.
+    """
+    starts = starts or [None] * len(programs)
+    watches = watches or [None] * len(programs)
+    budget = memory_budget() if budget is None else budget
+    clock = _Clock(report, max_time)
+    searches = [
+        _Search(program, start, watch, tol, max_iter, clock)
+        for program, start, watch in zip(programs, starts, watches, strict=True)
+    ]
+    whole = {id(origin(program.K)[0]): origin(program.K)[0] for program in programs}
+    going = [search for search in searches if search.status is None]
+    if len(whole) == 1 and kept_bytes(*whole.values()) <= budget:
+        _by_rows(going, KeptRows(*whole.values()), clock, parts=True)
+    else:
+        for search in going:
+            if kept_bytes(search.program.K) <= budget:
+                _by_rows([search], KeptRows(search.program.K), clock, parts=False)
+            else:
+                _by_products(search, clock)
+    results = [search.close() for search in searches]
+    return _shared_time(results)
+
+
+class _Clock:
+    """What all programmes share: who is told, and whether it is time to stop."""
+
+    def __init__(self, report: Callable[[int, float], bool | None] | None, max_time: float | None):
+        self.report = report
+        self.monitor = Monitor(tol=0.0, max_time=max_time)
+        self.stop: Status | None = None
+
+    def tick(self, searches: Sequence[_Search]) -> None:
+        """Tell of all steps and the worst violation among those that are going."""
+        steps = sum(search.monitor.n_iter for search in searches)
+        worst = max((s.problem.violation for s in searches), default=0.0)
+        if self.report and self.report(steps, float(worst)):
+            self.stop = Status.STOPPED
+        elif self.late:
+            self.stop = Status.MAX_TIME
+
+    @property
+    def late(self) -> bool:
+        return self.monitor.max_time is not None and self.monitor.seconds >= self.monitor.max_time
 
 
 class _Search:
-    """The point, its gradient, and which variables can rise and fall."""
+    """One programme on its way: the point, its gradient and how it is doing."""
 
-    def __init__(self, program: QuadraticProgram, a: np.ndarray, budget: float | None):
+    def __init__(
+        self,
+        program: QuadraticProgram,
+        start: np.ndarray | None,
+        watch: Watch | None,
+        tol: float,
+        max_iter: int | None,
+        clock: _Clock,
+    ):
         n = len(program.p)
-        self.program = program
-        self.a = a
-        self.row = program.rows(budget)
-        self.diagonal = program.diagonal()
+        self.program, self.watch, self.tol, self.clock = program, watch, tol, clock
+        self.max_iter = max(10_000_000, 100 * n) if max_iter is None else max_iter
+        self.monitor = Monitor(tol=tol, max_iter=self.max_iter)
+        self.status: Status | None = None
+        self.solution: Solution | None = None
+        self.refreshes = 0
+        a = program.feasible(start)
+        if a is None:
+            self.status = Status.INFEASIBLE
+            a = np.clip(np.zeros(n), program.lo, program.hi)
+        self.a, self.F = a, program.p.astype(np.float64)
+        self.bounded = program.bounded
+        self.problem: Any = None
+        if self.status is None and clock.late:
+            self.status = Status.MAX_TIME
+
+    def begin(self, column: np.ndarray, diagonal: np.ndarray) -> None:
+        """Set up the working sets, for points at these places of a Gram matrix."""
+        program = self.program
+        n = len(program.p)
         # Below this curvature a direction is flat to rounding, as for repeated points.
-        self.flat = max(1e-12 * float(self.diagonal.max()), 1e-150)
-        self.curvature = np.maximum(self.diagonal, self.flat)
-        self.stuck = False
-        self.unbounded = False
-        self.work = np.empty((2, n))
-        self.refresh()
+        flat = max(1e-12 * float(np.max(diagonal)), 1e-150)
+        group = np.zeros(n) if program.groups is None else program.groups
+        self.problem = core.solver().Problem(
+            self.a,
+            self.F,
+            _double(program.p),
+            _double(program.lo),
+            _double(program.hi),
+            np.ascontiguousarray(group, dtype=np.int32),
+            program.n_groups,
+            column,
+            None if program.signs is None else _double(program.signs),
+            _set_size(n),
+            self.tol,
+            flat,
+        )
 
-    def refresh(self) -> float:
-        """Recompute the gradient, which drifts by rounding; the violation there."""
-        program, a = self.program, self.a
-        self.F = program.gradient(a)
-        count = max(1, program.n_groups)
-        # Added to F, these hide variables of other groups and those at a bound from argmin/argmax.
-        self.rise = np.full((count, len(a)), np.inf)
-        self.fall = np.full((count, len(a)), -np.inf)
-        for g in range(count):
-            inside = np.ones(len(a), dtype=bool) if program.groups is None else program.groups == g
-            self.rise[g, inside & (a < program.hi)] = 0.0
-            self.fall[g, inside & (a > program.lo)] = 0.0
-        return program.violation(a, self.F)
+    @property
+    def steps_left(self) -> int:
+        left = self.max_iter - self.monitor.n_iter
+        return left if self.bounded else min(left, _UNBOUNDED_STEPS)
 
-    def advance(self, steps: int, tol: float) -> tuple[int, float]:
-        """Take up to so many steps; how many were taken and the violation before the last one."""
-        step = self._pair_step if self.program.n_groups else self._free_step
-        self.stuck = False
-        violation = np.inf
-        for taken in range(steps):
-            violation = step(tol)
-            if violation <= tol or self.stuck or self.unbounded:
-                return taken, violation
-        return steps, violation
+    def note(self, state: State, steps: int) -> None:
+        """Look at where a round of steps has led, and decide whether to go on."""
+        violation = self.problem.violation
+        if state == State.UNBOUNDED or (not self.bounded and self._rescale()):
+            self.status = Status.INFEASIBLE
+        elif state == State.STUCK:
+            self.refreshes += 1
+            self.F[:] = self.program.gradient(self.a)
+            if self.refreshes >= _MAX_REFRESHES:
+                self.status = Status.STALLED
+        elif state == State.DONE:
+            solution = self.program.solution(self.a, self.F)
+            if solution.gap > LARGEST_GAP and violation > 0:
+                self.problem.tol = _TIGHTER * violation
+            else:
+                self.solution = solution
+        if not (state == State.WAITING and steps == 0):
+            self.monitor.history.append(float(violation))
+        if self.status is None and self.solution is None:
+            self._limits(violation)
 
-    def _pair_step(self, tol: float) -> float:
-        F, diagonal = self.F, self.diagonal
-        gain, curvature = self.work
-        violation, best = 0.0, 0.0
-        i = j = g = -1
-        for group in range(len(self.rise)):
-            np.add(F, self.rise[group], gain)
-            first = int(gain.argmin())
-            lowest = gain[first]
-            np.add(F, self.fall[group], gain)
-            np.subtract(gain, lowest, gain)
-            worst = gain.max()
-            violation = max(violation, worst)
-            if worst <= tol:
-                continue
-            np.multiply(self.row(first), -2.0, curvature)
-            curvature += diagonal
-            curvature += diagonal[first]
-            np.maximum(curvature, self.flat, out=curvature)
-            np.maximum(gain, 0.0, out=gain)
-            np.multiply(gain, gain, gain)
-            np.divide(gain, curvature, gain)
-            second = int(gain.argmax())
-            if gain[second] > best:
-                i, j, g, best = first, second, group, gain[second]
-        if g >= 0:
-            self._move_pair(i, j, g)
-        return float(violation)
+    def _limits(self, violation: float) -> None:
+        if self.watch and self.watch(self.monitor.n_iter, violation):
+            self.status = Status.STOPPED
+        elif self.monitor.n_iter >= self.max_iter:
+            self.status = Status.MAX_ITER
+        elif self.clock.stop:
+            self.status = self.clock.stop
 
-    def _move_pair(self, i: int, j: int, g: int) -> None:
-        """Raise a_i and lower a_j by the best amount that keeps both in the box."""
-        a, F, program = self.a, self.F, self.program
-        row_i, row_j = self.row(i), self.row(j)
-        curvature = self.diagonal[i] + self.diagonal[j] - 2.0 * row_i[j]
-        room_i, room_j = program.hi[i] - a[i], a[j] - program.lo[j]
-        step = (F[j] - F[i]) / max(curvature, self.flat)
-        if curvature <= self.flat and np.isinf(room_i) and np.isinf(room_j):
-            self.unbounded = True
-            return
-        new_i, new_j = a[i] + step, a[j] - step
-        if step >= min(room_i, room_j):
-            step = min(room_i, room_j)
-            new_i = program.hi[i] if room_i <= step else a[i] + step
-            new_j = program.lo[j] if room_j <= step else a[j] - step
-        self.stuck = new_i == a[i] and new_j == a[j]
-        self._set(i, new_i, g)
-        self._set(j, new_j, g)
-        change = self.work[0]
-        np.subtract(row_i, row_j, change)
-        change *= step
-        F += change
+    @property
+    def over(self) -> bool:
+        return self.solution is not None or self.status is not None
 
-    def _free_step(self, tol: float) -> float:
-        """Without groups: the best single move, then the best second variable beside it."""
-        F, a, diagonal = self.F, self.a, self.diagonal
-        gain, move = self.work
-        np.add(F, self.rise[0], gain)
-        violation = -gain.min()
-        np.add(F, self.fall[0], gain)
-        violation = float(max(0.0, violation, gain.max()))
-        if violation <= tol:
-            return violation
-        i = self._best_move(F, self.curvature)
-        step_i = move[i]
-        row_i = self.row(i)
-        if diagonal[i] <= self.flat and np.isinf(step_i):
-            self.unbounded = True
-            return violation
-        slope = row_i * step_i
-        slope += F
-        curvature = self.curvature
-        if self.program.lo[i] < a[i] + step_i < self.program.hi[i]:
-            # Variable i is free to follow, which lowers the curvature along every other one.
-            curvature = row_i * row_i
-            curvature *= -1.0 / self.curvature[i]
-            curvature += diagonal
-            np.maximum(curvature, self.flat, out=curvature)
-        j = self._best_move(slope, curvature)
-        self._move_both(i, j, float(move[j]) if j != i else 0.0)
-        return violation
+    def close(self) -> Result:
+        return close(
+            self.program,
+            self.monitor,
+            self.a,
+            self.tol,
+            solution=self.solution,
+            status=self.status,
+            method="smo",
+        )
 
-    def _best_move(self, slope: np.ndarray, curvature: np.ndarray) -> int:
-        """Leave every variable's best move alone in ``work[1]``; the one that gains most."""
-        gain, move = self.work
-        np.divide(slope, curvature, move)
-        np.subtract(self.a, move, move)
-        np.clip(move, self.program.lo, self.program.hi, move)
-        move -= self.a
-        # The objective changes by move (slope + ½ curvature move).
-        np.multiply(curvature, move, gain)
-        gain *= 0.5
-        gain += slope
-        gain *= move
-        return int(gain.argmin())
-
-    def _move_both(self, i: int, j: int, step_j: float) -> None:
-        """Given a move of a_j, the best a_i; then the best a_j once more; both in the box."""
-        a, F, lo, hi = self.a, self.F, self.program.lo, self.program.hi
-        row_i, row_j = self.row(i), self.row(j)
-        new_i, new_j = float(a[i]), float(a[j] + step_j)
-        new_i = a[i] - (F[i] + row_i[j] * (new_j - a[j])) / self.curvature[i]
-        new_i = float(min(max(new_i, lo[i]), hi[i]))
-        if j != i:
-            new_j = a[j] - (F[j] + row_i[j] * (new_i - a[i])) / self.curvature[j]
-            new_j = float(min(max(new_j, lo[j]), hi[j]))
-        step_i, step_j = new_i - a[i], new_j - a[j]
-        self.stuck = step_i == 0.0 and (step_j == 0.0 or i == j)
-        F += step_i * row_i
-        self._set(i, new_i, 0)
-        if j != i:
-            F += step_j * row_j
-            self._set(j, new_j, 0)
-
-    def _set(self, i: int, value: float, g: int) -> None:
-        self.a[i] = value
-        self.rise[g, i] = 0.0 if value < self.program.hi[i] else np.inf
-        self.fall[g, i] = 0.0 if value > self.program.lo[i] else -np.inf
-
-    def rescale(self) -> bool:
+    def _rescale(self) -> bool:
         """With infinite bounds, scale the whole point to the best multiple of itself.
 
         Coefficients of a hard margin can be large, and pairs alone reach them slowly; where no
         margin exists they grow without end. True if that has been seen.
         """
         program, a = self.program, self.a
-        if program.bounded or np.any(program.totals):
+        if np.any(program.totals):
             return False
         quadratic, fall = a @ (self.F - program.p), -(program.p @ a)
         if program.unbounded_along(a, self.F):
@@ -281,7 +291,101 @@ class _Search:
             return False
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.fmin.reduce(np.where(a > 0, program.hi / a, program.lo / a))
-        self.a = a * max(1.0, min(fall / quadratic, room))
-        np.clip(self.a, program.lo, program.hi, out=self.a)
-        self.refresh()
+        factor = max(1.0, min(fall / quadratic, room))
+        a *= factor
+        np.clip(a, program.lo, program.hi, out=a)
+        self.F[:] = program.gradient(a)
         return False
+
+
+def _by_rows(searches: list[_Search], kept: KeptRows, clock: _Clock, parts: bool) -> None:
+    """Solve programmes on one Gram matrix of which rows are kept."""
+    diagonal = np.asarray(kept.K.diagonal(), dtype=np.float64)
+    for search in searches:
+        n = search.program.n_points
+        column = origin(search.program.K)[1] if parts else np.arange(n, dtype=np.int64)
+        search.begin(column, diagonal[column])
+    solver = core.solver()
+    going = [search for search in searches if not search.over]
+    work = _LITTLE_WORK
+    while going:
+        states, steps = solver.advance(
+            [search.problem for search in going],
+            kept.rows,
+            kept.slot,
+            work,
+            [search.steps_left for search in going],
+            core.threads(int(work) * len(going), 0) if work > _LITTLE_WORK else 0,
+        )
+        needed = [s.problem.needed for s, state in zip(going, states, strict=True) if state == 1]
+        if needed:
+            kept.fetch(np.concatenate(needed))
+        _look(going, states, steps, clock, searches)
+        going = [search for search in going if not search.over]
+        work = _WORK
+
+
+def _look(
+    going: list[_Search],
+    states: Sequence[int],
+    steps: Sequence[int],
+    clock: _Clock,
+    searches: Sequence[_Search],
+) -> None:
+    for search, taken in zip(going, steps, strict=True):
+        search.monitor.n_iter += int(taken)
+    clock.tick(searches)
+    for search, state, taken in zip(going, states, steps, strict=True):
+        search.note(State(state), int(taken))
+
+
+def _by_products(search: _Search, clock: _Clock) -> None:
+    """Solve a programme whose Gram matrix is never stored."""
+    program, m = search.program, search.program.n_points
+    K = program.K
+    search.begin(np.arange(m, dtype=np.int64), np.asarray(K.diagonal(), dtype=np.float64))
+    problem = search.problem
+    if np.any(search.a):
+        search.F[:] = program.gradient(search.a)
+    # F is a sum of products each of which is exact to a few units in its last place: all together
+    # they stray by no more than this times what the coefficients have moved.
+    unit = 64 * np.finfo(np.float64).eps * max(1.0, float(np.max(program.diagonal())))
+    drift = 0.0
+    while not search.over:
+        if not problem.select():
+            if drift > _DRIFT * search.tol:
+                search.F[:] = program.gradient(search.a)
+                drift = 0.0
+                continue
+            _look([search], [State.DONE], [0], clock, [search])
+            continue
+        points = problem.set % m
+        tile = np.ascontiguousarray(K.block(points, points))
+        most = min(search.steps_left, int(_WORK / len(points)) + 1)
+        steps, _, unbounded, net = problem.work(tile, most)
+        state = State.GOING
+        if unbounded or steps == 0:
+            state = State.UNBOUNDED if unbounded else State.STUCK
+        else:
+            moved = np.flatnonzero(net)
+            drift += unit * float(np.sum(np.abs(net)))
+            problem.follow(np.ascontiguousarray(K.combination(moved, net[moved])))
+        _look([search], [state], [steps], clock, [search])
+
+
+def _set_size(n: int) -> int:
+    """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
+    return max(n, 2) if n <= 32 else int(np.clip(2.5 * n**0.5, 32, 1024))
+
+
+def _double(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _shared_time(results: list[Result]) -> list[Result]:
+    """Give each its share of the time they all took together, by steps."""
+    if len(results) < 2:
+        return results
+    total = max(result.seconds for result in results)
+    steps = sum(result.n_iter + 1 for result in results)
+    return [replace(r, seconds=total * (r.n_iter + 1) / steps) for r in results]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mercer.solvers.interior_point import interior_point, low_rank
-from mercer.solvers.quadratic_program import QuadraticProgram, restrict
+from mercer.solvers.quadratic_program import QuadraticProgram
 from mercer.solvers.result import Result, Status
-from mercer.solvers.smo import smo
+from mercer.solvers.smo import smo_together
 
 # Points on which "auto" looks at the rank of K, to tell what interior points are going to cost.
 _SAMPLE = 400
+# Steps before which the rank is not looked at.
+_FIRST_LOOK = 20_000
+# Steps of working sets that take as long as interior points on m points, divided by m³.
+_STEPS_PER_CUBE = 1.5e-4
 
 
 def solve_program(
@@ -54,67 +59,121 @@ def solve_program(
     >>> solve_program(program).method
     'smo'
     """
+    return solve_programs(
+        [program],
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        starts=[start],
+        budget=budget,
+        report=report,
+    )[0]
+
+
+def solve_programs(
+    programs: Sequence[QuadraticProgram],
+    *,
+    solver: str = "auto",
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    starts: Sequence[np.ndarray | None] | None = None,
+    budget: float | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> list[Result]:
+    """Minimise programmes on parts of one Gram matrix, whose rows they share.
+
+    Parameters
+    ----------
+    programs : sequence of QuadraticProgram
+    solver, tol, max_iter, max_time, budget, report
+        As for `solve_program`; ``max_iter`` is for each, ``max_time`` for all.
+    starts : sequence, optional
+        Where each starts.
+    """
+    begun = time.perf_counter()
+
+    def left() -> float | None:
+        return None if max_time is None else max(0.0, max_time - (time.perf_counter() - begun))
+
     if solver == "interior_point":
-        if not program.fits(budget):
-            raise ValueError(
-                f"solver='interior_point' needs a dense Gram matrix of {program.n_points} points, "
-                "which is more than the memory budget; use solver='smo', or raise the budget with "
-                "sklearn.config_context(working_memory=...)"
-            )
-        return interior_point(program, tol=tol, max_iter=max_iter, max_time=max_time, report=report)
+        return [_interior(program, tol, max_iter, left(), budget, report) for program in programs]
     if solver not in ("auto", "smo"):
         raise ValueError(
             f"solver={solver!r} is unknown; expected 'auto', 'smo' or 'interior_point'"
         )
-    allowance = None
-    if solver == "auto" and program.fits(budget):
-        allowance = _Allowance(program, tol, max_iter, report)
-    first = smo(
-        program,
+    allowances: list[_Allowance | None] = [None] * len(programs)
+    if solver == "auto":
+        allowances = [
+            _Allowance(program, tol, max_iter) if program.fits(budget) else None
+            for program in programs
+        ]
+    found = smo_together(
+        programs,
         tol=tol,
         max_iter=max_iter,
         max_time=max_time,
-        start=start,
+        starts=starts,
         budget=budget,
-        report=allowance or report,
+        report=report,
+        watches=allowances,
     )
-    if allowance is None or not (allowance.spent or first.status is Status.STALLED):
-        return first
-    return _finish(program, first, tol, max_iter, max_time, report)
+    for i, (program, allowance) in enumerate(zip(programs, allowances, strict=True)):
+        if allowance and (allowance.spent or found[i].status is Status.STALLED):
+            found[i] = _finish(program, found[i], tol, max_iter, left(), report)
+    return found
+
+
+def _interior(
+    program: QuadraticProgram,
+    tol: float,
+    max_iter: int | None,
+    max_time: float | None,
+    budget: float | None,
+    report: Callable[[int, float], bool | None] | None,
+) -> Result:
+    if not program.fits(budget):
+        raise ValueError(
+            f"solver='interior_point' needs a dense Gram matrix of {program.n_points} points, "
+            "which is more than the memory budget; use solver='smo', or raise the budget with "
+            "sklearn.config_context(working_memory=...)"
+        )
+    return interior_point(program, tol=tol, max_iter=max_iter, max_time=max_time, report=report)
 
 
 class _Allowance:
     """A report that ends `smo` where interior points will be there first.
 
     The steps left are foretold from how fast the violation fell over the last half of those taken.
-    The first look is taken after a few steps a point, before which it need not fall at all.
+    The first look is taken when as much has been spent as interior points would cost, so that no
+    more than twice the better of the two is spent in all.
     """
 
-    def __init__(
-        self,
-        program: QuadraticProgram,
-        tol: float,
-        max_iter: int | None,
-        report: Callable[[int, float], bool | None] | None,
-    ):
-        m = program.n_points
-        sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
-        few_features = low_rank(_block(program.K, sample)) is not None
-        self.steps = 2000 + (m if few_features else m**2 // 50)
-        self.first_look = 1000 + 2 * m
+    def __init__(self, program: QuadraticProgram, tol: float, max_iter: int | None):
+        self.program = program
+        self.steps: float | None = None
         self.tol = tol
         self.max_iter = max_iter
-        self.report = report
         self.lowest = [np.inf]
         self.spent = False
 
     def __call__(self, n_iter: int, violation: float) -> bool:
         self.lowest.append(min(violation, self.lowest[-1]))
-        if self.report and self.report(n_iter, violation):
-            return True
         last = self.max_iter is not None and n_iter >= self.max_iter
-        self.spent = not last and n_iter >= self.first_look and self._left(n_iter) > self.steps
+        if last or n_iter < _FIRST_LOOK or n_iter < self._price():
+            return False
+        self.spent = self._left(n_iter) > self._price()
         return self.spent
+
+    def _price(self) -> float:
+        """How many steps interior points will cost as much as."""
+        if self.steps is None:
+            m = self.program.n_points
+            sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
+            few_features = low_rank(_block(self.program.K, sample)) is not None
+            self.steps = 20_000 + (20 * m if few_features else _STEPS_PER_CUBE * m**3)
+        return self.steps
 
     def _left(self, n_iter: int) -> float:
         """Steps until the violation is small enough, if it falls as it did lately."""
@@ -156,7 +215,7 @@ def _finish(
         program,
         tol=tol,
         max_iter=None if max_iter is None else max(1, min(100, max_iter - first.n_iter)),
-        max_time=None if max_time is None else max(0.0, max_time - first.seconds),
+        max_time=max_time,
         report=report,
     )
     decided = second.status.ok or second.status is Status.INFEASIBLE
@@ -177,5 +236,5 @@ def followed(first: Result, second: Result) -> Result:
 
 
 def _block(K: Any, index: np.ndarray) -> np.ndarray:
-    small = restrict(K, index)
-    return np.asarray(small if isinstance(small, np.ndarray) else small.dense(), dtype=np.float64)
+    small = K[np.ix_(index, index)] if isinstance(K, np.ndarray) else K.block(index, index)
+    return np.asarray(small, dtype=np.float64)

@@ -1,0 +1,183 @@
+// The binding of working sets: checks what comes from Python, converts it, and nothing more.
+#include "mercer/working_sets.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+
+#include "mercer/threads.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+template <class T, int D>
+using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+template <class T>
+Out<T> copied(const std::vector<T>& values) {
+  T* data = new T[std::max<std::size_t>(values.size(), 1)];
+  std::copy(values.begin(), values.end(), data);
+  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return Out<T>(data, {values.size()}, owner);
+}
+
+// A programme and the arrays it works on, which it keeps alive; a and F are changed in place.
+class Problem {
+ public:
+  Problem(InOut<double> a, InOut<double> F, In<double, 1> p, In<double, 1> lo, In<double, 1> hi,
+          In<std::int32_t, 1> group, int groups, In<std::int64_t, 1> column,
+          std::optional<In<double, 1>> sign, std::int64_t q, double tol, double flat)
+      : a_(a), F_(F), p_(p), lo_(lo), hi_(hi), group_(group), column_(column), sign_(sign) {
+    const std::size_t n = a.shape(0), points = column.shape(0);
+    require(points > 0 && n > 0 && n % points == 0, "a whole number of variables per point");
+    require(n <= std::size_t(std::numeric_limits<std::int32_t>::max()), "positions are 32 bits");
+    require(F.shape(0) == n && p.shape(0) == n && lo.shape(0) == n && hi.shape(0) == n && group.shape(0) == n,
+            "one entry per variable");
+    require(!sign || sign->shape(0) == n, "one sign per variable");
+    require(groups >= 0 && groups <= 64, "between 0 and 64 groups");
+    require(q >= 2, "at least two variables at a time");
+    for (std::size_t v = 0; v < n; ++v)
+      require(groups == 0 || (group(v) >= 0 && group(v) < groups), "groups that exist");
+    for (std::size_t k = 0; k < points; ++k) {
+      require(column(k) >= 0, "columns that exist");
+      last_column_ = std::max(last_column_, column(k));
+    }
+    problem_.box = {std::ptrdiff_t(n), a.data(),     F.data(), lo.data(),
+                    hi.data(),         group.data(), groups};
+    problem_.p = p.data();
+    problem_.points = std::ptrdiff_t(points);
+    problem_.column = column.data();
+    problem_.sign = sign ? sign_->data() : nullptr;
+    problem_.q = std::ptrdiff_t(q);
+    problem_.tol = tol;
+    problem_.flat = flat;
+  }
+  Problem(const Problem&) = delete;
+
+  double violation() const { return problem_.violation; }
+  double tol() const { return problem_.tol; }
+  void set_tol(double tol) { problem_.tol = tol; }
+  Out<std::int32_t> set() const { return copied(problem_.set); }
+  Out<std::int64_t> needed() const { return copied(problem_.needed); }
+
+  // Whether there is anything to do, and the next working set.
+  bool select() {
+    nb::gil_scoped_release released;
+    std::lock_guard alone(busy_);
+    return problem_.select();
+  }
+
+  // Solve over the working set with its part of K; steps, stuck, unbounded and the net moves.
+  template <class T>
+  std::tuple<std::int64_t, bool, bool, Out<double>> work(In<T, 2> tile, std::int64_t steps) {
+    std::vector<double> net;
+    mercer::Outcome outcome;
+    {
+      nb::gil_scoped_release released;
+      std::lock_guard alone(busy_);
+      const std::size_t size = problem_.set.size();
+      require(tile.shape(0) == size && tile.shape(1) == size, "the tile of the working set");
+      mercer::Small<T> small;
+      outcome = problem_.work(
+          small, [&](std::ptrdiff_t i) { return tile.data() + i * std::ptrdiff_t(size); },
+          [](std::ptrdiff_t j) { return j; }, steps, net);
+    }
+    return {outcome.steps, outcome.stuck, outcome.unbounded, copied(net)};
+  }
+
+  void follow(In<double, 1> change) {
+    require(std::ptrdiff_t(change.shape(0)) == problem_.points, "one change per point");
+    std::lock_guard alone(busy_);
+    problem_.follow(change.data());
+  }
+
+  template <class T>
+  mercer::Progress advance(const mercer::Rows<T>& kept, double work, std::int64_t max_steps) {
+    std::lock_guard alone(busy_);
+    return mercer::advance<T>(problem_, kept, work, max_steps);
+  }
+
+  std::int64_t last_column() const { return last_column_; }
+
+ private:
+  InOut<double> a_, F_;
+  In<double, 1> p_, lo_, hi_;
+  In<std::int32_t, 1> group_;
+  In<std::int64_t, 1> column_;
+  std::optional<In<double, 1>> sign_;
+  std::int64_t last_column_ = 0;
+  mercer::Problem problem_;
+  std::mutex busy_;
+};
+
+// Work on each problem until it is done or waits for rows; the state and steps of each.
+template <class T>
+std::tuple<Out<std::int32_t>, Out<std::int64_t>> advance(std::vector<Problem*> problems,
+                                                         In<T, 2> rows, In<std::int64_t, 1> slot,
+                                                         double work,
+                                                         std::vector<std::int64_t> max_steps,
+                                                         int threads) {
+  require(max_steps.size() == problems.size(), "a number of steps per problem");
+  require(slot.shape(0) == rows.shape(1), "a slot per column");
+  for (std::size_t k = 0; k < slot.shape(0); ++k)
+    require(slot(k) >= -1 && slot(k) < std::int64_t(rows.shape(0)), "slots of rows that exist");
+  for (Problem* problem : problems) {
+    require(problem != nullptr, "problems");
+    require(problem->last_column() < std::int64_t(rows.shape(1)), "columns that exist");
+  }
+  const mercer::Rows<T> kept{rows.data(), std::ptrdiff_t(rows.shape(1)), slot.data()};
+  std::vector<std::int32_t> states(problems.size());
+  std::vector<std::int64_t> steps(problems.size());
+  {
+    nb::gil_scoped_release released;
+    mercer::share(
+        std::ptrdiff_t(problems.size()), threads,
+        [&](std::ptrdiff_t i, const mercer::Stop&) {
+          const mercer::Progress progress = problems[i]->advance<T>(kept, work, max_steps[i]);
+          states[i] = std::int32_t(progress.state);
+          steps[i] = progress.steps;
+        },
+        [] { return false; });
+  }
+  return {copied(states), copied(steps)};
+}
+
+}  // namespace
+
+void bind_working_sets(nb::module_& module) {
+  const auto exactly = [](const char* argument) { return nb::arg(argument).noconvert(); };
+  nb::class_<Problem>(module, "Problem")
+      .def(nb::init<InOut<double>, InOut<double>, In<double, 1>, In<double, 1>, In<double, 1>,
+                    In<std::int32_t, 1>, int, In<std::int64_t, 1>, std::optional<In<double, 1>>,
+                    std::int64_t, double, double>(),
+           exactly("a"), exactly("F"), exactly("p"), exactly("lo"), exactly("hi"), exactly("group"),
+           nb::arg("groups"), exactly("column"), exactly("sign").none(), nb::arg("q"),
+           nb::arg("tol"), nb::arg("flat"))
+      .def_prop_ro("violation", &Problem::violation)
+      .def_prop_rw("tol", &Problem::tol, &Problem::set_tol)
+      .def_prop_ro("set", &Problem::set, nb::rv_policy::move)
+      .def_prop_ro("needed", &Problem::needed, nb::rv_policy::move)
+      .def("select", &Problem::select)
+      .def("work", &Problem::work<float>, exactly("tile"), nb::arg("steps"))
+      .def("work", &Problem::work<double>, exactly("tile"), nb::arg("steps"))
+      .def("follow", &Problem::follow, exactly("change"));
+  module.def("advance", &advance<float>, nb::arg("problems"), exactly("rows"), exactly("slot"),
+             nb::arg("work"), nb::arg("max_steps"), nb::arg("threads"));
+  module.def("advance", &advance<double>, nb::arg("problems"), exactly("rows"), exactly("slot"),
+             nb::arg("work"), nb::arg("max_steps"), nb::arg("threads"));
+}
