@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from mercer.estimators.svm_forms import c_svc, epsilon_svr, nu_svc, nu_svr, one_class
 from mercer.kernels import RBF
 from mercer.operators import gram
+from mercer.solvers import support_vectors
 from mercer.solvers.interior_point import interior_point
 from mercer.solvers.kept_rows import KeptRows
 from mercer.solvers.quadratic_program import RestrictedGram
@@ -136,3 +137,18 @@ def test_rows_are_computed_once_and_when_asked_for():
     assert_allclose(kept.rows[kept.slot[[7, 3, 1000]]], RBF(0.5)(X[[7, 3, 1000]], X), rtol=1e-12)
     K = RBF(0.5)(X[:5])
     assert KeptRows(K).rows is K
+
+
+@pytest.mark.parametrize("name", ["c_svc", "c_svc_no_bias", "nu_svc", "svr"])
+def test_interior_points_on_what_is_undecided(name):
+    program = form_on(name, points("plain", 620, 2, 0), 100.0, 0).program
+    early = smo(program, tol=1e-6, max_iter=3000)
+    assert not early.status.ok
+    found = support_vectors._undecided(program, early.value, 1e-6, None, {})
+    assert found is not None
+    assert found.status.ok
+    assert found.value.violation <= 1e-6
+    check_feasible(program, found.value.a)
+    assert found.value.objective <= early.value.objective
+    best = interior_point(program, tol=1e-6).value.objective
+    assert_allclose(found.value.objective, best, rtol=1e-6, atol=1e-8)

@@ -422,7 +422,7 @@ def _rounding(forms: list[Form]) -> float:
         program = form.program
         room = np.minimum(program.hi - program.lo, np.inf)
         worst = max(worst, float(np.max(program.diagonal()) * np.sqrt(np.sum(room**2))))
-    return np.finfo(np.float32).eps * worst
+    return float(np.finfo(np.float32).eps) * worst
 
 
 def _measured_rounding(training: Training, forms: list[Form], results: list[Result]) -> float:

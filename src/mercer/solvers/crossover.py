@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_solve
 
+from mercer.solvers.cholesky import factorised
 from mercer.solvers.quadratic_program import QuadraticProgram
 
 # More rounds than this mean that the point was far from the optimum.
@@ -138,7 +139,7 @@ def _solve_free(
     if program.signs is not None:
         Q *= np.outer(program.signs[index], program.signs[index])
     Q.flat[:: len(index) + 1] += 1e-12 * max(float(np.max(Q.diagonal())), 1e-300)
-    factor = cho_factor(Q, lower=True, overwrite_a=True, check_finite=False)
+    factor = factorised(Q)
     inside = [program.groups == g for g in range(program.n_groups)]
     present = [g for g, members in enumerate(inside) if np.any(members[index])]
     E = np.array([inside[g][index] for g in present], dtype=float).reshape(-1, len(index))

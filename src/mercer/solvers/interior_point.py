@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_solve
 from scipy.linalg.lapack import dpstrf
 
+from mercer.solvers.cholesky import factorised
 from mercer.solvers.crossover import crossover
 from mercer.solvers.quadratic_program import QuadraticProgram, close
 from mercer.solvers.result import Monitor, Result, Status
@@ -20,6 +21,8 @@ _NEARLY_THERE = 1e-3
 _STEP_TO_BOUNDARY = 0.995
 # Features pay where there are this many times fewer of them than points.
 _FEATURES_PAY = 4
+# Points whose rank is looked at before that of all.
+_SAMPLE = 400
 
 
 def interior_point(
@@ -242,7 +245,7 @@ class _CentralPath:
             return self._factorise_features(self.features, theta, w)
         shifted = self.K.copy()
         shifted.flat[:: m + 1] += 1.0 / w
-        factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+        factor = factorised(shifted)
         # The variable of each point that moves most easily takes what the others leave of v.
         easiest = np.argmin(theta.reshape(-1, m), axis=0) * m + np.arange(m)
         signs = np.ones(len(theta)) if program.signs is None else program.signs
@@ -266,7 +269,7 @@ class _CentralPath:
         """
         inner = features.T @ (w[:, None] * features)
         inner.flat[:: len(inner) + 1] += 1.0
-        factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+        factor = factorised(inner)
 
         def solve(h: np.ndarray) -> np.ndarray:
             pulled = features.T @ self.program.net(h / theta)
@@ -286,6 +289,11 @@ def low_rank(K: np.ndarray) -> np.ndarray | None:
     (4, 1)
     """
     flat = 1e-13 * float(K.diagonal().max())
+    if len(K) > 2 * _SAMPLE:
+        # The rank of all is no less than that of some, which is told in no time.
+        some = np.linspace(0, len(K) - 1, _SAMPLE).astype(int)
+        if dpstrf(K[np.ix_(some, some)], tol=flat, lower=True)[2] == _SAMPLE:
+            return None
     factor, order, rank, _ = dpstrf(K, tol=flat, lower=True)
     if _FEATURES_PAY * rank > len(K):
         return None

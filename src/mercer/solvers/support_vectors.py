@@ -10,10 +10,18 @@ from typing import Any
 import numpy as np
 
 from mercer.solvers.interior_point import interior_point, low_rank
-from mercer.solvers.quadratic_program import QuadraticProgram
-from mercer.solvers.result import Result, Status
+from mercer.solvers.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    Solution,
+    close,
+)
+from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.smo import smo_together
 
+# Variables that interior points are done with at once; and how often they are looked for anew.
+_SMALL = 500
+_ROUNDS = 10
 # Points on which "auto" looks at the rank of K, to tell what interior points are going to cost.
 _SAMPLE = 400
 # Steps before which the rank is not looked at.
@@ -210,19 +218,76 @@ def _finish(
     max_time: float | None,
     report: Callable[[int, float], bool | None] | None,
 ) -> Result:
-    """Go on by interior point where `smo` left off, and give the better of the two answers."""
-    second = interior_point(
-        program,
-        tol=tol,
-        max_iter=None if max_iter is None else max(1, min(100, max_iter - first.n_iter)),
-        max_time=max_time,
-        report=report,
-    )
+    """Go on by interior point where `smo` left off, and give the better of the two answers.
+
+    First on the variables that are not clearly at a bound; on all if that does not do.
+    """
+    limits = {
+        "max_iter": None if max_iter is None else max(1, min(100, max_iter - first.n_iter)),
+        "report": report,
+    }
+    second = None
+    if program.bounded and program.n_points > _SMALL and first.value.gap < np.inf:
+        second = _undecided(program, first.value, tol, max_time, limits)
+    if second is None or not second.status.ok:
+        second = interior_point(program, tol=tol, max_time=max_time, **limits)
     decided = second.status.ok or second.status is Status.INFEASIBLE
     better = second if decided or second.gap <= first.gap else first
     second = replace(second, value=better.value, gap=better.gap)
     method = f"smo ({first.n_iter} steps), then interior point ({second.n_iter})"
     return replace(followed(first, second), method=method)
+
+
+def _undecided(
+    program: QuadraticProgram,
+    found: Solution,
+    tol: float,
+    max_time: float | None,
+    limits: dict[str, Any],
+) -> Result | None:
+    """Interior points on the variables that may leave their bound, round by round.
+
+    Free variables come first, then those whose reduced gradient holds them to their bound least;
+    the others stay where they are. What violates the conditions after that joins the next round.
+    None where the rounds do not get there.
+    """
+    monitor = Monitor(tol=tol)
+    a, F = found.a.copy(), found.gradient.copy()
+    for _ in range(_ROUNDS):
+        r = program.reduced_gradient(F, program.multipliers(a, F))
+        free = (a > program.lo) & (a < program.hi)
+        held = np.where(free, -np.inf, np.where(a <= program.lo, r, -r))
+        size = min(len(a), max(_SMALL, int(1.5 * np.count_nonzero(free))))
+        chosen = np.sort(np.argpartition(held, size - 1)[:size])
+        left = None if max_time is None else max(0.0, max_time - monitor.seconds)
+        inner = interior_point(_part(program, a, F, chosen), tol=0.1 * tol, max_time=left, **limits)
+        monitor.n_iter += inner.n_iter
+        monitor.history += inner.history
+        move = np.zeros(len(a))
+        move[chosen] = inner.value.a - a[chosen]
+        a[chosen] = inner.value.a
+        F = F + program.gradient(move) - program.p
+        solution = program.solution(a, F)
+        if solution.violation <= tol and solution.gap <= LARGEST_GAP:
+            return close(program, monitor, a, tol, method="interior point")
+        if inner.status in (Status.MAX_TIME, Status.STOPPED):
+            return close(program, monitor, a, tol, status=inner.status, method="interior point")
+    return None
+
+
+def _part(
+    program: QuadraticProgram, a: np.ndarray, F: np.ndarray, chosen: np.ndarray
+) -> QuadraticProgram:
+    """The programme over some of the variables, the others held where they are."""
+    Q = _block(program.K, chosen % program.n_points)
+    if program.signs is not None:
+        Q = Q * np.outer(program.signs[chosen], program.signs[chosen])
+    p, lo, hi = F[chosen] - Q @ a[chosen], program.lo[chosen], program.hi[chosen]
+    if program.groups is None:
+        return QuadraticProgram(Q, p, lo, hi)
+    present, groups = np.unique(program.groups[chosen], return_inverse=True)
+    totals = np.array([a[chosen][groups == g].sum() for g in range(len(present))])
+    return QuadraticProgram(Q, p, lo, hi, groups, totals)
 
 
 def followed(first: Result, second: Result) -> Result:
