@@ -213,7 +213,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """
         single = _may_be_single(training.X)
         operator = self._operator(training, double=not single, store=False)
-        forms = self._forms(training.tasks, operator)
+        few = len(training.order) <= _FEW_POINTS
+        matrix = np.asarray(operator.dense(), dtype=np.float64) if few else operator
+        forms = self._forms(training.tasks, matrix)
         if single and _rounding(forms) > self.tol:
             single, operator = False, self._operator(training, store=False)
             forms = self._forms(training.tasks, operator)

@@ -27,6 +27,8 @@ _DRIFT = 1e-3
 _TIGHTER = 0.1
 # With infinite bounds, steps between two looks at whether the objective falls without end.
 _UNBOUNDED_STEPS = 64
+# Where somebody listens, steps before the first report; then twice as many, and so on.
+_FIRST_STEPS = 8
 
 Watch = Callable[[int, float], bool]
 
@@ -234,7 +236,8 @@ class _Search:
     def note(self, state: State, steps: int) -> None:
         """Look at where a round of steps has led, and decide whether to go on."""
         violation = self.problem.violation
-        if state == State.UNBOUNDED or (not self.bounded and self._rescale()):
+        begun = state != State.WAITING or steps > 0  # else the gradient is not there yet
+        if state == State.UNBOUNDED or (begun and not self.bounded and self._rescale()):
             self.status = Status.INFEASIBLE
         elif state == State.STUCK:
             self.refreshes += 1
@@ -247,7 +250,7 @@ class _Search:
                 self.problem.tol = _TIGHTER * violation
             else:
                 self.solution = solution
-        if not (state == State.WAITING and steps == 0):
+        if begun:
             self.monitor.history.append(float(violation))
         if self.status is None and self.solution is None:
             self._limits(violation)
@@ -308,13 +311,15 @@ def _by_rows(searches: list[_Search], kept: KeptRows, clock: _Clock, parts: bool
     solver = core.solver()
     going = [search for search in searches if not search.over]
     work = _LITTLE_WORK
+    most = _FIRST_STEPS if clock.report else None
     while going:
+        limits = [s.steps_left if most is None else min(s.steps_left, most) for s in going]
         states, steps = solver.advance(
             [search.problem for search in going],
             kept.rows,
             kept.slot,
             work,
-            [search.steps_left for search in going],
+            limits,
             core.threads(int(work) * len(going), 0) if work > _LITTLE_WORK else 0,
         )
         needed = [s.problem.needed for s, state in zip(going, states, strict=True) if state == 1]
@@ -322,7 +327,7 @@ def _by_rows(searches: list[_Search], kept: KeptRows, clock: _Clock, parts: bool
             kept.fetch(np.concatenate(needed))
         _look(going, states, steps, clock, searches)
         going = [search for search in going if not search.over]
-        work = _WORK
+        work, most = _WORK, None if most is None else 2 * most
 
 
 def _look(
