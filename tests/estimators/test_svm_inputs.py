@@ -260,3 +260,23 @@ def test_nested_parameters_change_under_grid_search():
     grid = {"kernel__left__gamma": [1e-3, 0.5], "C": [1.0]}
     search = GridSearchCV(SVC(kernel=K.RBF(1.0) + K.Linear()), grid, cv=3).fit(X, y)
     assert search.best_estimator_.kernel_.left.gamma == search.best_params_["kernel__left__gamma"]
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_many_points_are_solved_class_by_class_and_given_back_in_order(kernel, monkeypatch):
+    X, y = load("iris")
+    shuffled = np.random.default_rng(0).permutation(len(X))
+    X, y = X[shuffled], y[shuffled]
+    points = X if kernel == "rbf" else X @ X.T
+    options = {"kernel": kernel, "gamma": 0.1, "tol": 1e-7, "C": 3.0}
+    plain = SVC(**options).fit(points, y)
+    left_out = SVC(**options).leave_one_out(points, y)
+    monkeypatch.setattr("mercer.estimators.svm_model._FEW_POINTS", 10)
+    ordered = SVC(**options).fit(points, y)
+    assert_array_equal(ordered.support_, plain.support_)
+    assert_allclose(ordered.dual_coef_, plain.dual_coef_, atol=1e-4)
+    assert_allclose(ordered.decision_function(points), plain.decision_function(points), atol=1e-5)
+    again = SVC(**options).leave_one_out(points, y)
+    assert_allclose(again.values, left_out.values, atol=1e-4)
+    path = SVC(**options).path(points, y, [1.0, 3.0])
+    assert_allclose(path.machines[1].dual_coef_, plain.dual_coef_, atol=1e-4)

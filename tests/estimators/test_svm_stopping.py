@@ -70,7 +70,8 @@ def test_a_warm_start_resumes(model):
     X, y = load("iris")
     options = {"nu": 0.2} if model in (NuSVC, NuSVR, OneClassSVM) else {"C": 3.0}
     cold = model(tol=1e-6, solver="smo", **options).fit(X, y)
-    warm = model(tol=1e-6, solver="smo", warm_start=True, max_iter=10, **options)
+    half = int(np.max(cold.n_iter_)) // 2
+    warm = model(tol=1e-6, solver="smo", warm_start=True, max_iter=half, **options)
     with pytest.warns(ConvergenceWarning):
         warm.fit(X, y)
     warm.set_params(max_iter=-1).fit(X, y)

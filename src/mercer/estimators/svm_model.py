@@ -81,8 +81,8 @@ class Training(NamedTuple):
     """What is made of the data before anything is solved, once for all prices and points left out.
 
     ``codes`` are the points' classes by number, zeros for machines without classes. The tasks, and
-    the Gram matrix they are solved on, have the points in the given ``order``: class by class, so
-    that the points of a pair of classes are two runs of every row.
+    the Gram matrix they are solved on, have the points in the given ``order``: many of them class
+    by class, so that the points of a pair of classes are two runs of every row.
     """
 
     X: Any
@@ -159,11 +159,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         begun = time.perf_counter()
         X, y = self._checked(X, y)
         codes, tasks = self._tasks(y, positive_weights(sample_weight, X))
-        given = is_precomputed(self.kernel)
-        if not (self._is_function() or given):
+        if not (self._is_function() or is_precomputed(self.kernel)):
             refuse_overflow(X)
         kernel = resolve_kernel(self, X)
-        order = np.arange(len(codes)) if given else np.argsort(codes, kind="stable")
+        order = np.arange(len(codes))
+        if len(codes) > _FEW_POINTS:
+            order = np.argsort(codes, kind="stable")
         place = np.argsort(order, kind="stable")
         tasks = [task.moved(place) for task in tasks]
         return Training(X, y, codes, order, kernel, tasks, begun)
@@ -200,8 +201,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _operator(self, training: Training, double: bool = True, store: bool = True) -> Any:
         """The Gram operator of the points in order."""
         X = training.X
-        if not is_precomputed(self.kernel) and np.any(np.diff(training.order) != 1):
+        if np.any(np.diff(training.order) != 1):
             X = take_rows(X, training.order)
+            X = X[:, training.order] if is_precomputed(self.kernel) else X
         X = self._readable(in_double(X) if double else X)
         return training_gram(self, X, training.kernel, store=store)
 
@@ -213,7 +215,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """
         single = _may_be_single(training.X)
         operator = self._operator(training, double=not single, store=False)
-        few = len(training.order) <= _FEW_POINTS
+        n = len(training.order)
+        few = n <= _FEW_POINTS and 8 * n**2 <= self._budget()
         matrix = np.asarray(operator.dense(), dtype=np.float64) if few else operator
         forms = self._forms(training.tasks, matrix)
         if single and _rounding(forms) > self.tol:

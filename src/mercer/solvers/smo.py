@@ -27,8 +27,8 @@ _DRIFT = 1e-3
 _TIGHTER = 0.1
 # With infinite bounds, steps between two looks at whether the objective falls without end.
 _UNBOUNDED_STEPS = 64
-# Where somebody listens, steps before the first report; then twice as many, and so on.
-_FIRST_STEPS = 8
+# Steps before the first report; then four times as many, and so on.
+_FIRST_STEPS = 32
 
 Watch = Callable[[int, float], bool]
 
@@ -311,9 +311,9 @@ def _by_rows(searches: list[_Search], kept: KeptRows, clock: _Clock, parts: bool
     solver = core.solver()
     going = [search for search in searches if not search.over]
     work = _LITTLE_WORK
-    most = _FIRST_STEPS if clock.report else None
+    most = _FIRST_STEPS
     while going:
-        limits = [s.steps_left if most is None else min(s.steps_left, most) for s in going]
+        limits = [min(search.steps_left, most) for search in going]
         states, steps = solver.advance(
             [search.problem for search in going],
             kept.rows,
@@ -327,7 +327,7 @@ def _by_rows(searches: list[_Search], kept: KeptRows, clock: _Clock, parts: bool
             kept.fetch(np.concatenate(needed))
         _look(going, states, steps, clock, searches)
         going = [search for search in going if not search.over]
-        work, most = _WORK, None if most is None else 2 * most
+        work, most = _WORK, 4 * most
 
 
 def _look(
