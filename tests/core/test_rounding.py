@@ -41,12 +41,9 @@ def near(rng, X, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 @pytest.mark.parametrize("gamma", [0.5, 20.0])
-@pytest.mark.parametrize("d", [1, 4, 5, 33, 100, 784])
+@pytest.mark.parametrize("d", [1, 4, 5, 33, 100, 256, 784])
 def test_every_entry_is_as_good_as_its_points_allow(d, gamma, offset, dtype):
-    """Relative error at most eps (8 + 4 gamma (‖x‖² + ‖z‖²)), the points centred.
-
-    Beyond a hundred features the rounding of one running sum over them grows as their root.
-    """
+    """Relative error at most eps (8 + 4 gamma (‖x‖² + ‖z‖²)), the points centred."""
     gamma = gamma / d
     rng = np.random.default_rng(d)
     X = (rng.normal(size=(70, d)) + offset).astype(dtype)
@@ -55,8 +52,7 @@ def test_every_entry_is_as_good_as_its_points_allow(d, gamma, offset, dtype):
     wide = X.astype(float), Y.astype(float)
     centre = np.median(wide[1], axis=0)
     norms = [((A - centre) ** 2).sum(axis=1) for A in wide]
-    growth = max(1.0, (d / 100) ** 0.5)
-    bound = np.finfo(dtype).eps * (8 + 4 * growth * gamma * (norms[0][:, None] + norms[1]))
+    bound = np.finfo(dtype).eps * (8 + 4 * gamma * (norms[0][:, None] + norms[1]))
     normal = exact > 4 * np.finfo(dtype).tiny
     found = K.RBF(gamma)(X, Y)
     assert np.all((np.abs(found - exact) / exact <= bound)[normal])

@@ -173,6 +173,15 @@ def test_every_statistic_with_scales(name):
     np.testing.assert_allclose(sparse, found, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("name", [name for name in FORMULAS if "side" not in name])
+def test_the_same_points_on_both_sides(name):
+    X = np.abs(points(20, 1)[0])
+    U, V = weights(20, 20, 2)
+    kernel = _Scaled(FORMULAS[name], SCALES)
+    found, expected = (gradient(kernel.over(*A), U, V)["scales"] for A in ((X,), (X, X.copy())))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
 def test_tangents_of_single_numbers():
     x, z, h = np.array([0.5, 2.0, 1.0]), np.array([1.0, 0.5, 1.0]), 1e-7
     dx, dz = np.array([0.3, -1.0, 2.0]), np.array([0.7, 0.4, 1.0])

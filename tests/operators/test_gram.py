@@ -222,3 +222,26 @@ def test_points_that_are_not_aligned():
     assert not Y.flags.aligned
     kernel = K.RBF(0.3) + K.Linear()
     np.testing.assert_array_equal(kernel(Y), kernel(X))
+
+
+def test_what_is_infinite_stays_so_in_a_product():
+    X, Y, V = np.ones((1, 1), "f"), np.array([[1], [1e10]], "f"), np.ones((2, 1), "f")
+    for points in (Y, Y[::-1].copy()):
+        product = K.Polynomial(4).over(X, points).products(V, np.zeros((1, 0)))[0]
+        assert product == np.inf
+
+
+def test_numbers_that_float32_does_not_hold():
+    X = np.array([[0, 0], [1e-20, 0]], "f")
+    np.testing.assert_allclose(K.RBF(1e39)(X)[0], [1, np.exp(-0.1)], rtol=1e-5)
+    np.testing.assert_array_equal(np.diag(K.Laplacian(1e39)(X)), [1, 1])
+    far = np.array([[0, 0], [20, 0]], "f")
+    assert (1e39 * K.RBF(1.0))(far)[0, 1] == pytest.approx(1e39 * np.exp(-400.0))
+
+
+def test_a_sum_of_exponentials_takes_up_a_third():
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    kernel = K.RBF(0.3) * (K.RBF(0.2) + K.Laplacian(0.1))
+    expected = K.RBF(0.3)(X) * (K.RBF(0.2)(X) + K.Laplacian(0.1)(X))
+    np.testing.assert_allclose(kernel(X), expected, rtol=1e-13)
+    assert str(kernel.over(X).expression).count("sqdist") == 2

@@ -31,7 +31,7 @@ using Operations = nb::ndarray<const std::int32_t, nb::shape<-1, 5>, nb::c_conti
 using Constants = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
 // Sizes beyond this are mistakes, and sums of them would overflow.
-constexpr std::size_t most_points = std::size_t(1) << 40;
+constexpr std::size_t most_points = std::size_t(1) << 40, most_columns = std::size_t(1) << 20;
 
 void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
@@ -191,13 +191,12 @@ class Pairs {
             "out is (n, m)");
     require(!symmetric || pairs_.n == pairs_.m, "a symmetric matrix is square");
     without_gil(busy_, [&] {
-      return mercer::gram<T>(pairs_, out.data(), pairs_.m, symmetric, threads, interrupted);
+      return mercer::gram<T>(pairs_, out.data(), symmetric, threads, interrupted);
     });
   }
 
   Out<double, 2> product(Matrix V, int threads) {
-    require_aligned(V);
-    require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
+    check_columns(V, pairs_.m);
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     without_gil(busy_, [&] {
       return mercer::product<T>(pairs_, V.data(), int(V.shape(1)), out.data(), nullptr, 0, nullptr,
@@ -207,10 +206,8 @@ class Pairs {
   }
 
   std::tuple<Out<double, 2>, Out<double, 2>> products(Matrix V, Matrix U, int threads) {
-    require_aligned(V);
-    require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
-    require_aligned(U);
-    require(std::ptrdiff_t(U.shape(0)) == pairs_.n, "U has n rows");
+    check_columns(V, pairs_.m);
+    check_columns(U, pairs_.n);
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     auto side = new_array<double, 2>({std::size_t(pairs_.m), U.shape(1)});
     without_gil(busy_, [&] {
@@ -223,8 +220,7 @@ class Pairs {
   // K V where both sides have the same points and the expression is the same both ways round.
   Out<double, 2> symmetric_product(Matrix V, int threads) {
     require(pairs_.n == pairs_.m, "a symmetric matrix is square");
-    require_aligned(V);
-    require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
+    check_columns(V, pairs_.m);
     const int c = int(V.shape(1));
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     std::vector<double> side(std::size_t(pairs_.m) * c);
@@ -258,6 +254,12 @@ class Pairs {
   }
 
  private:
+  static void check_columns(const Matrix& columns, std::ptrdiff_t rows) {
+    require_aligned(columns);
+    require(std::ptrdiff_t(columns.shape(0)) == rows, "V has m rows, and U has n");
+    require(columns.shape(1) <= most_columns, "no more than a million columns");
+  }
+
   std::vector<LeafArguments> leaves_;
   std::vector<Row> row_terms_, column_terms_;
   mercer::Pairs<T> pairs_;

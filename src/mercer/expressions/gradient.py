@@ -103,11 +103,9 @@ class _Through:
 
     def _one_sided(self, leaf: Diagonal, U: np.ndarray, V: np.ndarray) -> np.ndarray:
         """Through k(x, x): one product, whatever the number of scales."""
-        G = self.pairs.like(self.G)
-        if leaf.side == 0:
-            weight = np.sum(U * G.products(V, U[:, :0])[0], axis=1)
-        else:
-            weight = np.sum(V * G.products(V[:, :0], U)[1], axis=1)
+        # Both products, since G is not symmetric where the points are the same.
+        GV, GU = self.pairs.like(self.G).products(V, U)
+        weight = np.sum(U * GV, axis=1) if leaf.side == 0 else np.sum(V * GU, axis=1)
         assert isinstance(leaf.operand, Statistic)
         tangents = (Tangent(leaf.operand, self.path, j) for j in range(self.size))
         slopes = (self.pairs.side(Diagonal(t, leaf.side), leaf.side) for t in tangents)

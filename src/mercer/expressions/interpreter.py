@@ -38,6 +38,9 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WIDE = 4096
 # Entries of a block of statistics that are computed outside the core and handed to it.
 BLOCK = 2**21
+# Beyond so many columns a product with half the tiles of a symmetric matrix saves no time, and the
+# sums it keeps apart take memory.
+HALF_COLUMNS = 16
 # Numbers of a vector, whose sums are apart.
 LANES = 16
 
@@ -61,12 +64,12 @@ def lower(e: Expression) -> Expression:
 
 def _distribute(e: Multiply) -> Expression:
     """An exponential drawn into a sum whose every term has one to fuse with."""
-    exponentials = [f for f in e.factors if _is_exp(f)]
-    for sum_ in e.factors:
-        if exponentials and isinstance(sum_, Add) and all(map(_has_exp, sum_.terms)):
-            rest = [f for f in e.factors if f is not sum_ and f is not exponentials[0]]
-            drawn = add(*(multiply(t, exponentials[0]) for t in sum_.terms))
-            return multiply(drawn, *rest)
+    exponentials = [i for i, f in enumerate(e.factors) if _is_exp(f)]
+    for i, factor in enumerate(e.factors):
+        if exponentials and isinstance(factor, Add) and all(map(_has_exp, factor.terms)):
+            first = exponentials[0]
+            drawn = add(*(lower(multiply(t, e.factors[first])) for t in factor.terms))
+            return multiply(drawn, *(f for j, f in enumerate(e.factors) if j not in (i, first)))
     return e
 
 
@@ -129,6 +132,8 @@ class Pairs:
         self.dtype = self._check()
         self.shape = (n_rows(X), n_rows(self._raw[1]))
         self.lowering = Lowering(self.expression)
+        if not _representable(self.lowering.program.constants, self.dtype):
+            self.dtype = np.dtype(np.float64)
 
     def like(self, e: Expression, dtype: Any = None) -> Pairs:
         """Another expression over the same points, which are not looked at again.
@@ -343,7 +348,7 @@ class Pairs:
     def products(self, V: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """K V and Kᵀ U in float64, from one evaluation of each tile; K is never stored.
 
-        For Y = None half of the tiles give K V.
+        For Y = None half of the tiles give K V, where V has few columns.
 
         Parameters
         ----------
@@ -354,7 +359,7 @@ class Pairs:
         out, side = np.zeros((self.shape[0], V.shape[1])), np.zeros((self.shape[1], U.shape[1]))
         for rows, columns in self._chunks():
             pairs, threads = self._on(rows, columns)
-            if self.symmetric and not U.shape[1] and rows == columns == slice(0, len(out)):
+            if self._half_will_do(V, U) and rows == columns == slice(0, len(out)):
                 return pairs.symmetric_product(V, threads), side
             if not U.shape[1]:
                 out[rows] += pairs.product(V[columns], threads)
@@ -363,6 +368,9 @@ class Pairs:
             out[rows] += found
             side[columns] += beside
         return out, side
+
+    def _half_will_do(self, V: np.ndarray, U: np.ndarray) -> bool:
+        return self.symmetric and not U.shape[1] and V.shape[1] <= HALF_COLUMNS
 
     def log_sum_exp(self, log_weight: np.ndarray | None = None) -> np.ndarray:
         """log Σ_j w_j exp(k(x_i, y_j)) for each i, without overflow: shape (n,), in float64.
@@ -471,6 +479,12 @@ def _per_point(function: Any, points: Any) -> np.ndarray:
             f"{n_rows(points)} points; expected one number per point, shape ({n_rows(points)},)"
         )
     return values
+
+
+def _representable(constants: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether numbers other than zero are within the normal range of a dtype."""
+    size, info = np.abs(constants[(constants != 0) & np.isfinite(constants)]), np.finfo(dtype)
+    return bool(np.all((size >= info.tiny) & (size <= info.max)))
 
 
 def _same_width(F: Any, G: Any) -> None:

@@ -26,8 +26,8 @@ GATHER_BYTES = 2**26
 CENTRE_ROWS = 512
 # Points that another statistic is computed from as well stay where they are, so that one pass over
 # the features serves both, unless their squared distance from the origin is so many times their
-# own spread: the squared norms, whose rounding a distance inherits, grow by that factor at most.
-FAR = 4.0
+# own spread: the squared norms, whose rounding a distance inherits, grow by 1 + FAR at most.
+FAR = 1.5
 _AS_IT_IS = Program(np.empty((0, 5), dtype=np.int32), np.empty((0, 2)), registers=1, result=0)
 
 

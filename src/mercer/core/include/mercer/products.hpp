@@ -237,11 +237,10 @@ struct Tasks {
   }
 };
 
-// out[n, m] (leading dimension ld) = the Gram matrix. With `symmetric`, one half is computed and
+// out[n, m] = the Gram matrix. With `symmetric`, one half is computed and
 // the other mirrored, so that the matrix is symmetric to the last bit.
 template <class T, class Interrupted>
-bool gram(Pairs<T>& pairs, T* out, std::ptrdiff_t ld, bool symmetric, int threads,
-          Interrupted interrupted) {
+bool gram(Pairs<T>& pairs, T* out, bool symmetric, int threads, Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
   if (!pairs.prepare(threads, interrupted)) return false;
   const Tasks tasks(pairs.row_blocks(), pairs.column_tiles(), row_blocks_per_task / 2);
@@ -265,13 +264,13 @@ bool gram(Pairs<T>& pairs, T* out, std::ptrdiff_t ld, bool symmetric, int thread
               const std::ptrdiff_t from =
                   symmetric ? std::max<std::ptrdiff_t>(0, row + r - column) : 0;
               if (from < width)
-                std::memcpy(out + (row + r) * ld + column + from, values + r * C + from,
+                std::memcpy(out + (row + r) * pairs.m + column + from, values + r * C + from,
                             (width - from) * sizeof(T));
             }
             if (!symmetric) continue;
             for (std::ptrdiff_t j = 0; j < width; ++j)
               for (std::ptrdiff_t r = 0; r < std::min(height, column + j - row + 1); ++r)
-                out[(column + j) * ld + row + r] = values[r * C + j];
+                out[(column + j) * pairs.m + row + r] = values[r * C + j];
           }
         }
       },
@@ -338,6 +337,14 @@ inline void clear_left(T* values, std::ptrdiff_t row, std::ptrdiff_t column, boo
   for (int r = 0; r < R; ++r)
     for (int j = 0; j < std::min<std::ptrdiff_t>(C, row + r - column + diagonal); ++j)
       values[r * C + j] = T(0);
+}
+
+// Entries of a tile past its first columns become zero: copies of the last point, which may be
+// infinite, stand there.
+template <class T>
+inline void clear_right(T* values, std::ptrdiff_t columns) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
+  for (int r = 0; r < R; ++r) std::fill(values + r * C + columns, values + (r + 1) * C, T(0));
 }
 
 // What multiply_gaussian takes, made once for all tiles.
@@ -439,6 +446,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
               }
               const bool crosses = symmetric && t * C < (b + 1) * R;
               T* values = pairs.tile(scratch, b, b - first, t);
+              if ((t + 1) * C > pairs.m) clear_right<T>(values, pairs.m - t * C);
               if (crosses) clear_left<T>(values, b * R, t * C, false);
               if (c == 1)
                 multiply_one<T>(values, padded.get() + t * C, partial.get());
