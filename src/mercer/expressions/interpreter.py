@@ -142,6 +142,11 @@ class Pairs:
         other._leaves = dict(self._leaves) if same else {}
         return other
 
+    @property
+    def is_fused(self) -> bool:
+        """Whether the core does all the work, so that values are cheap to recompute."""
+        return not any(self._is_wide(node) for node in self.lowering.leaves)
+
     def derivative(self, path: str, index: int | None = None) -> Pairs:
         """∂/∂θ over the same points, for θ a hyperparameter, or an entry of a vector of them.
 
@@ -294,7 +299,7 @@ class Pairs:
     def _chunks(self, upper: bool = False) -> Iterator[tuple[slice, slice]]:
         """All at once if the core does all the work, else blocks (on or above the diagonal)."""
         n, m = self.shape
-        if not any(self._is_wide(node) for node in self.lowering.leaves):
+        if self.is_fused:
             yield slice(0, n), slice(0, m)
             return
         side = int(BLOCK**0.5)

@@ -17,6 +17,8 @@ def solve_cholesky(
     Y: np.ndarray,
     lam: float | np.ndarray,
     sample_weight: np.ndarray | None = None,
+    *,
+    fit_intercept: bool = False,
 ) -> Result:
     r"""Solve ``(K + lam S^{-1}) alpha = y``, the stationary point of weighted kernel ridge.
 
@@ -32,6 +34,8 @@ def solve_cholesky(
     lam : float or ndarray of shape (t,)
         Positive regulariser, one for all targets or one each.
     sample_weight : ndarray of shape (n,), optional
+    fit_intercept : bool
+        Whether ``(K + lam S^{-1}) alpha + b = y`` is solved, with ``sum_i alpha_i = 0``.
 
     Returns
     -------
@@ -58,8 +62,15 @@ def solve_cholesky(
     root = np.sqrt(weight)
     A = root[:, None] * K
     A *= root
-    alpha = root[:, None] * shifted_solve(A, root[:, None] * Y, lams)
-    gap = relative_gradient(K, alpha, Y, lams, weight)
+    if fit_intercept and weight.any():
+        ones = np.broadcast_to(root[:, None], Y.shape)
+        Z = shifted_solve(A, np.hstack([root[:, None] * Y, ones]), np.tile(lams, 2))
+        of_targets, of_ones = np.hsplit(Z, 2)
+        beta = of_targets - of_ones * ((root @ of_targets) / (root @ of_ones))
+    else:
+        beta = shifted_solve(A, root[:, None] * Y, lams)
+    alpha = root[:, None] * beta
+    gap = relative_gradient(K, alpha, Y, lams, weight, fit_intercept)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     return monitor.result(alpha, gap, status=status, method="cholesky")

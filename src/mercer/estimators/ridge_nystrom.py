@@ -1,0 +1,172 @@
+"""Centres, passes over the data in blocks, and the certificate of the Nyström solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from mercer.arrays import memory_budget, n_rows, row_blocks, take_rows
+from mercer.estimators.inputs import is_precomputed, training_gram
+from mercer.estimators.progress import reporter
+from mercer.operators import DenseGram, TiledGram, gram
+from mercer.solvers.nystrom import (
+    Block,
+    Moments,
+    NystromSolution,
+    Whitening,
+    accumulated,
+    distance_bound,
+    solve_nystrom,
+)
+from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
+from mercer.solvers.result import Result
+
+# Pivots are chosen among so many random points per centre; more gain little and cost as much as
+# the fit.
+CANDIDATES = 5
+# Entries of a block of the kernel between points and centres.
+ENTRIES = 2**23
+# From so many multiplications on, float32 features and a correcting pass take half the time.
+SINGLE_PAYS = 2e10
+# The bound is computed where its n^2 values of the kernel are at most so many times those of a
+# pass over n points and M centres.
+BOUND_PAYS = 50
+
+
+class Centres:
+    """The points that a Nyström fit expands in, and the kernel between them and others.
+
+    Parameters
+    ----------
+    estimator : the estimator, with ``kernel_``, ``n_centers``, ``centers``, ``random_state``
+    X : training points, or the first of them
+    """
+
+    def __init__(self, estimator: Any, X: Any):
+        self.kernel = estimator.kernel_
+        self.operator = None
+        if is_precomputed(self.kernel) or self.kernel.validity.status != "valid":
+            operator = training_gram(estimator, X, self.kernel)
+            self.operator = operator if isinstance(operator, DenseGram) else None
+        chosen = self._chosen(estimator, X)
+        if self.operator is None:
+            points = estimator.centers if chosen is None else take_rows(X, chosen)
+            K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
+        else:
+            K_MM = self.operator.dense()[np.ix_(chosen, chosen)]
+        self.whitening = Whitening(K_MM)
+        self.indices = None if chosen is None else chosen[self.whitening.kept]
+        if self.operator is None:
+            self.points = take_rows(points, self.whitening.kept)
+
+    def _chosen(self, estimator: Any, X: Any) -> np.ndarray | None:
+        """Positions of the centres among the points; None where they are given as points."""
+        centres, n = estimator.centers, n_rows(X)
+        if not isinstance(centres, str):
+            if self.operator is not None:
+                raise ValueError(
+                    "centers are given as points, which a precomputed or corrected Gram matrix "
+                    "does not know; use centers='pivoted' or 'uniform'"
+                )
+            return None
+        rng = check_random_state(estimator.random_state)
+        M = default_centres(n) if estimator.n_centers is None else estimator.n_centers
+        if M > n:
+            raise ValueError(f"n_centers={M} and X has {n} points; choose at most {n}")
+        if centres == "uniform":
+            return np.sort(rng.permutation(n)[:M])
+        drawn = np.sort(rng.permutation(n)[: CANDIDATES * M]) if CANDIDATES * M < n else np.arange(n)
+        if self.operator is not None:
+            among = DenseGram(np.asarray(self.operator.dense())[np.ix_(drawn, drawn)])
+        else:
+            among = TiledGram(self.kernel.over(doubled(take_rows(X, drawn)), None))
+        low = randomly_pivoted_cholesky(
+            among.rows, np.asarray(among.diagonal(), dtype=np.float64), M, random_state=rng
+        )
+        return drawn[low.pivots]
+
+    def blocks(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Iterator[Block]:
+        """The data, some rows at a time."""
+        width = len(self.whitening.kept)
+        for rows in row_blocks(len(Y), bytes_per_row=width, budget=ENTRIES):
+            if self.operator is None:
+                some = doubled(take_rows(X, rows))
+                K: Any = TiledGram(self.kernel.over(some, doubled(self.points)))
+            else:
+                K = DenseGram(self.operator.dense()[rows][:, self.indices])
+            yield Block(K, Y[rows], None if weight is None else weight[rows])
+
+    def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Points and coefficients that predict, from those of the centres kept."""
+        if self.operator is None:
+            return self.points, coef
+        alpha = np.zeros((n_rows(X), coef.shape[1]))
+        alpha[self.indices] = coef
+        return X, self.operator.carry(alpha)
+
+
+def fit_nystrom(
+    estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
+) -> tuple[Centres, Moments, Result, np.ndarray | None]:
+    """Centres, moments, result, and bounds (t,) on the distance from the exact solution or None."""
+    centres = Centres(estimator, X)
+    n, r = len(Y), len(centres.whitening.kept)
+
+    def blocks() -> Iterator[Block]:
+        return centres.blocks(X, Y, weight)
+
+    single = float(n) * r**2 >= SINGLE_PAYS
+    moments = accumulated(blocks(), centres.whitening, Y.shape[1], single=single)
+    result = solve_nystrom(
+        blocks,
+        centres.whitening,
+        moments,
+        lam,
+        fit_intercept=estimator.fit_intercept,
+        tol=estimator.tol,
+        max_iter=20 if estimator.max_iter is None else estimator.max_iter,
+        max_time=estimator.max_time,
+        report=reporter(estimator),
+    )
+    if n > BOUND_PAYS * r:
+        words = f"no bound on the distance from the exact solution: {n} points take too long"
+        return centres, moments, replace(result, method=f"{result.method}; {words}"), None
+    if np.any(lam <= 0):
+        return centres, moments, result, None
+    bounds = _bounds(centres, X, Y, weight, lam, result.value)
+    result = replace(result, bound=float(bounds.max(initial=0.0)))
+    return centres, moments, result, bounds
+
+
+def default_centres(n: int) -> int:
+    """4 sqrt(n), as long as three matrices of that size fit the memory budget."""
+    return int(max(1, min(n, np.ceil(4 * np.sqrt(n)), np.sqrt(memory_budget() / 24.0))))
+
+
+def doubled(X: Any) -> Any:
+    """Points with float32 features in float64; others as they are."""
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def _bounds(
+    centres: Centres,
+    X: Any,
+    Y: np.ndarray,
+    weight: np.ndarray | None,
+    lam: np.ndarray,
+    solution: NystromSolution,
+) -> np.ndarray:
+    fitted = np.vstack([b.gram @ solution.coef for b in centres.blocks(X, Y, weight)])
+    residual = Y - fitted - solution.intercept
+    if weight is not None:
+        residual *= weight[:, None]
+    K: Any = centres.operator
+    if K is None:
+        K = gram(centres.kernel, doubled(X))
+    return distance_bound(K, solution.weights, fitted, residual, lam)
+
+
