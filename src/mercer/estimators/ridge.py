@@ -228,7 +228,9 @@ default="pivoted"
         X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
-        fit = fit_ridge(self, X, np.asarray(y, dtype=np.float64), weight, last_coefficients(self, y.size))
+        fit = fit_ridge(
+            self, X, np.asarray(y, dtype=np.float64), weight, last_coefficients(self, y.size)
+        )
         store(self, X, fit, flat=y.ndim == 1)
         return self
 
@@ -258,7 +260,7 @@ default="pivoted"
         weight = checked_weights(sample_weight, X)
         if first:
             self.kernel_ = resolve_kernel(self, X, weight)
-            self.centres_, self.moments_ = Centres(self, X), None
+            self.centres_, self.moments_ = Centres(self, X, weight), None
         fit = fit_on_moments(self, X, np.asarray(y, dtype=np.float64), weight)
         store(self, X, fit, flat=y.ndim == 1)
         return self

@@ -53,8 +53,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         For "nystrom", as in `KernelRidge`.
     cv : int, cross-validation generator, iterable, "gcv" or None, default=None
         None leaves out one point at a time. "gcv" is generalised cross-validation, where every
-        point has the mean leverage. Otherwise folds are left out, as exactly, with "eigh"; their
-        test sets must hold every point once, and their training sets all the others.
+        point has the mean leverage. Otherwise folds are left out, as exactly; their test sets must
+        hold every point once, and their training sets all the others.
     scoring : str, callable or None, default=None
         A scorer of scikit-learn's kind, applied to all left-out predictions at once; None is the
         negated mean squared error. Larger is better.
@@ -199,10 +199,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _by_centres(
         self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
     ) -> Fit:
-        if self.cv not in (None, "gcv"):
-            raise ValueError(f"cv={self.cv!r} needs solver='eigh'; 'nystrom' takes None or 'gcv'")
         Y = y.reshape(len(y), -1)
-        centres = Centres(self, X)
+        centres = Centres(self, X, weight)
 
         def blocks() -> Iterator[Block]:
             return centres.blocks(X, Y, weight)
@@ -214,8 +212,18 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
             left_out = [path.leave_one_out(block, alphas[[best]], equal=True) for block in blocks()]
             self.loo_predictions_ = np.concatenate(left_out, axis=1)[0].reshape(y.shape)
         else:
-            left_out = [path.leave_one_out(block, alphas) for block in blocks()]
-            predictions = np.concatenate(left_out, axis=1)
+            if self.cv is None:
+                left_out = [path.leave_one_out(block, alphas) for block in blocks()]
+                predictions = np.concatenate(left_out, axis=1)
+            else:
+                predictions = np.empty((len(alphas), *Y.shape))
+                for fold in self._folds(y):
+                    given = X, Y, weight, fold
+                    left = accumulated(centres.blocks(*given), centres.whitening, Y.shape[1])
+                    rest = moments.merged(left, sign=-1)
+                    without = NystromPath(centres.whitening, rest, self.fit_intercept)
+                    found = [without.predictions(b, alphas) for b in centres.blocks(*given)]
+                    predictions[:, fold] = np.concatenate(found, axis=1)
             scores = [self._score(y, p.reshape(y.shape), weight) for p in predictions]
             best = self._choose(alphas, np.array(scores))
             self.loo_predictions_ = predictions[best].reshape(y.shape)
@@ -242,8 +250,12 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """For each alpha, what each point is predicted to be without it or its fold."""
         if self.cv is None:
             return system.leave_one_out_path(y, alphas)
-        n = len(y)
-        folds = []
+        folds = self._folds(y)
+        return [system.leave_folds_out(y, alpha, folds) for alpha in alphas]
+
+    def _folds(self, y: np.ndarray) -> list[np.ndarray]:
+        """The test sets of ``cv``, which together hold every point once."""
+        n, folds = len(y), []
         for train, test in check_cv(self.cv).split(np.empty((n, 0)), y):
             if len(train) + len(test) != n or np.intersect1d(train, test).size:
                 raise ValueError(
@@ -253,7 +265,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
             folds.append(np.asarray(test))
         if not np.array_equal(np.sort(np.concatenate(folds)), np.arange(n)):
             raise ValueError(f"cv={self.cv!r} does not leave out every point exactly once")
-        return [system.leave_folds_out(y, alpha, folds) for alpha in alphas]
+        return folds
 
     def _score(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None) -> float:
         if self.scoring is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
 
 from mercer.arrays import memory_budget, n_rows, row_blocks, take_rows
 from mercer.estimators.inputs import is_precomputed, training_gram
@@ -44,26 +45,28 @@ class Centres:
     ----------
     estimator : the estimator, with ``kernel_``, ``n_centers``, ``centers``, ``random_state``
     X : training points, or the first of them
+    weight : ndarray of shape (n,) or None
+        Points of no weight are not chosen.
     """
 
-    def __init__(self, estimator: Any, X: Any):
+    def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None = None):
         self.kernel = estimator.kernel_
         self.operator = None
         if is_precomputed(self.kernel) or self.kernel.validity.status != "valid":
             operator = training_gram(estimator, X, self.kernel)
             self.operator = operator if isinstance(operator, DenseGram) else None
-        chosen = self._chosen(estimator, X)
-        if self.operator is None:
-            points = estimator.centers if chosen is None else take_rows(X, chosen)
+        eligible = None if weight is None or not weight.any() else np.flatnonzero(weight)
+        chosen = self._chosen(estimator, X, eligible)
+        points = estimator.centers if chosen is None else take_rows(X, chosen)
+        if self.operator is None or chosen is None:
             K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
         else:
             K_MM = self.operator.dense()[np.ix_(chosen, chosen)]
         self.whitening = Whitening(K_MM)
+        self.points = take_rows(points, self.whitening.kept)
         self.indices = None if chosen is None else chosen[self.whitening.kept]
-        if self.operator is None:
-            self.points = take_rows(points, self.whitening.kept)
 
-    def _chosen(self, estimator: Any, X: Any) -> np.ndarray | None:
+    def _chosen(self, estimator: Any, X: Any, eligible: np.ndarray | None) -> np.ndarray | None:
         """Positions of the centres among the points; None where they are given as points."""
         centres, n = estimator.centers, n_rows(X)
         if not isinstance(centres, str):
@@ -74,12 +77,15 @@ class Centres:
                 )
             return None
         rng = check_random_state(estimator.random_state)
-        M = default_centres(n) if estimator.n_centers is None else estimator.n_centers
-        if M > n:
+        m = n if eligible is None else len(eligible)
+        M = default_centres(m) if estimator.n_centers is None else estimator.n_centers
+        if n < M:
             raise ValueError(f"n_centers={M} and X has {n} points; choose at most {n}")
+        wanted = M if centres == "uniform" else CANDIDATES * M
+        drawn = np.sort(sample_without_replacement(m, min(wanted, m), random_state=rng))
+        drawn = drawn if eligible is None else eligible[drawn]
         if centres == "uniform":
-            return np.sort(rng.permutation(n)[:M])
-        drawn = np.sort(rng.permutation(n)[: CANDIDATES * M]) if CANDIDATES * M < n else np.arange(n)
+            return drawn
         if self.operator is not None:
             among = DenseGram(np.asarray(self.operator.dense())[np.ix_(drawn, drawn)])
         else:
@@ -89,10 +95,14 @@ class Centres:
         )
         return drawn[low.pivots]
 
-    def blocks(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Iterator[Block]:
-        """The data, some rows at a time."""
+    def blocks(
+        self, X: Any, Y: np.ndarray, weight: np.ndarray | None, among: np.ndarray | None = None
+    ) -> Iterator[Block]:
+        """The data, or those at the positions ``among``, some rows at a time."""
+        n = len(Y) if among is None else len(among)
         width = len(self.whitening.kept)
-        for rows in row_blocks(len(Y), bytes_per_row=width, budget=ENTRIES):
+        for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
+            rows = part if among is None else among[part]
             if self.operator is None:
                 some = doubled(take_rows(X, rows))
                 K: Any = TiledGram(self.kernel.over(some, doubled(self.points)))
@@ -113,7 +123,7 @@ def fit_nystrom(
     estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
 ) -> tuple[Centres, Moments, Result, np.ndarray | None]:
     """Centres, moments, result, and bounds (t,) on the distance from the exact solution or None."""
-    centres = Centres(estimator, X)
+    centres = Centres(estimator, X, weight)
     n, r = len(Y), len(centres.whitening.kept)
 
     def blocks() -> Iterator[Block]:
@@ -168,5 +178,3 @@ def _bounds(
     if K is None:
         K = gram(centres.kernel, doubled(X))
     return distance_bound(K, solution.weights, fitted, residual, lam)
-
-

@@ -100,11 +100,11 @@ class Moments:
         self.weight += float(s.sum())
         self.n += int(np.count_nonzero(s))
 
-    def merged(self, other: Moments) -> Moments:
-        """The moments of both sets of points, as a new object."""
+    def merged(self, other: Moments, sign: int = 1) -> Moments:
+        """The moments of both sets of points or, with sign -1, without the other's."""
         both = copy(self)
         for name, value in vars(other).items():
-            setattr(both, name, getattr(self, name) + value)
+            setattr(both, name, getattr(self, name) + sign * value)
         return both
 
     def system(self, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -259,6 +259,13 @@ class NystromPath:
             free = max(n - freedom, n * EPS)
             found.append(n * np.maximum(squares, 0.0) / free**2)
         return np.array(found)
+
+    def predictions(self, block: Block, lams: np.ndarray) -> np.ndarray:
+        """The fit at the points of the block: (a, b, t)."""
+        Z = self.whitening.features(block.gram) @ self._vectors
+        weights = [self._filter(lam)[:, None] * self._spectrum for lam in lams]
+        level = [self.moments.intercept(self._vectors @ w, self.fit_intercept) for w in weights]
+        return np.array([Z @ w + b for w, b in zip(weights, level, strict=True)])
 
     def leave_one_out(self, block: Block, lams: np.ndarray, equal: bool = False) -> np.ndarray:
         """What each point of the block is predicted to be without it: (a, b, t).

@@ -281,7 +281,9 @@ def _iterate(
         Z = precondition(R[:, active], active)
         now = _dots(R[:, active], Z)
         # The form that forgives products which are not all with the same matrix.
-        turn = np.divide(now - _dots(before, Z), slope[active], out=np.zeros(len(now)), where=moving)
+        turn = np.divide(
+            now - _dots(before, Z), slope[active], out=np.zeros(len(now)), where=moving
+        )
         D[:, active] = Z + np.maximum(turn, 0.0) * D[:, active]
         slope[active] = now
         done = monitor.record(_relative(R, B)) or stalled

@@ -122,4 +122,4 @@ def _accepted(
         kept.append(i)
         rest -= np.outer(column, column)
     chosen = np.array(kept, dtype=np.intp)
-    return chosen, columns[np.ix_(chosen, range(len(kept)))]
+    return chosen, columns[chosen, : len(kept)]
