@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from mercer.arrays import memory_budget, n_rows, row_blocks, take_rows
-from mercer.estimators.inputs import is_precomputed, training_gram
+from mercer.arrays import as_vectors, memory_budget, n_rows, row_blocks, take_rows
+from mercer.estimators.inputs import is_precomputed, takes_vectors, training_gram
 from mercer.estimators.progress import reporter
 from mercer.operators import DenseGram, TiledGram, gram
 from mercer.solvers.nystrom import (
@@ -58,6 +58,8 @@ class Centres:
         eligible = None if weight is None or not weight.any() else np.flatnonzero(weight)
         chosen = self._chosen(estimator, X, eligible)
         points = estimator.centers if chosen is None else take_rows(X, chosen)
+        if chosen is None and takes_vectors(self.kernel):
+            points = as_vectors(points, "centers")
         if self.operator is None or chosen is None:
             K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
         else:

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, eigh
-from scipy.linalg.lapack import dpstrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from mercer.operators import DenseGram, GramOperator
 from mercer.solvers.cholesky import shifted_solve
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS, gradient_ratio
+
+# A pivot so many times rounding counts as small.
+SMALL_PIVOT = 100
 
 
 class Block(NamedTuple):
@@ -46,13 +49,20 @@ class Whitening:
     """
 
     def __init__(self, K_MM: np.ndarray):
-        factor, order, rank, _ = dpstrf(np.array(K_MM, dtype=np.float64, order="F"), lower=0)
-        if rank == 0:
+        K = np.array(K_MM, dtype=np.float64, order="F")
+        floor = len(K) * EPS * float(K.diagonal().max(initial=0.0))
+        factor, failed = dpotrf(K, lower=0)
+        order = np.arange(len(K))
+        # Without a small pivot there is nothing to drop, and no need to choose the largest first.
+        if failed or np.min(factor.diagonal()) ** 2 <= SMALL_PIVOT * floor:
+            factor, order, rank, _ = dpstrf(K, lower=0)
+            factor, order = factor[:rank, :rank], order[:rank] - 1
+        if not len(order):
             raise ValueError(
                 "the kernel is zero at every centre; choose other centres or another kernel"
             )
-        self.kept = order[:rank] - 1
-        self.W = np.asfortranarray(dtrtri(np.triu(factor[:rank, :rank]))[0])
+        self.kept = order
+        self.W = np.asfortranarray(dtrtri(np.triu(factor))[0])
         self.W32 = self.W.astype(np.float32)
 
     def features(self, gram: GramOperator, single: bool = False) -> np.ndarray:
