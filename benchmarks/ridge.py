@@ -196,7 +196,10 @@ def cost(options: argparse.Namespace) -> None:
             spent.append(quietly(lambda m=model, X=X, y=y: timed(lambda: m.fit(X, y))[0]))
         slope = np.polyfit(np.log(ns), np.log(spent), 1)[0]
         curves[solver] = ns, spent
-        print(f"{solver}: slope {slope:.2f}", *(f"{n}: {s:.2f} s" for n, s in zip(ns, spent)))
+        print(
+            f"{solver}: slope {slope:.2f}",
+            *(f"{n}: {s:.2f} s" for n, s in zip(ns, spent, strict=True)),
+        )
     if options.plot:
         import matplotlib.pyplot as plt
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf
 
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient
 
 # LAPACK factors at most so many rows at once: OpenBLAS with several threads crashes beyond 14,000.
-BLOCK = 4096
+BLOCK = 8192
 
 
 def solve_cholesky(
@@ -60,8 +61,7 @@ def solve_cholesky(
     monitor = Monitor(tol=ROUNDING_LIMIT)
     Y, lams, weight = as_columns(Y, lam, sample_weight)
     root = np.sqrt(weight)
-    A = root[:, None] * K
-    A *= root
+    A = K if sample_weight is None else root[:, None] * K * root
     if fit_intercept and weight.any():
         ones = np.broadcast_to(root[:, None], Y.shape)
         Z = shifted_solve(A, np.hstack([root[:, None] * Y, ones]), np.tile(lams, 2))
@@ -112,6 +112,11 @@ def factorised(A: np.ndarray, block: int = BLOCK) -> tuple[np.ndarray, bool]:
     >>> cho_solve(factorised(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
     array([1., 1.])
     """
+    if len(A) <= block and A.flags.c_contiguous:
+        U, failed = dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+        if failed:
+            raise LinAlgError("the matrix is not positive definite after rounding")
+        return U, False
     for start in range(0, len(A), block):
         stop = min(start + block, len(A))
         done, panel = slice(0, start), A[start:, start:stop]
