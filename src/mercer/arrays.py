@@ -14,6 +14,11 @@ from sklearn.utils.validation import check_array
 Array = Any  # a NumPy array or a SciPy CSR array; other libraries join here
 
 
+def rows_in_order(A: Any, dtype: Any = None) -> np.ndarray:
+    """An array as the core takes it: row by row, aligned; itself if it is so already."""
+    return np.require(A, dtype, ("C_CONTIGUOUS", "ALIGNED"))
+
+
 def memory_budget() -> int:
     """Bytes that one temporary may take: scikit-learn's ``working_memory`` setting."""
     return int(sklearn.get_config()["working_memory"] * 2**20)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.callback import ProgressBar
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -69,6 +71,17 @@ def test_a_listener_hears_of_iterations_and_can_stop(name):
         early = getattr(mercer, name)(**ITERATIVE[name]).set_callbacks(stopper).fit(X, Y)
     assert early.result_.status is Status.STOPPED
     assert early.predict(X).shape == (200,)
+
+
+@pytest.mark.parametrize("name", ["SVC", "KernelMachineClassifier"])
+def test_a_bar_shows_the_gap_falling(name, capsys):
+    model = getattr(mercer, name)(**ITERATIVE[name]).set_callbacks(ProgressBar())
+    tol = model.set_params(tol=1e-4).fit(X, Y).tol
+    shown = re.findall(r"gap below (1e[+-]\d\d)", capsys.readouterr().out)
+    levels = [float(level) for level in shown]
+    assert len(levels) >= 3
+    assert levels == sorted(set(levels), reverse=True)
+    assert levels[-1] <= tol
 
 
 def test_an_error_still_closes_the_callbacks():

@@ -29,6 +29,7 @@ from mercer.expressions.nodes import ONE, ZERO, Constant
 from mercer.expressions.rounding import rounding
 from mercer.expressions.statistics import l1, sqdist
 
+pytestmark = pytest.mark.usefixtures("any_level")
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(30, 5)), RNG.normal(size=(20, 5))
 DOT, SQDIST = statistic("dot"), statistic("sqdist")

@@ -212,3 +212,13 @@ def test_numbers_have_no_derivatives():
             operator.gradient(np.ones(3), np.ones(3))
         with pytest.raises(TypeError, match="what they depend on is not known"):
             operator.derivative("gamma")
+
+
+def test_points_that_are_not_aligned():
+    X = np.random.default_rng(0).normal(size=(20, 6))
+    buffer = bytearray(X.nbytes + 1)
+    Y = np.frombuffer(buffer, np.uint8, X.nbytes, 1).view(float).reshape(X.shape)
+    Y[...] = X
+    assert not Y.flags.aligned
+    kernel = K.RBF(0.3) + K.Linear()
+    np.testing.assert_array_equal(kernel(Y), kernel(X))

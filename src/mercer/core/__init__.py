@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -47,7 +48,9 @@ def level() -> str:
     order = list(MODULES)
     if asked is not None and order.index(asked) > order.index(highest):
         raise ImportError(f"MERCER_ISA={asked}: this machine runs {highest} at most")
-    return asked or highest
+    runs = order[: order.index(highest) + 1]
+    built = [name for name in runs if find_spec(f"mercer.core.{MODULES[name]}")]
+    return asked or built[-1]
 
 
 @cache

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -27,42 +28,64 @@ using Out = nb::ndarray<nb::numpy, T, nb::ndim<D>>;
 using Operations = nb::ndarray<const std::int32_t, nb::shape<-1, 5>, nb::c_contig, nb::device::cpu>;
 using Constants = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
+// Sizes beyond this are mistakes, and sums of them would overflow.
+constexpr std::size_t most_points = std::size_t(1) << 40;
+
 void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
+}
+
+// Reading an array at an address that its numbers may not have is undefined.
+template <class Array>
+void require_aligned(const Array& array) {
+  require(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(typename Array::Scalar) == 0,
+          "arrays are aligned");
 }
 
 // operations: (op, out, a, b, source of b) per row; constants: (c, d) per row.
 mercer::Program read_program(const Operations& operations, const Constants& constants,
                              int registers, int result, std::size_t leaves, std::size_t row_terms,
                              std::size_t column_terms) {
+  require_aligned(operations);
+  require_aligned(constants);
   require(operations.shape(0) == constants.shape(0), "one pair of constants per operation");
   require(registers > 0 && registers <= 65536, "between 1 and 65536 registers");
   require(int(leaves) <= registers, "a register for each statistic");
-  require(result >= 0 && result < registers, "the result is a register");
   mercer::Program program{{}, registers, result};
+  std::vector<bool> written(registers);
+  std::fill_n(written.begin(), leaves, true);
+  const auto holds = [&](int index) { return index >= 0 && index < registers && written[index]; };
   for (std::size_t i = 0; i < operations.shape(0); ++i) {
     const int op = operations(i, 0), out = operations(i, 1), a = operations(i, 2),
               b = operations(i, 3), source = operations(i, 4);
     require(op >= 0 && op <= int(mercer::Op::inverse_sqrt), "an operation that exists");
     require(out >= 0 && out < registers, "operations write to registers");
-    if (mercer::Op(op) == mercer::Op::row)
-      require(a >= 0 && a < int(row_terms), "a row term that exists");
-    else if (mercer::Op(op) == mercer::Op::column)
-      require(a >= 0 && a < int(column_terms), "a column term that exists");
-    else
-      require(a >= 0 && a < registers, "operations read registers");
     require(source >= 0 && source <= int(mercer::Source::column), "a source that exists");
+    const mercer::Op what = mercer::Op(op);
     const mercer::Source from = mercer::Source(source);
-    require(b >= 0 && b < (from == mercer::Source::tile   ? registers
-                           : from == mercer::Source::row ? int(row_terms)
-                                                         : int(column_terms)),
-            "operations read registers and terms that exist");
-    require(mercer::Op(op) != mercer::Op::integer_power ||
+    if (what == mercer::Op::row)
+      require(a >= 0 && a < int(row_terms), "a row term that exists");
+    else if (what == mercer::Op::column)
+      require(a >= 0 && a < int(column_terms), "a column term that exists");
+    else if (what != mercer::Op::constant)
+      require(holds(a), "operations read registers that hold something");
+    if (what >= mercer::Op::add && what <= mercer::Op::divide) {
+      if (from == mercer::Source::row)
+        require(b >= 0 && b < int(row_terms), "a row term that exists");
+      else if (from == mercer::Source::column)
+        require(b >= 0 && b < int(column_terms), "a column term that exists");
+      else
+        require(holds(b), "operations read registers that hold something");
+    }
+    if (what == mercer::Op::accumulate) require(holds(out), "a sum to add to");
+    written[out] = true;
+    require(what != mercer::Op::integer_power ||
                 std::abs(constants(i, 0)) <= std::numeric_limits<int>::max(),
             "an integer power is an int");
     program.instructions.push_back(
-        {mercer::Op(op), out, a, b, from, constants(i, 0), constants(i, 1)});
+        {what, out, a, b, from, constants(i, 0), constants(i, 1)});
   }
+  require(holds(result), "the result is a register that holds something");
   return program;
 }
 
@@ -86,7 +109,10 @@ void without_gil(std::mutex& busy, F work) {
 template <class T, int D>
 Out<T, D> new_array(std::initializer_list<std::size_t> shape) {
   std::size_t size = 1;
-  for (std::size_t s : shape) size *= s;
+  for (std::size_t s : shape) {
+    require(s == 0 || size <= most_points / s, "no more numbers than fit in memory");
+    size *= s;
+  }
   T* data = new T[std::max<std::size_t>(size, 1)];
   nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
   return Out<T, D>(data, shape, owner);
@@ -110,6 +136,7 @@ class Pairs {
         row_terms_(std::move(row_terms)),
         column_terms_(std::move(column_terms)) {
     require(n > 0 && m > 0, "at least one point on each side");
+    require(n <= most_points && m <= most_points, "no more points than fit in memory");
     pairs_.program = read_program(operations, constants, registers, result, leaves_.size(),
                                   row_terms_.size(), column_terms_.size());
     pairs_.n = std::ptrdiff_t(n);
@@ -121,6 +148,10 @@ class Pairs {
       require(X_given.shape(0) == n && X_given.shape(1) == d && Y_given.shape(0) == m &&
                   Y_given.shape(1) == d,
               "points as given have the shapes of X and Y");
+      for (const Matrix* points : {&X, &Y, &X_given, &Y_given}) require_aligned(*points);
+      for (const auto* norms : {&X_norms, &Y_norms})
+        if (*norms) require_aligned(**norms);
+      if (block) require_aligned(*block);
       require(!block || (block->shape(0) == n && block->shape(1) == m), "a block is (n, m)");
       require(block || mercer::Statistic(kind) != mercer::Statistic::given, "a block is needed");
       const bool tangent = mercer::Statistic(kind) == mercer::Statistic::difference_product ||
@@ -140,10 +171,12 @@ class Pairs {
       pairs_.leaves.push_back(leaf);
     }
     for (const Row& term : row_terms_) {
+      require_aligned(term);
       require(term.shape(0) == n, "a row term has n entries");
       pairs_.row_terms.push_back(term.data());
     }
     for (const Row& term : column_terms_) {
+      require_aligned(term);
       require(term.shape(0) == m, "a column term has m entries");
       pairs_.column_terms.push_back(term.data());
     }
@@ -151,6 +184,7 @@ class Pairs {
 
   void gram(nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, bool symmetric,
             int threads) {
+    require_aligned(out);
     require(std::ptrdiff_t(out.shape(0)) == pairs_.n && std::ptrdiff_t(out.shape(1)) == pairs_.m,
             "out is (n, m)");
     require(!symmetric || pairs_.n == pairs_.m, "a symmetric matrix is square");
@@ -160,6 +194,7 @@ class Pairs {
   }
 
   Out<double, 2> product(Matrix V, int threads) {
+    require_aligned(V);
     require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     without_gil(busy_, [&] {
@@ -170,7 +205,9 @@ class Pairs {
   }
 
   std::tuple<Out<double, 2>, Out<double, 2>> products(Matrix V, Matrix U, int threads) {
+    require_aligned(V);
     require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
+    require_aligned(U);
     require(std::ptrdiff_t(U.shape(0)) == pairs_.n, "U has n rows");
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
     auto side = new_array<double, 2>({std::size_t(pairs_.m), U.shape(1)});
@@ -184,6 +221,7 @@ class Pairs {
   // K V where both sides have the same points and the expression is the same both ways round.
   Out<double, 2> symmetric_product(Matrix V, int threads) {
     require(pairs_.n == pairs_.m, "a symmetric matrix is square");
+    require_aligned(V);
     require(std::ptrdiff_t(V.shape(0)) == pairs_.m, "V has m rows");
     const int c = int(V.shape(1));
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
@@ -197,6 +235,7 @@ class Pairs {
   }
 
   Out<double, 1> log_sum_exp(std::optional<Row> log_weight, int threads) {
+    if (log_weight) require_aligned(*log_weight);
     require(!log_weight || std::ptrdiff_t(log_weight->shape(0)) == pairs_.m,
             "log_weight has m entries");
     auto out = new_array<double, 1>({std::size_t(pairs_.n)});

@@ -166,7 +166,7 @@ def run(
                 case Op.SQRT:
                     r[out] = np.sqrt(r[a])
                 case Op.TANH:
-                    r[out] = np.tanh(r[a])
+                    r[out] = np.tanh(c * r[a] + d)
                 case Op.LOG:
                     r[out] = np.log(r[a])
                 case Op.INVERSE_SQRT:

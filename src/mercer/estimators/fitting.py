@@ -43,8 +43,13 @@ def fitting(fit: Callable) -> Callable:
 
 
 def warn_of_convergence(message: str) -> None:
+    """Say that a solver stopped early, or could not tell between solutions."""
+    warn_the_caller(message, ConvergenceWarning)
+
+
+def warn_the_caller(message: str, category: type[Warning]) -> None:
     """Warn, and point at the user's own line, however many calls lie between."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN:
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, ConvergenceWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

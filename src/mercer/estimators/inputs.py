@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -39,7 +40,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     kernel; any collection of objects for the others. ``check`` goes to
     `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``).
     """
-    if takes_vectors(estimator.kernel):
+    if _reads_vectors(estimator, X):
         given = (X,) if y is None else (X, y)
         checked = _vectors(estimator, *given, **check)
         if is_precomputed(estimator.kernel):
@@ -55,7 +56,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
-    if takes_vectors(estimator.kernel):
+    if _reads_vectors(estimator, X):
         return _vectors(estimator, X, reset=False)
     return _collection(estimator, X, reset=False)
 
@@ -112,6 +113,18 @@ def is_precomputed(kernel: Any) -> bool:
 def takes_vectors(kernel: Any) -> bool:
     """Whether the kernel's points are rows of a numeric array."""
     return kernel.domain.is_vectors if isinstance(kernel, Kernel) else True
+
+
+def _reads_vectors(estimator: Any, X: Any) -> bool:
+    """Whether X is to be rows of numbers: a function of two sets of points takes what it can."""
+    kernel = estimator.kernel
+    whole = getattr(estimator, "_kernel_callable", "rows") == "gram"
+    if isinstance(kernel, Kernel) or not (callable(kernel) and whole) or sp.issparse(X):
+        return takes_vectors(kernel)
+    try:
+        return np.asarray(X).dtype.kind in "biuf"
+    except ValueError:  # objects of different lengths
+        return False
 
 
 def stored(operator: GramOperator) -> np.ndarray:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from mercer import kernels as K
 from mercer.kernels import Kernel
@@ -105,6 +104,12 @@ def _chi2(estimator: Any, gamma: Callable[[], float]) -> Kernel:
     return K.Chi2() if getattr(estimator, "gamma", None) is None else K.Chi2(gamma())
 
 
+def _additive_chi2(estimator: Any, gamma: Callable[[], float]) -> Kernel:
+    from sklearn.metrics.pairwise import additive_chi2_kernel  # slow to import
+
+    return K.FromFunction(additive_chi2_kernel, pairwise=False)
+
+
 # Each takes the estimator and a function that settles its gamma.
 NAMES: dict[str, Callable[[Any, Callable[[], float]], Kernel]] = {
     "linear": lambda estimator, gamma: K.Linear(),
@@ -115,6 +120,6 @@ NAMES: dict[str, Callable[[Any, Callable[[], float]], Kernel]] = {
     "sigmoid": lambda estimator, gamma: K.Sigmoid(gamma=gamma(), coef0=estimator.coef0),
     "cosine": lambda estimator, gamma: K.Cosine(),
     "chi2": _chi2,
-    "additive_chi2": lambda estimator, gamma: K.FromFunction(additive_chi2_kernel, pairwise=False),
+    "additive_chi2": _additive_chi2,
     "precomputed": lambda estimator, gamma: K.Precomputed(),
 }

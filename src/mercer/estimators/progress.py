@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,8 @@ def announced(estimator: Any) -> Iterator[None]:
         context = estimator._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=estimator)
         yield
+        if hasattr(context, "report"):
+            context.report.close()
         context.call_on_fit_task_end(estimator=estimator)
 
 
@@ -32,11 +35,35 @@ def reporter(estimator: Any) -> Callable[[int, float], bool] | None:
     if not getattr(estimator, "_skl_callbacks", None):
         return None
     context = estimator._callback_fit_ctx
+    if not hasattr(context, "report"):
+        context.report = _Report(estimator)
+    return context.report
 
-    def report(n_iter: int, gap: float) -> bool:
-        task = context.subcontext(task_name="iteration")
-        task.call_on_fit_task_begin(estimator=estimator)
+
+class _Report:
+    """Iterations told to callbacks, under one task for every power of ten that the gap reaches.
+
+    A progress bar so has a line per power, and shows the gap falling.
+    """
+
+    def __init__(self, estimator: Any):
+        self.estimator = estimator
+        self.level = math.inf
+        self.reached: Any = None
+
+    def __call__(self, n_iter: int, gap: float) -> bool:
+        level = math.ceil(math.log10(gap)) if 0 < gap < math.inf else 0
+        if level < self.level:
+            self.close()
+            self.level = level
+            context = self.estimator._callback_fit_ctx
+            self.reached = context.subcontext(f"gap below 1e{level:+03d}", max_subtasks=None)
+            self.reached.call_on_fit_task_begin(estimator=self.estimator)
+        task = self.reached.subcontext(task_name="iteration")
+        task.call_on_fit_task_begin(estimator=self.estimator)
         told = {"n_iter": n_iter, "gap": gap}
-        return task.call_on_fit_task_end(estimator=estimator, metadata=told)
+        return task.call_on_fit_task_end(estimator=self.estimator, metadata=told)
 
-    return report
+    def close(self) -> None:
+        if self.reached is not None:
+            self.reached.call_on_fit_task_end(estimator=self.estimator)

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.metrics import get_scorer
-from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -255,6 +253,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _folds(self, y: np.ndarray) -> list[np.ndarray]:
         """The test sets of ``cv``, which together hold every point once."""
+        from sklearn.model_selection import check_cv  # slow to import
+
         n, folds = len(y), []
         for train, test in check_cv(self.cv).split(np.empty((n, 0)), y):
             if len(train) + len(test) != n or np.intersect1d(train, test).size:
@@ -271,6 +271,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self.scoring is None:
             errors = ((y - predicted) ** 2).reshape(len(y), -1).mean(axis=1)
             return -float(np.average(errors, weights=weight))
+        from sklearn.metrics import get_scorer  # slow to import
+
         scorer = get_scorer(self.scoring)
         if weight is None:
             return float(scorer(_Given(), predicted, y))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ import numpy as np
 from mercer.estimators.svm_forms import Expansion, Form, c_svc, nu_svc
 from mercer.estimators.svm_model import PENALTY, SHARE
 from mercer.estimators.svm_pairs import CLASSIFICATION, PairwiseMachine
-from mercer.solvers.result import Result
+from mercer.estimators.svm_path import LeftOut, PricePath, leave_one_out, price_path
+from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import followed
 
 
@@ -30,7 +33,7 @@ class SVC(PairwiseMachine):
     kernel : str, Kernel or callable, default="rbf"
         A kernel object, a name ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed",
         ...) or a function of two arrays that gives their Gram matrix.
-    degree : float, default=3
+    degree : int, default=3
         For "poly".
     gamma : float, "scale", "auto" or None, default="scale"
         For named kernels that have one; "scale" is 1 / (n_features * variance of X), "auto" and
@@ -40,8 +43,8 @@ class SVC(PairwiseMachine):
     shrinking : bool, default=True
         Accepted for compatibility; the solvers do without.
     probability : bool, default="deprecated"
-        True fits calibrated probabilities on five folds beside the model, which
-        ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.
+        Deprecated, as in scikit-learn 1.9. True fits calibrated probabilities on five folds beside
+        the model, which ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, LIBSVM's measure. Where ``dual_gap_`` is
         above 0.01 then, as it may be with a high price, the solver goes on until it is not.
@@ -76,9 +79,9 @@ class SVC(PairwiseMachine):
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors, class by class.
     support_vectors_ : ndarray of shape (n_SV, n_features), or list of objects
-        Empty for a precomputed kernel.
+        In the form and precision of X; empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
-    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV), sparse where X is
         Coefficients in LIBSVM's layout: the machine for classes i < j has those of class i in row
         j - 1, and those of class j in row i. For more than two classes that layout has no room
         for what ``indefinite="clip"`` and ``"flip"`` carry over to points of other classes: these
@@ -86,7 +89,7 @@ class SVC(PairwiseMachine):
     pair_coef_ : ndarray of shape (n_SV, n_pairs)
         Coefficients of every machine over all support vectors, with which predictions are made.
     intercept_ : ndarray of shape (n_pairs,)
-    coef_ : ndarray of shape (n_pairs, n_features)
+    coef_ : ndarray of shape (n_pairs, n_features), sparse where X is
         For the linear kernel.
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
@@ -128,7 +131,7 @@ class SVC(PairwiseMachine):
         *,
         C: float = 1.0,
         kernel: Any = "rbf",
-        degree: float = 3,
+        degree: int = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
@@ -167,6 +170,67 @@ class SVC(PairwiseMachine):
         self.max_time = max_time
         self.warm_start = warm_start
         self.indefinite = indefinite
+
+    def path(
+        self, X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, validation: Any = None
+    ) -> PricePath:
+        """Fit for several values of C, upward, each from where the last ended.
+
+        One Gram matrix serves all. The estimator itself stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        Cs : array-like of shape (n_Cs,)
+            Values of C in any order, ``inf`` among them if need be.
+        validation : (X, y) or (X, y, sample_weight), optional
+            Points on which to score each machine.
+
+        Returns
+        -------
+        PricePath
+            With the fitted ``machines``, in the order of ``Cs``, their ``dual_coefs``,
+            ``dual_gaps`` and ``n_supports``, and where asked for ``scores`` and the ``best``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer.estimators.svm import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> path = SVC().path(X[::2], y[::2], [0.1, 1.0, 10.0], validation=(X[1::2], y[1::2]))
+        >>> path.scores.round(2), path.best.C
+        (array([0.93, 0.93, 0.97]), 10.0)
+        """
+        return price_path(self, X, y, Cs, sample_weight, validation)
+
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeftOut:
+        """What each point is taken for by a machine fitted to all the others.
+
+        A point that is no support vector needs no fit of its own, so there are only as many as
+        there are support vectors, each from where the machine of all points ended. ``gamma`` and
+        ``class_weight`` mean what they do for all points. The estimator itself stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        LeftOut
+            ``values`` in the shape of `decision_function`, ``predictions``, and ``n_refits``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer.estimators.svm import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> left_out = SVC().leave_one_out(X, y)
+        >>> int((left_out.predictions != y).sum()), left_out.n_refits < len(y)
+        (5, True)
+        """
+        return leave_one_out(self, X, y, sample_weight)
 
     def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
         return c_svc(gram_matrix, y, self.C * weight, self.fit_intercept)
@@ -220,13 +284,14 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
     """
 
     _parameter_constraints: dict = {**CLASSIFICATION, "nu": [SHARE]}
+    _refusal_of_one_class = "specified nu is infeasible"
 
     def __init__(
         self,
         *,
         nu: float = 0.5,
         kernel: Any = "rbf",
-        degree: float = 3,
+        degree: int = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
@@ -277,27 +342,43 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         return nu_svc(gram_matrix, y, self.nu, weight, self.fit_intercept)
 
     def _solve(
-        self, form: Form, start: np.ndarray | None, begun: float, tol: float | None = None
-    ) -> Result:
-        result = super()._solve(form, start, begun, tol)
+        self,
+        forms: list[Form],
+        starts: Sequence[np.ndarray | None],
+        begun: float,
+        tol: float | None = None,
+    ) -> list[Result]:
+        results = super()._solve(forms, starts, begun, tol)
         # f is going to be divided by rho, and its violations with it: they are to be within tol
         # then, so where rho is small the solver goes on.
-        rho = form.width(result.value)
-        if tol is None and result.status.ok and result.value.violation > self.tol * rho:
-            finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
-            tol = max(0.5 * self.tol * rho, finest)
-            result = followed(result, super()._solve(form, result.value.a, begun, tol))
-        return result
+        for i, (form, result) in enumerate(zip(forms, results, strict=True)):
+            rho = form.expansion(result.value).width
+            if tol is None and result.status.ok and result.value.violation > self.tol * rho:
+                finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
+                finer = max(0.5 * self.tol * rho, finest)
+                (second,) = super()._solve([form], [result.value.a], begun, finer)
+                results[i] = self._with_margin(form, result, followed(result, second))
+        return results
+
+    def _with_margin(self, form: Form, coarse: Result, fine: Result) -> Result:
+        """The finer of two results; the coarser if at the optimum there is no margin to divide by.
+
+        LIBSVM gives that without a word: how it began to part the classes is all there is.
+        """
+        if not fine.status.ok or form.expansion(fine.value).width > fine.value.violation:
+            return fine
+        advice = (
+            f"nu={self.nu!r} leaves no margin between two classes, whose reduced convex hulls "
+            "meet: choose a larger nu, or a richer kernel"
+        )
+        stalled = replace(fine, value=coarse.value, gap=coarse.gap, status=Status.STALLED)
+        return stalled.advised(advice)
 
     def _model(self, form: Form, result: Result) -> Expansion:
-        model, rho = form.expansion(result.value), form.width(result.value)
-        if result.status.ok and rho <= result.value.violation:
-            raise ValueError(
-                f"nu={self.nu!r} leaves no margin between two classes, whose reduced convex hulls "
-                "meet; choose a larger nu, or a richer kernel"
-            )
+        model = form.expansion(result.value)
+        rho = model.width
         # Stopped early, there may be no margin yet to be the unit.
         unit = rho if rho > 0 else 1.0
         return Expansion(
-            model.coefficients / unit, model.intercept / unit, model.squared_norm / unit**2
+            model.coefficients / unit, model.intercept / unit, model.squared_norm / unit**2, rho
         )

@@ -16,11 +16,16 @@ from mercer.solvers.quadratic_program import QuadraticProgram, Solution
 
 
 class Expansion(NamedTuple):
-    """``f(x) = sum_i coefficients_i k(x, x_i) + intercept`` and ``||w||²``."""
+    """``f(x) = sum_i coefficients_i k(x, x_i) + intercept``, ``||w||²``, and a width.
+
+    The width is half the distance between the levels of f of the programme's two groups: the rho
+    of `nu_svc` and minus the epsilon of `nu_svr`; zero in the other forms.
+    """
 
     coefficients: np.ndarray
     intercept: float
     squared_norm: float
+    width: float = 0.0
 
     @property
     def margin(self) -> float:
@@ -36,13 +41,12 @@ class Form(NamedTuple):
 
     def expansion(self, solution: Solution) -> Expansion:
         """The model at a solution: b is minus the mean multiplier."""
-        intercept = -float(np.mean(solution.multipliers)) if self.has_intercept else 0.0
-        return Expansion(solution.coefficients, intercept, solution.squared_norm)
-
-    def width(self, solution: Solution) -> float:
-        """Half the distance between the two groups' levels of f: the rho of the ``nu`` forms."""
         levels = solution.multipliers
-        return float(levels[0] - levels[1]) / 2 if self.has_intercept else float(levels[0])
+        intercept = -float(np.mean(levels)) if self.has_intercept else 0.0
+        width = 0.0
+        if len(levels) > self.has_intercept:
+            width = float(levels[0] - levels[1]) / 2 if self.has_intercept else float(levels[0])
+        return Expansion(solution.coefficients, intercept, solution.squared_norm, width)
 
 
 def c_svc(K: Any, y: np.ndarray, C: np.ndarray, fit_intercept: bool) -> Form:

@@ -1,23 +1,34 @@
-"""What the support vector machines share: parameters, the call of the solver, predictions."""
+"""What the support vector machines share: parameters, training, and predictions."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from itertools import combinations
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mercer import kernels as K
-from mercer.arrays import memory_budget, n_rows, take_rows
+from mercer.arrays import as_dense, memory_budget, n_rows, take_rows
 from mercer.estimators.constraints import KERNEL, POSITIVE
-from mercer.estimators.inputs import input_tags, is_precomputed, training_gram, validate_query
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import (
+    input_tags,
+    is_precomputed,
+    training_gram,
+    validate_query,
+)
+from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.labels import labelled
 from mercer.estimators.progress import reporter
-from mercer.estimators.svm_forms import Form
+from mercer.estimators.svm_forms import Expansion, Form
 from mercer.operators import GramOperator, gram
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
@@ -37,12 +48,118 @@ PARAMETERS: dict = {
 }
 PENALTY = Interval(Real, 0, None, closed="right")
 SHARE = Interval(Real, 0, 1, closed="right")
+NOT_FINITE = "The dual coefficients or intercepts are not finite:"
+# Kernels of sparse points with more than this share of entries are computed faster from dense ones.
+_DENSE_FROM = 0.01
+
+
+class Task(NamedTuple):
+    """One function to learn: its points among all, their targets, and what each weighs."""
+
+    index: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+
+    def without(self, position: int) -> Task:
+        """The same task with one of its points left out."""
+        return Task(*(np.delete(part, position) for part in self))
+
+
+class Training(NamedTuple):
+    """What is made of the data before anything is solved, once for all prices and points left out.
+
+    ``codes`` are the points' classes by number, zeros for machines without classes; ``matrix`` is
+    the Gram matrix where it fits the budget, else its operator.
+    """
+
+    X: Any
+    y: np.ndarray
+    codes: np.ndarray
+    kernel: K.Kernel
+    operator: GramOperator
+    matrix: Any
+    tasks: list[Task]
+    begun: float
+
+    def now(self) -> Training:
+        """The same, with the clock of ``max_time`` set to zero."""
+        return self._replace(begun=time.perf_counter())
 
 
 class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     """Base of the five machines; `SVC` documents the parameters they share."""
 
     _kernel_callable = "gram"
+
+    @fitting
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+            Training points; for a precomputed kernel the Gram matrix.
+        y : array-like of shape (n_samples,)
+            Class labels, or values for a regression.
+        sample_weight : array-like of shape (n_samples,), optional
+            Multiplies C; points of zero or negative weight are left out.
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(self._prepare(X, y, sample_weight))
+
+    def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
+        raise NotImplementedError
+
+    def _model(self, form: Form, result: Result) -> Expansion:
+        return form.expansion(result.value)
+
+    def _infeasible(self) -> str:
+        return f"no model satisfies the constraints of {self!r}"
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        X, y = labelled(self, X, y, y_numeric=True)
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _tasks(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, list[Task]]:
+        """The class of every point by number, and what is to be learned of them."""
+        index = np.flatnonzero(weight > 0)
+        return np.zeros(len(y), dtype=np.intp), [Task(index, y[index], weight[index])]
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        """Check the data, settle the kernel and compute its Gram matrix."""
+        begun = time.perf_counter()
+        X, y = self._checked(X, y)
+        codes, tasks = self._tasks(y, positive_weights(sample_weight, X))
+        if not (self._is_function() or is_precomputed(self.kernel)):
+            refuse_overflow(X)
+        kernel = resolve_kernel(self, X)
+        operator = training_gram(self, self._readable(in_double(X)), kernel)
+        return Training(X, y, codes, kernel, operator, self._stored(operator), tasks, begun)
+
+    def _learn(self, training: Training, starts: list[np.ndarray] | None = None) -> Self:
+        """Solve every task, from the given points or the last fit's, and keep what was learned."""
+        tasks = training.tasks
+        forms = self._forms(tasks, training.matrix)
+        results = self._solve(forms, starts or self._last_points(forms), training.begun)
+        models = [self._model(form, result) for form, result in zip(forms, results, strict=True)]
+        found = np.zeros((len(training.codes), len(tasks)))
+        for column, (task, model) in enumerate(zip(tasks, models, strict=True)):
+            found[task.index, column] = model.coefficients
+        self._keep(training, found, models)
+        self._close(results)
+        return self
+
+    @fitting
+    def _learn_alone(self, training: Training, starts: list[np.ndarray] | None = None) -> Self:
+        """`_learn` with all that goes around a fit."""
+        return self._learn(training, starts)
+
+    def _forms(self, tasks: list[Task], gram_matrix: Any) -> list[Form]:
+        """Every task as a quadratic programme on its part of the Gram matrix."""
+        return [self._form(restrict(gram_matrix, task.index), *task[1:]) for task in tasks]
 
     def _stored(self, operator: GramOperator) -> Any:
         """The Gram as an array if it fits the budget, else the operator."""
@@ -55,113 +172,176 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return max(memory_budget(), self.cache_size * 2**20)
 
     def _solve(
-        self, form: Form, start: np.ndarray | None, begun: float, tol: float | None = None
-    ) -> Result:
-        """Solve a form from the point ``start``, in what is left of ``max_time``."""
-        left = None
-        if self.max_time is not None:
-            left = max(0.0, self.max_time - (time.perf_counter() - begun))
-        result = solve_program(
-            form.program,
-            solver=self.solver,
-            tol=self.tol if tol is None else tol,
-            max_iter=None if self.max_iter == -1 else self.max_iter,
-            max_time=left,
-            start=start,
-            budget=self._budget(),
-            report=reporter(self),
-        )
-        if result.status is Status.INFEASIBLE:
-            raise ValueError(self._infeasible())
-        return result
+        self,
+        forms: list[Form],
+        starts: Sequence[np.ndarray | None],
+        begun: float,
+        tol: float | None = None,
+    ) -> list[Result]:
+        """Solve forms on one Gram matrix, in what is left of ``max_time``."""
+        results = []
+        for form, start in zip(forms, starts, strict=True):
+            left = None
+            if self.max_time is not None:
+                left = max(0.0, self.max_time - (time.perf_counter() - begun))
+            result = solve_program(
+                form.program,
+                solver=self.solver,
+                tol=self.tol if tol is None else tol,
+                max_iter=None if self.max_iter == -1 else self.max_iter,
+                max_time=left,
+                start=start,
+                budget=self._budget(),
+                report=reporter(self),
+            )
+            if result.status is Status.INFEASIBLE:
+                raise ValueError(self._infeasible())
+            results.append(result)
+        return results
 
-    def _last_point(self, form: Form, column: int = 0) -> np.ndarray | None:
+    def _last_points(self, forms: list[Form]) -> list[np.ndarray | None]:
         """Where the last fit ended, if ``warm_start`` asks for it and it had as many variables."""
-        if not self.warm_start or not hasattr(self, "result_"):
-            return None
-        value = self.result_.value
-        solutions = value if isinstance(value, tuple) else (value,)
-        last = solutions[column].a if column < len(solutions) else np.empty(0)
-        return last if len(last) == len(form.program.p) else None
+        ends = end_points(self.result_) if self.warm_start and hasattr(self, "result_") else []
+        ends += [np.empty(0)] * (len(forms) - len(ends))
+        alike = zip(ends, forms, strict=False)
+        return [end if len(end) == len(form.program.p) else None for end, form in alike]
 
-    def _infeasible(self) -> str:
-        return f"no model satisfies the constraints of {self!r}"
+    def _keep(self, training: Training, found: np.ndarray, models: list[Expansion]) -> None:
+        """Set what was learned, in LIBSVM's layout; for two classes f is positive for the later.
+
+        ``found`` holds a column of coefficients per task. For a precomputed kernel the support
+        points are indices alone.
+        """
+        X, codes = training.X, training.codes
+        applied = training.operator.carry(found)
+        support = np.flatnonzero(np.any(applied, axis=1) | np.any(found, axis=1))
+        support = support[np.argsort(codes[support], kind="stable")]
+        k = int(codes.max()) + 1
+        sign = -1.0 if k == 2 else 1.0
+        columns = sign * applied[support]
+        dual = columns.T if k <= 2 else pairwise_layout(found[support], codes[support], k)
+        # Adding zero turns a flipped zero into a positive one.
+        intercepts = sign * np.array([model.intercept for model in models]) + 0.0
+        if not (np.all(np.isfinite(columns)) and np.all(np.isfinite(intercepts))):
+            raise ValueError(f"{NOT_FINITE} the kernel's values on X are not; scale X")
+        given = is_precomputed(self.kernel)
+        self.kernel_ = training.kernel
+        self.support_ = support.astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if given else take_rows(X, support)
+        self.n_support_ = np.bincount(codes[support], minlength=k).astype(np.int32)
+        self.dual_coef_ = like(self.support_vectors_, dual)
+        self.intercept_ = intercepts
+        margins = np.array([model.margin for model in models])
+        self.margin_ = margins if len(margins) > 1 else float(margins[0])
+        self.shape_fit_ = tuple(getattr(X, "shape", (n_rows(X),)))
 
     def _close(self, results: list[Result]) -> None:
         """Record how the solver did."""
         self.result_ = combined(results)
+        if not self.result_.advice:
+            self.result_ = self.result_.advised(self._advice(self.result_.status))
         self.dual_gap_ = self.result_.gap
         self.fit_status_ = 0 if self.result_.status.ok else 1
+        self.n_iter_: Any = int(results[0].n_iter)
         if self.verbose:
             print(f"[{type(self).__name__}] {self.result_.message}")
 
-    def _keep(self, X: Any, support: np.ndarray) -> None:
-        """Remember the support points, which for a precomputed kernel are indices alone."""
-        self.support_ = support.astype(np.int32)
-        given = is_precomputed(self.kernel)
-        self.support_vectors_ = np.empty((0, 0)) if given else take_rows(X, support)
-        self.shape_fit_ = tuple(getattr(X, "shape", (n_rows(X),)))
+    def _advice(self, status: Status) -> str:
+        """What to do about a fit that stopped early; scikit-learn's words where it has some."""
+        again = "warm_start=True lets the next fit go on where this one ended"
+        if status is Status.MAX_ITER:
+            return (
+                f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing "
+                "your data with StandardScaler or MinMaxScaler. Or raise max_iter or tol; " + again
+            )
+        return f"{status.advice}; {again}" if status is not Status.STALLED else status.advice
 
-    def _expand(self, X: Any, coefficients: np.ndarray) -> np.ndarray:
-        """``sum_i coefficients_i k(x, x_i)`` over the support, a row per point of X."""
+    def _columns(self) -> np.ndarray:
+        """Coefficients of every function over the support points, (n_SV, n_functions)."""
+        return as_dense(self.dual_coef_).T
+
+    def _expand(self, X: Any) -> np.ndarray:
+        """Every function at the points of X, (m, n_functions)."""
         check_is_fitted(self)
-        X = validate_query(self, X)
+        X, coefficients = validate_query(self, X), self._columns()
         if is_precomputed(self.kernel):
-            return np.asarray(X[:, self.support_] @ coefficients)
-        if not len(self.support_):
-            return np.zeros((n_rows(X), coefficients.shape[1]))
-        return np.asarray(gram(self.kernel_, in_double(X), self.support_vectors_) @ coefficients)
+            values = X[:, self.support_] @ coefficients
+        elif not len(self.support_):
+            values = np.zeros((n_rows(X), coefficients.shape[1]))
+        else:
+            points = self.support_vectors_
+            if not self._single_is_enough(X, coefficients):
+                X, points = in_double(X), in_double(points)
+            values = gram(self.kernel_, self._readable(X), self._readable(points)) @ coefficients
+        return np.asarray(values, dtype=np.float64) + self.intercept_
 
-    def _feature_weights(self, coefficients: np.ndarray) -> np.ndarray:
-        """``sum_i coefficients_i x_i`` for the linear kernel, one row per column; read-only."""
+    def _is_function(self) -> bool:
+        return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)
+
+    def _readable(self, X: Any) -> Any:
+        """X for the kernel: dense where sparse points have so many entries that it is faster.
+
+        A function of the user's sees what the user gave.
+        """
+        if not sp.issparse(X) or self._is_function():
+            return X
+        n, d = X.shape
+        few = X.nnz <= _DENSE_FROM * n * d or X.dtype.itemsize * n * d > memory_budget()
+        return X if few else X.toarray()
+
+    def _single_is_enough(self, X: Any, coefficients: np.ndarray) -> bool:
+        """Whether kernel values in float32 give f to within ``tol``."""
+        points = self.support_vectors_
+        if not (is_single(X) and is_single(points)):
+            return False
+        largest = np.sqrt(np.max(self.kernel_.diag(X)) * np.max(self.kernel_.diag(points)))
+        rounding = np.finfo(np.float32).eps * largest * np.abs(coefficients).sum(axis=0).max()
+        return bool(rounding <= self.tol)
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features for the linear kernel, one row per function; read-only."""
         if not hasattr(self, "kernel_") or type(self.kernel_) is not K.Linear:
             raise AttributeError("coef_ is only available when using a linear kernel")
-        weights = np.asarray((self.support_vectors_.T @ coefficients).T)
-        weights.flags.writeable = False
+        points = self.support_vectors_
+        weights = like(points, np.asarray((points.T @ self._columns()).T))
+        (weights.data if sp.issparse(weights) else weights).flags.writeable = False
         return weights
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
 
 
-class SingleMachine(SupportVectorMachine):
-    """Base of the machines with one function f: the two regressions and the one-class machine."""
+def end_points(result: Result) -> list[np.ndarray]:
+    """The variables of every programme solved, where it ended."""
+    value = result.value
+    return [solution.a for solution in (value if isinstance(value, tuple) else (value,))]
 
-    def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
-        raise NotImplementedError
 
-    def _fit_one(
-        self, X: Any, kernel: K.Kernel, targets: np.ndarray, weight: np.ndarray
-    ) -> tuple[Form, Result]:
-        """Solve for the points of positive weight, and set what is learned."""
-        begun = time.perf_counter()
-        n = len(weight)
-        index = np.flatnonzero(weight > 0)
-        operator = training_gram(self, X, kernel)
-        form = self._form(restrict(self._stored(operator), index), targets[index], weight[index])
-        result = self._solve(form, self._last_point(form), begun)
-        expansion = form.expansion(result.value)
-        coefficients = np.zeros(n)
-        coefficients[index] = expansion.coefficients
-        coefficients = operator.carry(coefficients)
-        support = np.flatnonzero(coefficients)
-        self.kernel_ = kernel
-        self._keep(X, support)
-        self.n_support_ = np.array([len(support)], dtype=np.int32)
-        self.dual_coef_ = coefficients[None, support]
-        self.intercept_ = np.array([expansion.intercept])
-        self.margin_ = float(expansion.margin)
-        self.n_iter_ = int(result.n_iter)
-        return form, result
+def pairwise_layout(coefficients: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Coefficients of all pairs, (n_SV, n_pairs), in LIBSVM's layout, (n_classes - 1, n_SV).
 
-    def _values(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return self._expand(X, self.dual_coef_.T)[:, 0] + self.intercept_[0]
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairwise_layout(np.array([[1.0, 2.0, 0.0], [-1.0, 0.0, 3.0]]), np.array([0, 1]), 3)
+    array([[ 1., -1.],
+           [ 2.,  3.]])
+    """
+    layout = np.zeros((n_classes - 1, len(codes)))
+    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        layout[j - 1, codes == i] = coefficients[codes == i, column]
+        layout[i, codes == j] = coefficients[codes == j, column]
+    return layout
 
-    @property
-    def coef_(self) -> np.ndarray:
-        """Weights of the features, shape (1, n_features), for the linear kernel."""
-        return self._feature_weights(getattr(self, "dual_coef_", np.empty((1, 0))).T)
+
+def like(points: Any, array: np.ndarray) -> Any:
+    """The array in the sparse form of the points, where they are sparse, as in scikit-learn."""
+    return type(points)(array) if sp.issparse(points) else array.copy()
+
+
+def is_single(X: Any) -> bool:
+    return getattr(X, "dtype", None) == np.float32
 
 
 def in_double(X: Any) -> Any:
@@ -169,7 +349,19 @@ def in_double(X: Any) -> Any:
 
     The optimality conditions are held to tolerances below what float32 kernels can resolve.
     """
-    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+    return X.astype(np.float64) if is_single(X) else X
+
+
+def refuse_overflow(X: Any) -> None:
+    """Raise a ValueError where the squared length of a point may exceed what float64 holds."""
+    if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype.kind != "f":
+        return
+    largest = float(abs(X).max())
+    if largest > np.sqrt(np.finfo(np.float64).max / X.shape[1]):
+        raise ValueError(
+            f"{NOT_FINITE} X has values of {largest:.1e}, whose squares exceed what float64 holds; "
+            "scale X, for example with sklearn.preprocessing.StandardScaler"
+        )
 
 
 def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.model_selection import StratifiedKFold
+from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -17,18 +15,15 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import CLASS_WEIGHT
-from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import training_gram
-from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.fitting import fitting, warn_the_caller
 from mercer.estimators.labels import class_labels, labelled
-from mercer.estimators.svm_forms import Expansion, Form
+from mercer.estimators.svm_forms import Expansion
 from mercer.estimators.svm_model import (
     PARAMETERS,
     SupportVectorMachine,
-    in_double,
-    positive_weights,
+    Task,
+    Training,
 )
-from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result
 
 CLASSIFICATION: dict = {
@@ -44,14 +39,10 @@ CLASSIFICATION: dict = {
 class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
     """Base of the two classifiers: one machine per pair of classes, which vote."""
 
-    def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
-        raise NotImplementedError
-
-    def _model(self, form: Form, result: Result) -> Expansion:
-        return form.expansion(result.value)
+    _refusal_of_one_class = "Invalid input"
 
     @fitting
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one machine for two classes, else one per pair of classes.
 
         Parameters
@@ -67,79 +58,90 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         -------
         self
         """
-        begun = time.perf_counter()
-        X, y = labelled(self, X, y)
-        X = in_double(X)
-        classes, codes = class_labels(self, y)
-        weight = positive_weights(sample_weight, X)
-        per_class = compute_class_weight(self.class_weight, classes=classes, y=y)
-        _require_classes(classes, codes, weight, per_class)
-        kernel = resolve_kernel(self, X)
-        operator = training_gram(self, X, kernel)
-        matrix = self._stored(operator)
-        pairs = list(combinations(range(len(classes)), 2))
-        found = np.zeros((len(codes), len(pairs)))
-        results, models = [], []
-        for column, (i, j) in enumerate(pairs):
-            index = np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0))
-            sign = np.where(codes[index] == i, 1.0, -1.0)
-            scaled = weight[index] * per_class[codes[index]]
-            form = self._form(restrict(matrix, index), sign, scaled)
-            results.append(self._solve(form, self._last_point(form, column), begun))
-            models.append(self._model(form, results[-1]))
-            found[index, column] = models[-1].coefficients
-        self.kernel_, self.classes_, self.class_weight_ = kernel, classes, per_class
-        self._keep_pairs(X, codes, found, operator.carry(found), models)
-        self.n_iter_ = np.array([result.n_iter for result in results], dtype=np.int32)
+        self.__dict__.pop("calibrated_", None)
+        if self.probability != "deprecated":
+            name = type(self).__name__
+            warn_the_caller(
+                "The `probability` parameter is deprecated, as in scikit-learn 1.9, and goes when "
+                f"its own does: use CalibratedClassifierCV({name}(), ensemble=False)",
+                FutureWarning,
+            )
+        training = self._prepare(X, y, sample_weight)
+        self._learn(training)
         if self.probability is True:
-            self.calibrated_ = self._calibrate(X, y, sample_weight)
-        self._close(results)
+            self.calibrated_ = self._calibrate(training.X, training.y, sample_weight)
         return self
 
-    def _keep_pairs(
-        self,
-        X: Any,
-        codes: np.ndarray,
-        found: np.ndarray,
-        applied: np.ndarray,
-        models: list[Expansion],
-    ) -> None:
-        """Set the attributes in LIBSVM's layout; for two classes f is positive for the later."""
-        used = np.any(applied, axis=1) | np.any(found, axis=1)
-        k = len(self.classes_)
-        members = [np.flatnonzero((codes == c) & used) for c in range(k)]
-        support = np.concatenate(members)
-        flip = -1.0 if k == 2 else 1.0
-        self._keep(X, support)
-        self.n_support_ = np.array([len(points) for points in members], dtype=np.int32)
-        self.pair_coef_ = flip * applied[support]
-        self.dual_coef_ = flip * pairwise_layout(found[support], codes[support], k)
-        if k == 2:
-            self.dual_coef_ = self.pair_coef_.T.copy()
-        # Adding zero turns a flipped zero into a positive one.
-        self.intercept_ = flip * np.array([model.intercept for model in models]) + 0.0
-        margins = np.array([model.margin for model in models])
-        self.margin_ = float(margins[0]) if k == 2 else margins
+    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        return labelled(self, X, y)
 
-    def _calibrate(self, X: Any, y: np.ndarray, sample_weight: Any) -> CalibratedClassifierCV:
-        """Platt's probabilities, from five folds, in the way scikit-learn now recommends."""
-        labels, counts = np.unique(y, return_counts=True)
-        if counts.min() < 2:
+    def _tasks(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, list[Task]]:
+        self.classes_, codes = class_labels(self, y)
+        self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        self._require_classes(codes, weight)
+        tasks = []
+        for i, j in combinations(range(len(self.classes_)), 2):
+            index = np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0))
+            sign = np.where(codes[index] == i, 1.0, -1.0)
+            tasks.append(Task(index, sign, weight[index] * self.class_weight_[codes[index]]))
+        return codes, tasks
+
+    def _require_classes(self, codes: np.ndarray, weight: np.ndarray) -> None:
+        """Raise a ValueError where weights leave a class without samples, or make no sense."""
+        classes = self.classes_.tolist()
+        for label, value in zip(classes, self.class_weight_.tolist(), strict=True):
+            if not (np.isfinite(value) and value > 0):
+                raise ValueError(
+                    f"class_weight gives class {label!r} the weight {value!r}; expected a positive "
+                    "number: leave out the samples of a class that should not count"
+                )
+        present = np.bincount(codes[weight > 0], minlength=len(classes)) > 0
+        if np.all(present):
+            return
+        if present.sum() == 1:
             raise ValueError(
-                "probability=True needs two samples of every class, one to fit, one to calibrate; "
-                f"class {labels.tolist()[np.argmin(counts)]!r} has one: give more, or leave "
-                "probability out"
+                f"{self._refusal_of_one_class} - all samples with positive weights belong to the "
+                f"same class, {classes[np.argmax(present)]!r}; give samples of another class a "
+                "positive weight"
             )
-        folds = min(5, int(counts.min()))
-        cv = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
-        plain = clone(self).set_params(probability=False)
+        raise ValueError(
+            f"no sample of class {classes[np.argmin(present)]!r} has a positive weight; drop the "
+            "class, or weigh it"
+        )
+
+    def _keep(self, training: Training, found: np.ndarray, models: list[Expansion]) -> None:
+        super()._keep(training, found, models)
+        sign = -1.0 if len(self.classes_) == 2 else 1.0
+        self.pair_coef_ = sign * training.operator.carry(found)[self.support_]
+
+    def _close(self, results: list[Result]) -> None:
+        super()._close(results)
+        self.n_iter_ = np.array([result.n_iter for result in results], dtype=np.int32)
+
+    def _calibrate(self, X: Any, y: np.ndarray, sample_weight: Any) -> Any:
+        """Platt's probabilities, from five folds, in the way scikit-learn now recommends."""
+        from sklearn.calibration import CalibratedClassifierCV  # slow to import
+        from sklearn.model_selection import StratifiedKFold
+
+        labels, counts = np.unique(y, return_counts=True)
+        everything = np.arange(len(y))
+        cv: Any = [(everything, everything)]
+        if counts.min() > 1:
+            folds = min(5, int(counts.min()))
+            cv = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
+        else:
+            warn_the_caller(
+                f"class {labels.tolist()[np.argmin(counts)]!r} has one sample, too few to hold any "
+                "out: probabilities are calibrated on the training points, and too sure",
+                UserWarning,
+            )
+        plain = clone(self).set_params(probability="deprecated")
         return CalibratedClassifierCV(plain, cv=cv, ensemble=False).fit(
             X, y, sample_weight=sample_weight
         )
 
-    def _pair_values(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return self._expand(X, self.pair_coef_) + self.intercept_
+    def _columns(self) -> np.ndarray:
+        return self.pair_coef_
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Values of f: how far, in units of the margin, a point lies on a class's side.
@@ -155,24 +157,30 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         ``decision_function_shape="ovo"`` of shape (m, n_classes * (n_classes - 1) / 2), positive
         for the earlier class of the pair.
         """
-        values = self._pair_values(X)
-        if len(self.classes_) == 2:
-            return values[:, 0]
-        if self.decision_function_shape == "ovo":
-            return values
-        return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        return self._shaped(self._expand(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with most votes, the earliest of equals unless ``break_ties``; shape (m,)."""
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        return self._elected(self._expand(X))
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        """From the values of all pairs, (m, n_pairs), to those of `decision_function`."""
+        if len(self.classes_) == 2:
+            return values[:, 0]
+        if self.decision_function_shape == "ovo":
+            return values
+        return _ovr_decision_function(values < 0, -values, len(self.classes_))
+
+    def _elected(self, values: np.ndarray) -> np.ndarray:
+        """From the values of all pairs, (m, n_pairs), to classes."""
         k = len(self.classes_)
-        if k > 2 and self.break_ties:
-            return self.classes_[np.argmax(self.decision_function(X), axis=1)]
-        values = self._pair_values(X)
         if k == 2:
             return self.classes_[(values[:, 0] >= 0).astype(np.intp)]
+        if self.break_ties:
+            return self.classes_[np.argmax(self._shaped(values), axis=1)]
         votes = np.zeros((len(values), k))
         for column, (i, j) in enumerate(combinations(range(k), 2)):
             wins = values[:, column] > 0
@@ -184,6 +192,10 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of shape (m, n_classes), with ``probability=True``."""
         check_is_fitted(self)
+        if not hasattr(self, "calibrated_"):
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False; fit again"
+            )
         return self.calibrated_.predict_proba(X)
 
     @available_if(lambda self: _has_probabilities(self))
@@ -191,51 +203,6 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """Weights of the features, one row per pair of classes, for the linear kernel."""
-        return self._feature_weights(getattr(self, "pair_coef_", np.empty((0, 1))))
-
-
-def pairwise_layout(coefficients: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
-    """Coefficients of all pairs, (n_SV, n_pairs), in LIBSVM's layout, (n_classes - 1, n_SV).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pairwise_layout(np.array([[1.0, 2.0, 0.0], [-1.0, 0.0, 3.0]]), np.array([0, 1]), 3)
-    array([[ 1., -1.],
-           [ 2.,  3.]])
-    """
-    layout = np.zeros((n_classes - 1, len(codes)))
-    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        layout[j - 1, codes == i] = coefficients[codes == i, column]
-        layout[i, codes == j] = coefficients[codes == j, column]
-    return layout
-
-
-def _require_classes(
-    classes: np.ndarray, codes: np.ndarray, weight: np.ndarray, per_class: np.ndarray
-) -> None:
-    for label, value in zip(classes.tolist(), per_class.tolist(), strict=True):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(
-                f"class_weight gives class {label!r} the weight {value!r}; expected a positive "
-                "number: leave out the samples of a class that should not count"
-            )
-    present = np.bincount(codes[weight > 0], minlength=len(classes)) > 0
-    if np.all(present):
-        return
-    if present.sum() == 1:
-        raise ValueError(
-            "Invalid input - all samples with positive weights belong to the same class, "
-            f"{classes[present][0]!r}; give samples of another class a positive weight"
-        )
-    raise ValueError(
-        f"no sample of class {classes[~present][0]!r} has a positive weight; drop the class, or "
-        "weigh it"
-    )
 
 
 def _has_probabilities(machine: PairwiseMachine) -> bool:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
 
+from mercer.arrays import n_rows
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validate_training
-from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import labelled
-from mercer.estimators.svm_forms import Form, epsilon_svr, nu_svr, one_class
+from mercer.estimators.svm_forms import Expansion, Form, epsilon_svr, nu_svr, one_class
 from mercer.estimators.svm_model import (
     PARAMETERS,
     PENALTY,
     SHARE,
-    SingleMachine,
-    in_double,
-    positive_weights,
+    SupportVectorMachine,
+    Training,
 )
+from mercer.estimators.svm_path import LeftOut, PricePath, leave_one_out, price_path
 
 _HAIR = 1e-11
 
 
-class SVR(RegressorMixin, SingleMachine):
+class SVR(RegressorMixin, SupportVectorMachine):
     r"""Support vector regression: errors below epsilon cost nothing.
 
     .. math:: \min_{w, b} \; \tfrac12 \lVert w \rVert^2
@@ -50,7 +49,7 @@ indefinite
         Indices of the support vectors: the points on the tube or outside it.
     support_vectors_ : ndarray of shape (n_SV, n_features), or list of objects
     n_support_ : ndarray of shape (1,)
-    dual_coef_ : ndarray of shape (1, n_SV)
+    dual_coef_ : ndarray of shape (1, n_SV), sparse where X is
     intercept_ : ndarray of shape (1,)
     coef_ : ndarray of shape (1, n_features)
         For the linear kernel.
@@ -82,7 +81,7 @@ indefinite
         self,
         *,
         kernel: Any = "rbf",
-        degree: float = 3,
+        degree: int = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
@@ -115,28 +114,18 @@ indefinite
         self.warm_start = warm_start
         self.indefinite = indefinite
 
-    @fitting
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
-        """Fit the tube.
+    def path(
+        self, X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, validation: Any = None
+    ) -> PricePath:
+        """Fit for several values of C, upward, each from where the last ended; as `SVC.path`."""
+        return price_path(self, X, y, Cs, sample_weight, validation)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
-            Training points; for a precomputed kernel the Gram matrix.
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            Multiplies C; points of zero or negative weight are left out.
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeftOut:
+        """What is predicted for each point from all the others; as `SVC.leave_one_out`.
 
-        Returns
-        -------
-        self : SVR
+        ``values`` and ``predictions`` are the same.
         """
-        X, y = labelled(self, X, y, y_numeric=True)
-        X, y = in_double(X), np.asarray(y, dtype=np.float64)
-        weight = positive_weights(sample_weight, X)
-        _, result = self._fit_one(X, resolve_kernel(self, X), y, weight)
-        self._close([result])
-        return self
+        return leave_one_out(self, X, y, sample_weight)
 
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         return epsilon_svr(gram_matrix, targets, self.epsilon, self.C * weight, self.fit_intercept)
@@ -149,10 +138,10 @@ indefinite
 
     def predict(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,)."""
-        return self._values(X)
+        return self._expand(X)[:, 0]
 
 
-class NuSVR(RegressorMixin, SingleMachine):
+class NuSVR(RegressorMixin, SupportVectorMachine):
     r"""Support vector regression with the tube's width found from a share of points outside it.
 
     .. math:: \min_{w, b, \varepsilon} \; \tfrac12 \lVert w \rVert^2 + C \Bigl(\nu n \varepsilon
@@ -199,7 +188,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         nu: float = 0.5,
         C: float = 1.0,
         kernel: Any = "rbf",
-        degree: float = 3,
+        degree: int = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
@@ -230,39 +219,19 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         self.warm_start = warm_start
         self.indefinite = indefinite
 
-    @fitting
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVR:
-        """Fit the tube.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
-            Training points; for a precomputed kernel the Gram matrix.
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            Multiplies C; points of zero or negative weight are left out.
-
-        Returns
-        -------
-        self : NuSVR
-        """
-        X, y = labelled(self, X, y, y_numeric=True)
-        X, y = in_double(X), np.asarray(y, dtype=np.float64)
-        weight = positive_weights(sample_weight, X)
-        form, result = self._fit_one(X, resolve_kernel(self, X), y, weight)
-        self.epsilon_ = -form.width(result.value)
-        self._close([result])
-        return self
-
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         return nu_svr(gram_matrix, targets, self.nu, self.C * weight, self.fit_intercept)
 
+    def _keep(self, training: Training, found: np.ndarray, models: list[Expansion]) -> None:
+        super()._keep(training, found, models)
+        self.epsilon_ = -models[0].width
+
     def predict(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,)."""
-        return self._values(X)
+        return self._expand(X)[:, 0]
 
 
-class OneClassSVM(OutlierMixin, SingleMachine):
+class OneClassSVM(OutlierMixin, SupportVectorMachine):
     r"""The smallest region that holds most points: f is positive inside, negative outside.
 
     .. math:: \min_{w, \rho} \; \tfrac12 \lVert w \rVert^2 - \nu n \rho
@@ -308,7 +277,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         self,
         *,
         kernel: Any = "rbf",
-        degree: float = 3,
+        degree: int = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
@@ -340,7 +309,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         self.indefinite = indefinite
 
     @fitting
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the region.
 
         Parameters
@@ -353,28 +322,31 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
 
         Returns
         -------
-        self : OneClassSVM
+        self
         """
         if not self.fit_intercept:
             raise ValueError(
                 "fit_intercept=False leaves OneClassSVM without the offset that bounds its region; "
                 "expected True"
             )
-        X = in_double(validate_training(self, X))
-        weight = positive_weights(sample_weight, X)
-        _, result = self._fit_one(X, resolve_kernel(self, X), np.zeros(len(weight)), weight)
+        return self._learn(self._prepare(X, None, sample_weight))
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        X = validate_training(self, X)
+        return X, np.zeros(n_rows(X))
+
+    def _keep(self, training: Training, found: np.ndarray, models: list[Expansion]) -> None:
+        super()._keep(training, found, models)
         # A hair below rho, so that points on the boundary are inside however their f is rounded.
         self.offset_ = -self.intercept_ * (1 - _HAIR * np.sign(-self.intercept_))
         self.intercept_ = -self.offset_
-        self._close([result])
-        return self
 
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         return one_class(gram_matrix, self.nu, weight)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,): positive inside, negative outside."""
-        return self._values(X)
+        return self._expand(X)[:, 0]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """``<w, phi(x)>``, that is f before the offset is taken off, shape (m,)."""

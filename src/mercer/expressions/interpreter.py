@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import core
-from mercer.arrays import as_dense, n_rows, take_rows
+from mercer.arrays import as_dense, n_rows, rows_in_order, take_rows
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
@@ -201,7 +201,7 @@ class Pairs:
         """A formula in one point, at every point of one side: shape (n,) or (m,)."""
         if (e, side) not in self._sides:
             values = np.broadcast_to(evaluate(e, self._at_points), (self.shape[side],))
-            self._sides[e, side] = np.ascontiguousarray(values, dtype=self.dtype)
+            self._sides[e, side] = rows_in_order(values, dtype=self.dtype)
         return self._sides[e, side]
 
     def _at_points(self, node: Any) -> np.ndarray:
@@ -245,7 +245,7 @@ class Pairs:
             left, right = (
                 np.stack([p[:, moving], dp[:, moving]], axis=2) for p, dp in ((F, dF), (G, dG))
             )
-        X, Y = (np.ascontiguousarray(a.reshape(len(a), -1), self.dtype) for a in (left, right))
+        X, Y = (rows_in_order(a.reshape(len(a), -1), self.dtype) for a in (left, right))
         return Leaf(kind, X, Y, X, Y)
 
     def _is_wide(self, node: Statistic | Tangent) -> bool:
@@ -259,13 +259,13 @@ class Pairs:
         leaf = self._leaf(node)
         if leaf is not None:
             part = _part(leaf, rows, columns)
-            return part._replace(block=np.ascontiguousarray(part.X @ part.Y.T))
+            return part._replace(block=rows_in_order(part.X @ part.Y.T))
         if isinstance(node, Tangent):
             block = self._tangent_block(node, rows, columns)
         else:
             F, G = self.prepared(node)
             block = node.kind.block(take_rows(F, rows), take_rows(G, columns))
-        block = np.ascontiguousarray(block, dtype=self.dtype)
+        block = rows_in_order(block, dtype=self.dtype)
         X, Y = (np.zeros((k, 0), dtype=self.dtype) for k in block.shape)
         return Leaf(Kind.GIVEN, X, Y, X, Y, block=block)
 
@@ -289,8 +289,8 @@ class Pairs:
         return core.pairs(
             self.lowering.program,
             leaves,
-            [np.ascontiguousarray(self.side(t, 0)[rows]) for t in self.lowering.row_terms],
-            [np.ascontiguousarray(self.side(t, 1)[columns]) for t in self.lowering.column_terms],
+            [rows_in_order(self.side(t, 0)[rows]) for t in self.lowering.row_terms],
+            [rows_in_order(self.side(t, 1)[columns]) for t in self.lowering.column_terms],
             n,
             m,
             self.dtype,
@@ -346,7 +346,7 @@ class Pairs:
         V : (m, c) array
         U : (n, c') array; either may have no columns
         """
-        V, U = (np.ascontiguousarray(A, self.dtype) for A in (V, U))
+        V, U = (rows_in_order(A, self.dtype) for A in (V, U))
         out, side = np.zeros((self.shape[0], V.shape[1])), np.zeros((self.shape[1], U.shape[1]))
         for rows, columns in self._chunks():
             pairs, threads = self._on(rows, columns)
@@ -368,7 +368,7 @@ class Pairs:
         log_weight : (m,) array of log w_j, or None for w_j = 1
         """
         if log_weight is not None:
-            log_weight = np.ascontiguousarray(log_weight, self.dtype)
+            log_weight = rows_in_order(log_weight, self.dtype)
             if log_weight.shape != self.shape[1:]:
                 raise ValueError(
                     f"log_weight has shape {log_weight.shape}; expected {self.shape[1:]}"
@@ -402,7 +402,7 @@ def _part(leaf: Leaf | None, rows: Any, columns: Any) -> Leaf:
     assert leaf is not None
 
     def pick(array: np.ndarray | None, chosen: Any) -> Any:
-        return None if array is None else np.ascontiguousarray(array[chosen])
+        return None if array is None else rows_in_order(array[chosen])
 
     return Leaf(
         leaf.kind,

@@ -20,11 +20,11 @@ from mercer.expressions.nodes import (
     Power,
     Statistic,
     Tangent,
+    multiply,
 )
 
 _FUNCTIONS = {
     "sqrt": Op.SQRT,
-    "tanh": Op.TANH,
     "log": Op.LOG,
     "inverse_sqrt": Op.INVERSE_SQRT,
 }
@@ -137,6 +137,9 @@ class Lowering:
                 factor, rest = split(e.operand)
                 op = Op.EXP_NEGATIVE if is_nonpositive(e.operand) else Op.EXP
                 return self._emit(op, self._product(1.0, rest), c=factor)
+            case Function(name="tanh"):
+                factor, inner, shift = affine(e.operand)
+                return self._emit(Op.TANH, self._value(inner), c=factor, d=shift)
             case Function():
                 return self._emit(_FUNCTIONS[e.name], self._value(e.operand))
         raise TypeError(f"{type(e).__name__} cannot be lowered")
@@ -221,6 +224,8 @@ def operands(e: Expression) -> list[Expression]:
             return [e.base]
         case Function(name="exp"):
             return split(e.operand)[1]
+        case Function(name="tanh"):
+            return [affine(e.operand)[1]]
     return list(e.children())
 
 
@@ -237,6 +242,18 @@ def split(e: Expression) -> tuple[float, list[Expression]]:
     if isinstance(e, Multiply) and isinstance(e.factors[0], Constant):
         return e.factors[0].value, list(e.factors[1:])
     return 1.0, list(e.factors) if isinstance(e, Multiply) else [e]
+
+
+def affine(e: Expression) -> tuple[float, Expression, float]:
+    """An expression as factor * inner + shift, with as much of it in the numbers as there is."""
+    shift = 0.0
+    if isinstance(e, Add):
+        terms = [t for t in e.terms if not isinstance(t, Constant)]
+        if len(terms) > 1:
+            return 1.0, e, 0.0
+        shift, e = sum(t.value for t in e.terms if isinstance(t, Constant)), terms[0]
+    factor, rest = split(e)
+    return factor, multiply(*rest), shift
 
 
 def is_nonnegative(e: Expression) -> bool:

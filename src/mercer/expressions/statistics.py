@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from mercer import core
-from mercer.arrays import Array, as_dense, row_blocks
+from mercer.arrays import Array, as_dense, row_blocks, rows_in_order
 from mercer.core import Kind, Leaf, Program
 from mercer.core.reference import EXACT_FEATURES, NEAR
 
@@ -64,7 +64,7 @@ def conjunction(X: Array, Y: Array) -> np.ndarray:
 def _dense_block(kind: Kind, X: Array, Y: Array) -> np.ndarray:
     X, Y = as_dense(X), as_dense(Y)
     dtype = np.result_type(X, Y)
-    X, Y = np.ascontiguousarray(X, dtype), np.ascontiguousarray(Y, dtype)
+    X, Y = rows_in_order(X, dtype), rows_in_order(Y, dtype)
     return _by_core(Leaf(kind, X, Y, X, Y))
 
 
@@ -161,12 +161,18 @@ def _some(G: np.ndarray) -> np.ndarray:
 
 def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
     moved, given = (
-        [np.ascontiguousarray(a, dtype) for a in pair]
-        for pair in ((F.moved, G.moved), (F.given, G.given))
+        [rows_in_order(a, dtype) for a in pair] for pair in ((F.moved, G.moved), (F.given, G.given))
     )
     with np.errstate(over="ignore"):  # such pairs are computed from differences
-        norms = [np.einsum("ij,ij->i", A, A, dtype=float).astype(dtype) for A in moved]
+        norms = [_squared_norms(A) for A in moved]
     return Leaf(Kind.SQDIST, *moved, *given, *norms)
+
+
+def _squared_norms(A: np.ndarray) -> np.ndarray:
+    """‖x‖² to the last digit or so; einsum's plain sum of many features would lose some."""
+    if A.dtype == np.float64:
+        return np.vecdot(A, A)
+    return np.einsum("ij,ij->i", A, A, dtype=float).astype(A.dtype)
 
 
 def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:
@@ -250,7 +256,7 @@ class PairStatistic:
             return _sqdist_leaf(F, G, dtype)
         if sp.issparse(F) or sp.issparse(G):
             return None
-        X, Y = np.ascontiguousarray(F, dtype), np.ascontiguousarray(G, dtype)
+        X, Y = rows_in_order(F, dtype), rows_in_order(G, dtype)
         return Leaf(self.native, X, Y, X, Y)
 
 

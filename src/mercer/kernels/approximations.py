@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.kernel_approximation import PolynomialCountSketch
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -127,6 +126,8 @@ class SketchMap(ApproximateMap):
     """
 
     def fit(self, X: Any, y: Any = None) -> SketchMap:
+        from sklearn.kernel_approximation import PolynomialCountSketch  # slow to import
+
         from mercer.kernels.dot_product import Polynomial
 
         if not isinstance(self.kernel, Polynomial) or self.kernel.coef0 < 0:

@@ -242,7 +242,7 @@ class FromFunction(Kernel):
             if self.pairwise:
                 A, B = _rows(A), _rows(B)
                 return np.array([[float(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
-            K = np.array(self.f(A, B), dtype=float)
+            K = np.array(as_dense(self.f(A, B)), dtype=float)
         except Exception as error:
             error.add_note(CALLED_WITH[self.pairwise])
             raise

@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 from sklearn.utils._param_validation import Interval
 
 from mercer.arrays import memory_budget, row_blocks
@@ -104,6 +103,8 @@ class Subsequence(PairwiseKernel):
         per step: a first-order recursive filter along each axis. The rows of long sequences are
         taken in strips, between which the filters along columns hand on their state.
         """
+        from scipy.signal import lfilter  # slow to import
+
         s, t = pad(S, -1), pad(T, -2)  # fillers match nothing
         step = [0.0, 1.0], [1.0, -self.decay]
         states = np.zeros((self.length - 1, len(t), 1, t.shape[1]))

@@ -139,6 +139,7 @@ def combined(results: list[Result]) -> Result:
         seconds=sum(result.seconds for result in results),
         history=worst.history,
         method=f"{len(results)} pairs of classes, the worst by {worst.method}",
+        advice=worst.advice,
     )
 
 

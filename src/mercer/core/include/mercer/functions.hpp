@@ -53,6 +53,12 @@ struct FloatFormat<double> {
                                                 2.500006354925759723e-8};
 };
 
+template <class T>
+MERCER_INLINE Vector<T> absolute(const Vector<T>& x) {
+  using Int = typename Simd<T>::Int;
+  return from_bits<T>(bits<T>(x) & std::numeric_limits<Int>::max());
+}
+
 // The rounded quotient n = x / ln 2 and the remainder r = x - n ln 2, |r| <= ln(2) / 2.
 template <class T>
 MERCER_INLINE Vector<T> reduce(const Vector<T>& x, Vector<T>& n) {
@@ -152,18 +158,41 @@ MERCER_INLINE Vector<T> log(const Vector<T>& x) {
   return zero ? below : (odd ? none : y);
 }
 
-// tanh(x): a continued fraction near zero, 1 - 2 / (exp(2x) + 1) elsewhere.
+// p[0] + p[1] u + p[2] u^2 + ...
+template <class T, std::size_t N>
+MERCER_INLINE Vector<T> polynomial(const T (&p)[N], const Vector<T>& u) {
+  Vector<T> y = broadcast<T>(p[N - 1]);
+#pragma GCC unroll 16
+  for (int k = int(N) - 2; k >= 0; --k) y = y * u + p[k];
+  return y;
+}
+
+// tanh(a) for a >= 0. In float one rational function does for all a up to 9, beyond which tanh is 1
+// (relative error 1.3e-9, fitted); in double a continued fraction near zero and (1 - e) / (1 + e)
+// with e = exp(-2a) elsewhere.
+template <class T>
+MERCER_INLINE Vector<T> tanh_positive(const Vector<T>& a) {
+  if constexpr (sizeof(T) == 4) {
+    constexpr float p[] = {0.9999999987f,   0.136808483f,     0.003869497494f,
+                           2.803108246e-5f, 3.064191952e-8f, -1.224575055e-11f};
+    constexpr float q[] = {1.0f, 0.4701418039f, 0.02725011895f, 0.0003940694262f, 1.289018314e-6f};
+    const Vector<T> limit = broadcast<T>(9.0f), one = broadcast<T>(1.0f);
+    const Vector<T> capped = a > limit ? limit : a, u = capped * capped;
+    const Vector<T> y = capped * polynomial<T>(p, u) / polynomial<T>(q, u);
+    return (y > one) | (a > limit) ? one : y;
+  } else {
+    constexpr double p[] = {135135, 17325, 378, 1}, q[] = {135135, 62370, 3150, 28};
+    const Vector<T> limit = broadcast<T>(22.0), u = a * a;
+    const Vector<T> e = exp_nonpositive<T>(-2.0 * (a > limit ? limit : a));
+    const Mask<T> near = a < 0.3;
+    const Vector<T> above = 1.0 - e, below = 1.0 + e, numerator = a * polynomial<T>(p, u);
+    return (near ? numerator : above) / (near ? polynomial<T>(q, u) : below);
+  }
+}
+
 template <class T>
 MERCER_INLINE Vector<T> tanh(const Vector<T>& x) {
-  const Vector<T> a = x < T(0) ? -x : x, a2 = a * a;
-  const Vector<T> p = ((a2 + T(378)) * a2 + T(17325)) * a2 + T(135135);
-  const Vector<T> q = ((T(28) * a2 + T(3150)) * a2 + T(62370)) * a2 + T(135135);
-  const Vector<T> limit = broadcast<T>(T(22));
-  const Vector<T> capped = a > limit ? limit : a;
-  const Vector<T> e = exp_nonpositive<T>(T(-2) * capped);
-  const Mask<T> near = a < T(0.3);
-  const Vector<T> above = T(1) - e, below = T(1) + e, ap = a * p;
-  const Vector<T> y = (near ? ap : above) / (near ? q : below);
+  const Vector<T> y = tanh_positive<T>(absolute<T>(x));
   return x < T(0) ? -y : y;
 }
 
@@ -172,17 +201,6 @@ MERCER_INLINE Vector<T> sqrt(const Vector<T>& x) {
   Vector<T> y;
   for (int i = 0; i < Simd<T>::width; ++i) y[i] = std::sqrt(x[i]);
   return y;
-}
-
-template <class T>
-MERCER_INLINE Vector<T> max_zero(const Vector<T>& x) {
-  return x < T(0) ? Vector<T>{} : x;  // keeps NaN
-}
-
-template <class T>
-MERCER_INLINE Vector<T> absolute(const Vector<T>& x) {
-  using Int = typename Simd<T>::Int;
-  return from_bits<T>(bits<T>(x) & std::numeric_limits<Int>::max());
 }
 
 }  // namespace mercer

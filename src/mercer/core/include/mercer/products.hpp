@@ -5,7 +5,9 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <optional>
 
+#include "mercer/gaussian.hpp"
 #include "mercer/program.hpp"
 #include "mercer/statistics.hpp"
 #include "mercer/threads.hpp"
@@ -19,8 +21,6 @@ constexpr int row_blocks_per_task = 16;
 // Where the rows give fewer tasks than this, the columns are divided as well, into parts of at least
 // so many tiles. Both go by the shape alone, so that sums do not depend on the number of threads.
 constexpr std::ptrdiff_t enough_tasks = 64, tiles_per_part = 64;
-// Tiles between two looks at whether to leave off.
-constexpr std::ptrdiff_t tiles_between_looks = 16;
 
 template <class T>
 struct AlignedDelete {
@@ -101,21 +101,9 @@ struct Pairs {
   // The values of one tile: (R, C), row by row. `local` counts blocks from the first one packed.
   T* tile(Scratch& s, std::ptrdiff_t block, std::ptrdiff_t local,
           std::ptrdiff_t column_tile) const {
-    constexpr int P = Geometry<T>::panel;
     const std::ptrdiff_t row = block * R, column = column_tile * C;
     const Tile<T> here{s.registers.get(), R, C, s.rows_of.data(), s.columns_of.data()};
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const Group& group = groups_[g];
-      const T* X = s.rows[g].get() + local * R * group.d;
-      const T* Y = group.packed.get() + column * group.d;
-      T* out[std::popcount(all_sums)];
-      for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = here.at(group.leaves[k]);
-      for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.d)
-        if (group.sums)
-          group.compute(X, Y, group.d, out, p * P, T(1));
-        else
-          compute_panel<T>(leaves[group.leaves[0]].kind, X, Y, group.d, out[0] + p * P);
-    }
+    sums(s, local, column_tile);
     for (std::size_t l = 0; l < leaves.size(); ++l) {
       if (leaves[l].block) copy_block<T>(leaves[l], row, column, here.at(int(l)));
       if (leaves[l].needs_norms())
@@ -129,6 +117,36 @@ struct Pairs {
     run<T>(program, here);
     return here.at(program.result);
   }
+
+  // What is summed over the features, for one tile, in the registers of the statistics. Where
+  // distances are asked for, these are dot products.
+  void sums(Scratch& s, std::ptrdiff_t local, std::ptrdiff_t column_tile) const {
+    constexpr int P = Geometry<T>::panel;
+    const Tile<T> here{s.registers.get(), R, C, nullptr, nullptr};
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const Group& group = groups_[g];
+      const T* X = s.rows[g].get() + local * R * group.d;
+      const T* Y = group.packed.get() + column_tile * C * group.d;
+      T* out[std::popcount(all_sums)];
+      for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = here.at(group.leaves[k]);
+      for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.d)
+        if (group.sums)
+          group.compute(X, Y, group.d, out, p * P, T(1));
+        else
+          compute_panel<T>(leaves[group.leaves[0]].kind, X, Y, group.d, out[0] + p * P);
+    }
+  }
+
+  // c, for the Gaussian exp(c |x - z|^2); zero for anything else.
+  double gaussian() const {
+    const auto& all = program.instructions;
+    const bool is = all.size() == 1 && all[0].op == Op::exp_negative && all[0].a == 0 &&
+                    all[0].out == program.result && leaves.size() == 1 &&
+                    leaves[0].kind == Statistic::sqdist && !leaves[0].block;
+    return is ? all[0].c : 0.0;
+  }
+  const T* X_norms() const { return X_norms_[0].get(); }
+  const T* Y_norms() const { return Y_norms_[0].get(); }
 
   // Column tiles that fit the second-level cache together.
   std::ptrdiff_t tiles_at_once() const {
@@ -235,7 +253,7 @@ bool gram(Pairs<T>& pairs, T* out, std::ptrdiff_t ld, bool symmetric, int thread
         auto scratch = pairs.scratch(first, last - first);
         const std::ptrdiff_t diagonal = symmetric ? first * R / C : 0;
         for (std::ptrdiff_t t = std::max(range.first_tile, diagonal); t < range.last_tile; ++t) {
-          if (t % tiles_between_looks == 0 && stop) return;
+          if (stop) return;
           for (std::ptrdiff_t b = first; b < last; ++b) {
             const std::ptrdiff_t row = b * R, column = t * C;
             if (symmetric && column + C <= row) continue;
@@ -322,6 +340,48 @@ inline void clear_left(T* values, std::ptrdiff_t row, std::ptrdiff_t column, boo
       values[r * C + j] = T(0);
 }
 
+// What multiply_gaussian takes, made once for all tiles.
+template <class T>
+class GaussianTerms {
+ public:
+  static constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
+
+  explicit GaussianTerms(const Pairs<T>& pairs) : by_norms_(pairs.leaves[0].needs_norms()) {
+    const double c = pairs.gaussian() * 1.4426950408889634;  // of 2^y, not exp(y)
+    scale_ = T(by_norms_ ? -2 * c : c);
+    fill(rows_, pairs.row_blocks() * R, by_norms_ ? pairs.X_norms() : nullptr, c, R, row_peaks_);
+    fill(columns_, pairs.column_tiles() * C, by_norms_ ? pairs.Y_norms() : nullptr, c, C,
+         column_peaks_);
+  }
+
+  // False where near pairs want the care of the program.
+  bool multiply(const T* sums, std::ptrdiff_t block, std::ptrdiff_t tile, const T* v,
+                T* partial) const {
+    const double norms = -double(row_peaks_[block]) - double(column_peaks_[tile]);
+    const T* rows = rows_.get() + block * R;
+    const T* columns = columns_.get() + tile * C;
+    if (norms <= harmless_norms)
+      return multiply_gaussian<T, false>(sums, scale_, rows, columns, v, T(0), partial);
+    return multiply_gaussian<T, true>(sums, scale_, rows, columns, v, T(-nearness<T> * norms),
+                                      partial);
+  }
+
+ private:
+  // c times the norms, and the lowest of each block.
+  static void fill(Buffer<T>& terms, std::ptrdiff_t size, const T* norms, double c, int step,
+                   std::vector<T>& peaks) {
+    terms = allocate<T>(size);
+    for (std::ptrdiff_t i = 0; i < size; ++i) terms[i] = norms ? T(c * double(norms[i])) : T(0);
+    for (std::ptrdiff_t i = 0; i < size; i += step)
+      peaks.push_back(*std::min_element(terms.get() + i, terms.get() + i + step));
+  }
+
+  bool by_norms_;
+  T scale_;
+  Buffer<T> rows_, columns_;
+  std::vector<T> row_peaks_, column_peaks_;
+};
+
 // out[n, c] = K V for V[m, c]; and, from the same tiles, side[m, c2] = K^T U for U[n, c2].
 // With `symmetric`, K is its own transpose and U = V: tiles on and above the diagonal give all.
 // Tiles are summed in T over a block of rows or columns, and in double across blocks.
@@ -346,6 +406,8 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
         : row_blocks_per_task);
   std::vector<double> shares(U ? tasks.groups() * pairs.m * c2 : 0);
   std::vector<double> parts(tasks.parts * pairs.n * c);
+  std::optional<GaussianTerms<T>> gaussian;
+  if (c == 1 && !U && pairs.gaussian() < 0) gaussian.emplace(pairs);
   const int lanes = std::max(wide, W);
   const bool done = share(
       tasks.count(), threads,
@@ -369,6 +431,12 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
             if ((b - first) % row_blocks_per_task == 0) std::fill_n(across.get(), stride * c2, T(0));
             for (std::ptrdiff_t t = t0; t < t1; ++t) {
               if (symmetric && (t + 1) * C <= b * R) continue;
+              if (gaussian) {
+                pairs.sums(scratch, b - first, t);
+                if (gaussian->multiply(scratch.registers.get(), b, t, padded.get() + t * C,
+                                       partial.get()))
+                  continue;
+              }
               const bool crosses = symmetric && t * C < (b + 1) * R;
               T* values = pairs.tile(scratch, b, b - first, t);
               if (crosses) clear_left<T>(values, b * R, t * C, false);
@@ -438,7 +506,7 @@ bool log_sum_exp(Pairs<T>& pairs, const T* log_weight, double* out, int threads,
         auto scratch = pairs.scratch(b, 1);
         LogSum* sum = sums.data() + (range.part * tasks.blocks + b) * R;
         for (std::ptrdiff_t t = range.first_tile; t < range.last_tile; ++t) {
-          if (t % tiles_between_looks == 0 && stop) return;
+          if (stop) return;
           T* values = pairs.tile(scratch, b, 0, t);
           const std::ptrdiff_t width = std::min<std::ptrdiff_t>(C, pairs.m - t * C);
           for (int r = 0; r < R; ++r) {
@@ -495,7 +563,7 @@ bool arg_min(Pairs<T>& pairs, T* least, std::int64_t* where, int threads,
         auto scratch = pairs.scratch(b, 1);
         Least* best = found.data() + (range.part * tasks.blocks + b) * R;
         for (std::ptrdiff_t t = range.first_tile; t < range.last_tile; ++t) {
-          if (t % tiles_between_looks == 0 && stop) return;
+          if (stop) return;
           const T* values = pairs.tile(scratch, b, 0, t);
           const std::ptrdiff_t width = std::min<std::ptrdiff_t>(C, pairs.m - t * C);
           for (int r = 0; r < R; ++r) {

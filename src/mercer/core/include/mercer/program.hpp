@@ -23,7 +23,7 @@ enum class Op : int {
   exp,           // out = exp(c a)
   exp_negative,  // the same, known to be at most 1
   sqrt,
-  tanh,
+  tanh,          // out = tanh(c a + d)
   log,
   inverse_sqrt,  // 1 / sqrt(a), 0 where a = 0
 };
@@ -175,7 +175,7 @@ inline void run(const Program& program, const Tile<T>& tile) {
         each<T>(tile, i, [](V x) { return sqrt<T>(x); });
         break;
       case Op::tanh:
-        each<T>(tile, i, [](V x) { return tanh<T>(x); });
+        each<T>(tile, i, [c, d](V x) { return tanh<T>(c * x + d); });
         break;
       case Op::log:
         each<T>(tile, i, [](V x) { return log<T>(x); });

@@ -51,6 +51,17 @@ MERCER_INLINE Vector<T> broadcast(T value) {
   return value - Vector<T>{};
 }
 
+// The same, in a register from then on: compilers like to load constants anew in every turn of a
+// loop, which costs more than the arithmetic.
+template <class T>
+MERCER_INLINE Vector<T> kept(T value) {
+  Vector<T> v = broadcast<T>(value);
+#if defined(__AVX512F__)
+  asm("" : "+v"(v));
+#endif
+  return v;
+}
+
 template <class T>
 MERCER_INLINE Mask<T> bits(const Vector<T>& v) {
   Mask<T> m;

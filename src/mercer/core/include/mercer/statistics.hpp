@@ -23,6 +23,11 @@ enum class Statistic : int {
   given,               // any other statistic, computed beforehand
 };
 
+// A squared distance that is smaller than this part of the norms has lost too many digits when it
+// was made from dot products, and is recomputed.
+template <class T>
+constexpr T nearness = sizeof(T) == 4 ? T(1e-2) : T(1e-4);
+
 // Below this many features squared distances are summed from differences.
 constexpr int exact_features = 4;
 
@@ -215,22 +220,24 @@ inline void difference_tile(const T* X, const T* Y, std::ptrdiff_t d, T* out) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
   constexpr int P = Geometry<T>::panel;
   using V = Vector<T>;
-  V acc[R][2];
+  for (std::ptrdiff_t first = 0; first == 0 || first < d; first += features_at_once) {
+    V acc[R][2] = {};
+    for (std::ptrdiff_t k = first; k < std::min(d, first + features_at_once); ++k) {
+      const V z0 = load<T>(Y + k * P), z1 = load<T>(Y + k * P + W);
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = V{};
-  for (std::ptrdiff_t k = 0; k < d; ++k) {
-    const V z0 = load<T>(Y + k * P), z1 = load<T>(Y + k * P + W);
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-      const V u0 = X[k * R + r] - z0, u1 = X[k * R + r] - z1;
-      acc[r][0] += u0 * u0;
-      acc[r][1] += u1 * u1;
+      for (int r = 0; r < R; ++r) {
+        const V u0 = X[k * R + r] - z0, u1 = X[k * R + r] - z1;
+        acc[r][0] += u0 * u0;
+        acc[r][1] += u1 * u1;
+      }
     }
-  }
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) {
-    store<T>(out + r * C, acc[r][0]);
-    store<T>(out + r * C + W, acc[r][1]);
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h) {
+        T* to = out + r * C + h * W;
+        store<T>(to, first ? acc[r][h] + load<T>(to) : acc[r][h]);
+      }
   }
 }
 
@@ -274,9 +281,9 @@ template <class T>
 inline T exact_distance(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t column) {
   const T* x = leaf.X_given + std::min(row, leaf.n - 1) * leaf.d;
   const T* z = leaf.Y_given + std::min(column, leaf.m - 1) * leaf.d;
-  T sum = 0;
-  for (std::ptrdiff_t k = 0; k < leaf.d; ++k) sum += (x[k] - z[k]) * (x[k] - z[k]);
-  return sum;
+  double sum = 0;
+  for (std::ptrdiff_t k = 0; k < leaf.d; ++k) sum += double(x[k] - z[k]) * double(x[k] - z[k]);
+  return T(sum);
 }
 
 // From a tile of dot products to squared distances: norms added, near pairs recomputed from
@@ -285,7 +292,7 @@ template <class T>
 inline void finish_sqdist(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t column,
                           const T* X_norms, const T* Y_norms, const T* dots, T* out) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
-  constexpr T near = sizeof(T) == 4 ? T(1e-2) : T(1e-4);
+  constexpr T near = nearness<T>;
   constexpr int many = R * C / 8;
   using V = Vector<T>;
   Mask<T> far = ~Mask<T>{};

@@ -1,0 +1,197 @@
+"""Support vector machines for many prices, and without one point after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.estimators.fitting import warn_of_convergence
+from mercer.estimators.svm_model import SupportVectorMachine, Task, Training, end_points
+from mercer.solvers.result import Result
+
+
+@dataclass(frozen=True)
+class PricePath:
+    """Machines fitted for several values of C, in the order in which those were given.
+
+    Attributes
+    ----------
+    Cs : ndarray of shape (n_Cs,)
+    machines : list of fitted estimators
+        ``machines[i]`` has ``C=Cs[i]``.
+    scores : ndarray of shape (n_Cs,), or None
+        Scores on the points given for validation.
+    """
+
+    Cs: np.ndarray
+    machines: list
+    scores: np.ndarray | None
+
+    @property
+    def dual_coefs(self) -> np.ndarray:
+        """Coefficients of all training points, shape (n_Cs, n_samples, n_functions)."""
+        first = self.machines[0]
+        coefs = np.zeros((len(self.Cs), first.shape_fit_[0], first._columns().shape[1]))
+        for i, machine in enumerate(self.machines):
+            coefs[i, machine.support_] = machine._columns()
+        return coefs
+
+    @property
+    def dual_gaps(self) -> np.ndarray:
+        """``dual_gap_`` of each, shape (n_Cs,)."""
+        return np.array([machine.dual_gap_ for machine in self.machines])
+
+    @property
+    def n_supports(self) -> np.ndarray:
+        """The number of support vectors of each, shape (n_Cs,)."""
+        return np.array([len(machine.support_) for machine in self.machines])
+
+    @property
+    def best(self) -> Any:
+        """The machine with the highest score, of equals that with the smallest C."""
+        if self.scores is None:
+            raise AttributeError("nothing was scored; give validation=(X, y) to path")
+        return max(zip(self.scores, -self.Cs, self.machines, strict=True), key=lambda t: t[:2])[2]
+
+
+class LeftOut(NamedTuple):
+    """What each training point is taken for by a machine fitted to all others.
+
+    Attributes
+    ----------
+    values : ndarray
+        ``decision_function`` of a classifier, ``predict`` of a regression, at each point.
+    predictions : ndarray of shape (n_samples,)
+    n_refits : int
+        How many machines had to be fitted again.
+    """
+
+    values: np.ndarray
+    predictions: np.ndarray
+    n_refits: int
+
+
+def price_path(
+    machine: SupportVectorMachine,
+    X: Any,
+    y: Any,
+    Cs: Any,
+    sample_weight: Any = None,
+    validation: tuple | None = None,
+) -> PricePath:
+    """Fit the machine for each C, upward, each from where the last ended; see ``SVC.path``."""
+    prices = np.asarray(Cs, dtype=np.float64)
+    if prices.ndim != 1 or not len(prices):
+        raise ValueError(f"Cs={Cs!r}; expected a sequence of values of C, at least one")
+    first = clone(machine)
+    first._validate_params()
+    training = first._prepare(X, y, sample_weight)
+    learned = {name: value for name, value in vars(first).items() if name.endswith("_")}
+    machines: list = [None] * len(prices)
+    starts, last = None, 1.0
+    for i in np.argsort(prices, kind="stable"):
+        fitted = clone(machine).set_params(C=float(prices[i]))
+        vars(fitted).update(learned)
+        if starts is not None:
+            moved = zip(starts, training.tasks, strict=True)
+            starts = [_at_price(a, task.weight, last, fitted.C) for a, task in moved]
+        machines[i] = fitted._learn_alone(training.now(), starts)
+        starts, last = end_points(fitted.result_), fitted.C
+    scores = None
+    if validation is not None:
+        scores = np.array([fitted.score(*validation) for fitted in machines])
+    return PricePath(prices, machines, scores)
+
+
+def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.ndarray:
+    """Where to start at price C from the end at the last: what was at its bound stays there.
+
+    Examples
+    --------
+    >>> _at_price(np.array([2.0, -1.0, -1.0]), np.array([2.0, 1.0, 3.0]), 1.0, 10.0)
+    array([ 20., -10.,  -1.])
+    """
+    if not np.isfinite(C):
+        return a
+    bound = last * np.tile(weight, len(a) // len(weight))
+    return np.where(np.abs(a) >= bound * (1 - 1e-12), a * (C / last), a)
+
+
+def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: Any) -> LeftOut:
+    """What each point is taken for by a machine fitted to all others; see ``SVC.leave_one_out``."""
+    machine = clone(machine).set_callbacks()
+    machine._validate_params()
+    training = machine._prepare(X, y, sample_weight)
+    is_classifier = hasattr(machine, "classes_")
+    for task in training.tasks:
+        sides = np.sign(task.targets) if is_classifier else np.zeros(len(task.index))
+        side, counts = np.unique(sides, return_counts=True)
+        if counts.min() < 2:
+            alone = task.index[np.flatnonzero(sides == side[np.argmin(counts)])[0]]
+            what = (
+                f"class {training.y[[alone]].tolist()[0]!r}"
+                if is_classifier
+                else "the training set"
+            )
+            raise ValueError(
+                f"{what} has one sample of positive weight, and without it there is nothing to "
+                "learn from; leave-one-out needs two"
+            )
+    values, n_refits = _values(machine, training)
+    if not is_classifier:
+        return LeftOut(values[:, 0], values[:, 0], n_refits)
+    if len(machine.classes_) == 2:
+        values = -values
+    return LeftOut(machine._shaped(values), machine._elected(values), n_refits)
+
+
+def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarray, int]:
+    """Every function at every point, learned without that point, (n, n_functions), and refits.
+
+    A point with coefficient zero is on the right side of its margin, and the optimum without it
+    is the same; only its part in the choice of b, where no variable is free, is not.
+    """
+    tasks = training.tasks
+    forms = machine._forms(tasks, training.matrix)
+    results = machine._solve(forms, [None] * len(forms), training.begun)
+    values = np.empty((len(training.codes), len(tasks)))
+    worst, n_refits = results[0], 0
+    for column, (task, form, result) in enumerate(zip(tasks, forms, results, strict=True)):
+        worst = _worse(worst, result)
+        model = machine._model(form, result)
+        coefficients = np.zeros(len(values))
+        coefficients[task.index] = model.coefficients
+        values[:, column] = np.asarray(training.matrix @ coefficients) + model.intercept
+        a = result.value.a
+        free = np.any((a > form.program.lo) & (a < form.program.hi))
+        determined = bool(free) or not form.has_intercept
+        per_point = a.reshape(-1, len(task.index))
+        for position in np.flatnonzero(np.any(per_point, axis=0) | (not determined)):
+            start = np.delete(per_point, position, axis=1).ravel()
+            again, value = _refit(machine, training, task, int(position), start)
+            values[task.index[position], column] = value
+            worst, n_refits = _worse(worst, again), n_refits + 1
+    if not worst.status.ok:
+        name = type(machine).__name__
+        warn_of_convergence(f"{name} stopped early with a point left out. {worst.message}")
+    return values, n_refits
+
+
+def _refit(
+    machine: SupportVectorMachine, training: Training, task: Task, position: int, start: np.ndarray
+) -> tuple[Result, float]:
+    """The task without one of its points, and the function so learned at that point."""
+    others, K = task.without(position), training.matrix
+    (form,) = machine._forms([others], K)
+    (result,) = machine._solve([form], [start], training.begun)
+    model = machine._model(form, result)
+    point = task.index[position]
+    row = K[point] if isinstance(K, np.ndarray) else K.rows(np.array([point]))[0]
+    return result, float(row[others.index] @ model.coefficients) + model.intercept
+
+
+def _worse(one: Result, other: Result) -> Result:
+    return min(one, other, key=lambda result: (result.status.ok, -result.gap))
