@@ -341,7 +341,10 @@ def test_a_memory_map_is_read_in_blocks(tmp_path, monkeypatch):
     whole = model.fit(X, y).predict(X)
     monkeypatch.setattr("mercer.estimators.ridge_nystrom.ENTRIES", 20 * 64)
     monkeypatch.setattr("mercer.estimators.ridge_nystrom.SINGLE_PAYS", 0)
-    assert_allclose(clone(model).fit(mapped, y).predict(X), whole, atol=1e-6)
+    blocked = clone(model).fit(mapped, y)
+    assert_allclose(blocked.predict(X), whole, atol=1e-6)
+    with pytest.raises(ValueError, match="float32 accuracy"):
+        blocked.partial_fit(X, y)
 
 
 def test_far_more_points_than_centres_have_no_bound_and_say_so(monkeypatch):

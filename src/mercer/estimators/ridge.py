@@ -140,7 +140,9 @@ default="pivoted"
         The map that goes with ``coef_``.
     path_ : ndarray of shape (n_steps + 1, ...), only with ``keep_path``
         The coefficients before the first and after each step of "gd".
-    X_fit_ : the training points.
+    X_fit_ : the training points, or the centres of "nystrom".
+    centres_, moments_ : only with "nystrom"
+        Sums over the points, which `partial_fit` adds to.
     kernel_ : Kernel
         The kernel used.
     n_iter_ : int
@@ -241,7 +243,8 @@ default="pivoted"
 
         The first call chooses the centres, among its points unless ``centers`` has them, and every
         call adds to sums whose size does not grow, so that a loop over chunks fits what `fit` on
-        all of them would with the same centres. After `fit`, its centres stay.
+        all of them would with the same centres. After a `fit` its centres stay, unless it was so
+        large that it took sums in float32.
 
         Parameters
         ----------

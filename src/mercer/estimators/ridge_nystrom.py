@@ -47,7 +47,14 @@ class Centres:
     X : training points, or the first of them
     weight : ndarray of shape (n,) or None
         Points of no weight are not chosen.
+
+    Attributes
+    ----------
+    single : bool
+        Whether sums over the points were taken of float32 features.
     """
+
+    single = False
 
     def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None = None):
         self.kernel = estimator.kernel_
@@ -131,8 +138,8 @@ def fit_nystrom(
     def blocks() -> Iterator[Block]:
         return centres.blocks(X, Y, weight)
 
-    single = float(n) * r**2 >= SINGLE_PAYS
-    moments = accumulated(blocks(), centres.whitening, Y.shape[1], single=single)
+    centres.single = float(n) * r**2 >= SINGLE_PAYS
+    moments = accumulated(blocks(), centres.whitening, Y.shape[1], single=centres.single)
     result = solve_nystrom(
         blocks,
         centres.whitening,

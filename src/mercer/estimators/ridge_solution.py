@@ -50,6 +50,7 @@ class Fit(NamedTuple):
     bounds : ndarray of shape (t,), or None
         On the distance from the exact solution in the kernel's space.
     points : the points expanded in, where they are not the training points
+    centres, moments : of a Nyström fit, for points to come
     """
 
     dual_coef: np.ndarray
@@ -99,6 +100,11 @@ def fit_on_moments(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | N
     centres, before = estimator.centres_, estimator.moments_
     if centres.operator is not None:
         raise ValueError("partial_fit needs points; a precomputed or corrected matrix has none")
+    if centres.single:
+        raise ValueError(
+            "the sums of this fit have float32 accuracy, which passes over the points made up for; "
+            "to learn from points in chunks give all of them to partial_fit"
+        )
     if before is not None and len(before.squares) != Y.shape[1]:
         raise ValueError(
             f"y has {Y.shape[1]} targets and the points before had {len(before.squares)}"
