@@ -237,7 +237,6 @@ def test_gamma_is_positive(gamma):
 @pytest.mark.parametrize(
     ("estimator", "parameter", "absent"),
     [
-        (KernelRidge(solver="foo"), "solver", "pcg"),
         (KernelDensity(bandwidth="foo"), "bandwidth", "isj"),
     ],
 )

@@ -54,7 +54,7 @@ ITERATIVE = {
     "KernelMachineClassifier": {"alpha": 1e-3, "kernel": "rbf"},
     "KernelMachineRegressor": {"alpha": 1e-2, "kernel": "rbf", "loss": "poisson"},
     "KernelRidge": {"solver": "gd", "kernel": "rbf"},
-    "KernelRidgeClassifier": {"solver": "gd"},
+    "KernelRidgeClassifier": {"solver": "pcg", "n_centers": 10},
 }
 
 

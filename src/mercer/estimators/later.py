@@ -15,8 +15,6 @@ class Later(NamedTuple):
 
 
 LATER: list[Later] = [
-    Later("KernelRidge, KernelRidgeClassifier", "solver", "pcg", '"cholesky" or "eigh"'),
-    Later("KernelRidge, KernelRidgeClassifier", "solver", "nystrom", '"cholesky" or "primal"'),
     Later("KernelDensity", "bandwidth", "isj", '"silverman", "scott" or a number'),
     Later("KernelDensity", "bandwidth", "lscv", '"silverman", "scott" or a number'),
     Later("KernelDensity", "bandwidth", "mlcv", '"silverman", "scott" or a number'),
@@ -33,7 +31,7 @@ def not_yet(parameter: str, value: str, instead: str) -> NotImplementedError:
 
     Examples
     --------
-    >>> print(not_yet("solver", "pcg", '"cholesky"'))
-    solver='pcg' is not available yet; use "cholesky" instead
+    >>> print(not_yet("bandwidth", "isj", '"silverman"'))
+    bandwidth='isj' is not available yet; use "silverman" instead
     """
     return NotYet(f"{parameter}={value!r} is not available yet; use {instead} instead")

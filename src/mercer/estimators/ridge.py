@@ -12,12 +12,13 @@ from sklearn.base import (
     RegressorMixin,
 )
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils._param_validation import Hidden, StrOptions
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import input_tags
+from mercer.estimators.inputs import input_tags, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
@@ -27,14 +28,27 @@ from mercer.estimators.labels import (
     most_likely,
     signed_targets,
 )
-from mercer.estimators.ridge_solution import LATER_SOLVERS, SOLVERS, evaluate, fit_ridge, store
+from mercer.estimators.ridge_nystrom import Centres
+from mercer.estimators.ridge_solution import (
+    SOLVERS,
+    evaluate,
+    fit_on_moments,
+    fit_ridge,
+    last_coefficients,
+    store,
+)
 
 SOLVER: dict = {
     "alpha": [NON_NEGATIVE, "array-like"],
-    "solver": [StrOptions(SOLVERS), Hidden(StrOptions(set(LATER_SOLVERS)))],
+    "solver": [StrOptions(SOLVERS)],
+    "fit_intercept": ["boolean"],
     "n_centers": [at_least(1), None],
+    "centers": [StrOptions({"pivoted", "uniform"}), "array-like", list],
     "step_size": [POSITIVE, None],
     "max_iter": [at_least(1), None],
+    "max_time": [POSITIVE, None],
+    "warm_start": ["boolean"],
+    "random_state": ["random_state"],
     "tol": [NON_NEGATIVE],
     "keep_path": ["boolean"],
 }
@@ -48,8 +62,7 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
                + \tfrac12 \alpha \lVert w \rVert^2
 
     With :math:`w = \sum_i a_i \varphi(x_i)` and unit weights :math:`s` the solution is
-    :math:`a = (K + \alpha I)^{-1} y`, as in scikit-learn's class of this name. There is no
-    intercept: centre y (`sklearn.compose.TransformedTargetRegressor`) or use the kernel ``k + 1``.
+    :math:`a = (K + \alpha I)^{-1} y`, as in scikit-learn's class of this name.
 
     Parameters
     ----------
@@ -68,22 +81,42 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
         For "poly" and "sigmoid".
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
-    solver : {"auto", "cholesky", "eigh", "primal", "gd", "pcg", "nystrom"}, default="auto"
+    fit_intercept : bool, default=False
+        Whether to fit a constant that is not penalised; this equals centring features and targets
+        on their weighted means.
+    solver : {"auto", "cholesky", "eigh", "primal", "pcg", "nystrom", "gd"}, default="auto"
         "cholesky" factorises the n by n system; "eigh" decomposes it and copes with alpha = 0;
-        "primal" solves for the weights of the kernel's explicit feature map; "gd" descends as
-        ``a <- a - 2 step_size (K a - y + alpha a)`` from zero. "auto" takes "primal" when the
-        kernel has a finite map with few features beside the number of points, else "eigh" when
-        alpha is lost in rounding, else "cholesky"; ``result_.method`` says which and why. "pcg"
-        and "nystrom" come with a later release.
+        "primal" solves for the weights of the kernel's explicit feature map; "pcg" solves the same
+        system by preconditioned conjugate gradients, from products with a Gram matrix that is not
+        stored; "nystrom" minimises over functions ``sum_j c_j k(x, z_j)`` of a few centres z, in a
+        few passes over the points and memory that does not grow with them; "gd" descends as
+        ``a <- a - 2 step_size (K a - y + alpha a)`` from zero. "auto" takes "nystrom" when
+        n_centers is given, "primal" when the kernel has a finite map with few features beside the
+        number of points, else "cholesky" while the Gram matrix fits scikit-learn's
+        ``working_memory`` ("eigh" when alpha is lost in rounding or there are many different
+        ones), beyond it "pcg" up to 100,000 points, and "nystrom" for more;
+        ``result_.method`` says which and why.
     n_centers : int or None, default=None
-        Number of centres of "nystrom".
+        Number of centres of "nystrom", 4 sqrt(n) if None; or the rank of the preconditioner of
+        "pcg", 10 sqrt(n) if None; both less where memory demands it.
+    centers : {"pivoted", "uniform"} or array-like of shape (n_centers, n_features), \
+default="pivoted"
+        How "nystrom" finds its centres: by randomly pivoted Cholesky among five times as many
+        random points, at random, or as given.
     step_size : float or None, default=None
         Step of "gd"; None takes half of the largest stable one,
         ``1 / (largest eigenvalue of K + alpha)``.
     max_iter : int or None, default=None
-        Steps of "gd", 1000 if None.
+        Steps of "gd" and "pcg", 1000 if None; passes of "nystrom" after the first, 20 if None.
+    max_time : float or None, default=None
+        Seconds after which "pcg" and "nystrom" stop where they are, with a warning.
     tol : float, default=1e-6
-        Relative gradient at which "gd" stops early; 0 takes every step.
+        Relative gradient at which "gd" and "nystrom" stop, 0 takes every step; relative residual
+        at which "pcg" stops.
+    warm_start : bool, default=False
+        Whether "pcg" goes on from the coefficients of the last fit, to the same number of points.
+    random_state : int, RandomState instance or None, default=0
+        Of the pivots of "pcg" and the centres of "nystrom"; the same at every fit by default.
     keep_path : bool, default=False
         Whether to keep the coefficients of every step of "gd" in ``path_``.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
@@ -94,20 +127,30 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        The coefficients a.
+        The coefficients a; with "nystrom" those of the centres, which are ``X_fit_``.
+    intercept_ : float or ndarray of shape (n_targets,)
+        The constant, zero without ``fit_intercept``.
+    error_bound_ : float or ndarray of shape (n_targets,), or None
+        For "pcg" and "nystrom" a proven bound B on the distance from the exact solution in the
+        kernel's space, so that ``|f - f_exact|(x) <= sqrt(k(x, x)) B`` up to the intercept; None
+        where it would take much longer than the fit, and for other solvers.
     coef_ : ndarray of shape (n_features_of_map,) or (n_features_of_map, n_targets), or None
         The weights w, where the fit was made in the primal.
     feature_map_ : FeatureMap or None
         The map that goes with ``coef_``.
     path_ : ndarray of shape (n_steps + 1, ...), only with ``keep_path``
         The coefficients before the first and after each step of "gd".
-    X_fit_ : the training points.
+    X_fit_ : the training points, or the centres of "nystrom".
+    centres_, moments_ : only with "nystrom"
+        Sums over the points, which `partial_fit` adds to.
     kernel_ : Kernel
         The kernel used.
     n_iter_ : int
         Steps taken; 1 for direct solvers.
     result_ : Result
-        ``gap`` is the norm of the objective's gradient at w relative to the one at zero.
+        ``gap`` is the norm of the objective's gradient at w relative to the one at zero, for
+        "pcg" the norm of the residual relative to the targets'; ``bound`` is the largest
+        ``error_bound_``.
 
     References
     ----------
@@ -136,11 +179,16 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict | None = None,
+        fit_intercept: bool = False,
         solver: str = "auto",
         n_centers: int | None = None,
+        centers: Any = "pivoted",
         step_size: float | None = None,
         max_iter: int | None = None,
+        max_time: float | None = None,
         tol: float = 1e-6,
+        warm_start: bool = False,
+        random_state: Any = 0,
         keep_path: bool = False,
         indefinite: str = "error",
     ):
@@ -150,11 +198,16 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
         self.solver = solver
         self.n_centers = n_centers
+        self.centers = centers
         self.step_size = step_size
         self.max_iter = max_iter
+        self.max_time = max_time
         self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
         self.keep_path = keep_path
         self.indefinite = indefinite
 
@@ -177,7 +230,41 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
         X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
-        fit = fit_ridge(self, X, np.asarray(y, dtype=np.float64), weight)
+        fit = fit_ridge(
+            self, X, np.asarray(y, dtype=np.float64), weight, last_coefficients(self, y.size)
+        )
+        store(self, X, fit, flat=y.ndim == 1)
+        return self
+
+    @available_if(lambda self: self.solver == "nystrom")
+    @fitting
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
+        """Learn from more points; only with ``solver="nystrom"``.
+
+        The first call chooses the centres, among its points unless ``centers`` has them, and every
+        call adds to sums whose size does not grow, so that a loop over chunks fits what `fit` on
+        all of them would with the same centres. After a `fit` its centres stay, unless it was so
+        large that it took sums in float32.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+            Some training points.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : float or array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self : KernelRidge
+        """
+        first = not hasattr(self, "moments_")
+        known = {} if first or not takes_vectors(self.kernel) else {"reset": False}
+        X, y = labelled(self, X, y, multi_output=True, y_numeric=True, **known)
+        weight = checked_weights(sample_weight, X)
+        if first:
+            self.kernel_ = resolve_kernel(self, X, weight)
+            self.centres_, self.moments_ = Centres(self, X, weight), None
+        fit = fit_on_moments(self, X, np.asarray(y, dtype=np.float64), weight)
         store(self, X, fit, flat=y.ndim == 1)
         return self
 
@@ -208,13 +295,12 @@ class KernelRidgeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator
                + \tfrac12 \alpha \lVert w \rVert^2, \qquad y_i \in \{-1, +1\}
 
     Two classes take one machine, more take one per class that shares the factorisation; the
-    class of the largest score is predicted. Scores are least squares fits, not probabilities, and
-    have no intercept; the kernel ``k + 1`` adds one.
+    class of the largest score is predicted. Scores are least squares fits, not probabilities.
 
     Parameters
     ----------
-    alpha, kernel, gamma, degree, coef0, kernel_params, solver, n_centers, step_size, max_iter, \
-tol, keep_path
+    alpha, kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, n_centers, \
+centers, step_size, max_iter, max_time, tol, warm_start, random_state, keep_path
         As in `KernelRidge`; the kernel is "rbf" and gamma "scale" by default.
     class_weight : dict, "balanced" or None, default=None
         Weight per class; "balanced" makes them inversely proportional to the class sizes.
@@ -227,7 +313,7 @@ tol, keep_path
     ----------
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-    coef_, feature_map_, X_fit_, kernel_, n_iter_, result_
+    intercept_, error_bound_, coef_, feature_map_, X_fit_, kernel_, n_iter_, result_
         As in `KernelRidge`.
 
     References
@@ -259,11 +345,16 @@ tol, keep_path
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict | None = None,
+        fit_intercept: bool = False,
         solver: str = "auto",
         n_centers: int | None = None,
+        centers: Any = "pivoted",
         step_size: float | None = None,
         max_iter: int | None = None,
+        max_time: float | None = None,
         tol: float = 1e-6,
+        warm_start: bool = False,
+        random_state: Any = 0,
         keep_path: bool = False,
         class_weight: Any = None,
         indefinite: str = "error",
@@ -274,11 +365,16 @@ tol, keep_path
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
         self.solver = solver
         self.n_centers = n_centers
+        self.centers = centers
         self.step_size = step_size
         self.max_iter = max_iter
+        self.max_time = max_time
         self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
         self.keep_path = keep_path
         self.class_weight = class_weight
         self.indefinite = indefinite
@@ -304,7 +400,8 @@ tol, keep_path
         self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
         weight = class_weights(self.class_weight, y, weight)
-        fit = fit_ridge(self, X, signed_targets(codes, len(self.classes_)), weight)
+        targets = signed_targets(codes, len(self.classes_))
+        fit = fit_ridge(self, X, targets, weight, last_coefficients(self, targets.size))
         store(self, X, fit, flat=len(self.classes_) == 2)
         return self
 

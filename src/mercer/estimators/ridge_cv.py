@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.constraints import KERNEL
+from mercer.arrays import memory_budget, n_rows
+from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import input_tags, stored, training_gram
+from mercer.estimators.inputs import input_tags, is_precomputed, stored, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, labelled
+from mercer.estimators.ridge_nystrom import Centres
 from mercer.estimators.ridge_solution import Fit, evaluate, store, warn_if_undetermined
 from mercer.solvers.eigh import Eigensystem, solve_eigh
+from mercer.solvers.nystrom import Block, NystromPath, accumulated, solve_nystrom
 
 
 class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -25,8 +31,9 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     .. math:: y_i - f_{-i}(x_i) = \frac{(G y)_i}{G_{ii}},
 
-    and likewise with sample weights and for whole folds; nothing is refitted and nothing
-    approximated. There is no intercept, as in `KernelRidge`: centre y or use the kernel ``k + 1``.
+    and likewise with sample weights, an intercept and for whole folds; nothing is refitted and
+    nothing approximated. With more points than memory has room for, ``solver="nystrom"`` does the
+    same for functions of a few centres, which stay when a point is left out.
 
     Parameters
     ----------
@@ -34,9 +41,18 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Regularisers to choose from, not negative.
     kernel, gamma, degree, coef0, kernel_params
         As in `KernelRidge`.
-    cv : int, cross-validation generator, iterable or None, default=None
-        None leaves out one point at a time. Otherwise folds are left out, as exactly; their test
-        sets must hold every point once, and their training sets all the others.
+    fit_intercept : bool, default=False
+        Whether to fit a constant that is not penalised.
+    solver : {"auto", "eigh", "nystrom"}, default="auto"
+        "eigh" decomposes the Gram matrix; "nystrom" expands in centres, of which the sums over the
+        points are decomposed. "auto" takes "eigh" while the Gram matrix fits scikit-learn's
+        ``working_memory`` and n_centers is not given.
+    n_centers, centers, random_state
+        For "nystrom", as in `KernelRidge`.
+    cv : int, cross-validation generator, iterable, "gcv" or None, default=None
+        None leaves out one point at a time. "gcv" is generalised cross-validation, where every
+        point has the mean leverage. Otherwise folds are left out, as exactly; their test sets must
+        hold every point once, and their training sets all the others.
     scoring : str, callable or None, default=None
         A scorer of scikit-learn's kind, applied to all left-out predictions at once; None is the
         negated mean squared error. Larger is better.
@@ -55,7 +71,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         The score of each alpha, in the order given.
     loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         What each training point is predicted to be without it or its fold, for the alpha chosen.
-    dual_coef_, X_fit_, kernel_, n_iter_, result_
+    dual_coef_, intercept_, error_bound_, X_fit_, kernel_, n_iter_, result_
         As in `KernelRidge`.
 
     References
@@ -76,7 +92,12 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     _parameter_constraints: dict = {
         **KERNEL,
         "alphas": ["array-like"],
-        "cv": ["cv_object"],
+        "fit_intercept": ["boolean"],
+        "solver": [StrOptions({"auto", "eigh", "nystrom"})],
+        "n_centers": [at_least(1), None],
+        "centers": [StrOptions({"pivoted", "uniform"}), "array-like", list],
+        "random_state": ["random_state"],
+        "cv": ["cv_object", StrOptions({"gcv"})],
         "scoring": [str, callable, None],
     }
 
@@ -89,6 +110,11 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict | None = None,
+        fit_intercept: bool = False,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "pivoted",
+        random_state: Any = 0,
         cv: Any = None,
         scoring: Any = None,
         indefinite: str = "error",
@@ -99,6 +125,11 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.random_state = random_state
         self.cv = cv
         self.scoring = scoring
         self.indefinite = indefinite
@@ -125,31 +156,106 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
         if not len(alphas) or not np.all(np.isfinite(alphas) & (alphas >= 0)):
             raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
+        if self.cv == "gcv" and self.scoring is not None:
+            raise ValueError(f"scoring={self.scoring!r} has no effect with cv='gcv'; leave it None")
+        y = np.asarray(y, dtype=np.float64)
+        solver, reason = self._choice(n_rows(X))
+        choose = self._by_centres if solver == "nystrom" else self._by_decomposition
+        fit = choose(X, y, alphas, weight)
+        result = replace(fit.result, method=f"{fit.result.method}{reason}")
+        store(self, X, fit._replace(result=result), flat=y.ndim == 1)
+        return self
+
+    def _choice(self, n: int) -> tuple[str, str]:
+        """The solver and why."""
+        if self.solver != "auto":
+            return self.solver, ""
+        if self.n_centers is not None:
+            return "nystrom", ": n_centers is given"
+        mib, budget = 8 * n**2 / 2**20, memory_budget() / 2**20
+        if mib <= budget or is_precomputed(self.kernel_):
+            return "eigh", ""
+        return "nystrom", f": {mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
+
+    def _by_decomposition(
+        self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
+    ) -> Fit:
         operator = training_gram(self, X, self.kernel_)
-        system = Eigensystem(stored(operator), weight)
-        predictions = self._left_out(system, y, alphas)
-        self.loo_scores_ = np.array([self._score(y, p, weight) for p in predictions])
-        best = int(np.argmax(self.loo_scores_))
-        self.alpha_, self.best_score_ = float(alphas[best]), float(self.loo_scores_[best])
-        self.loo_predictions_ = predictions[best]
+        system = Eigensystem(stored(operator), weight, self.fit_intercept)
+        if self.cv == "gcv":
+            criteria, predictions = system.generalised(y, alphas)
+            scores = -criteria.mean(axis=1)
+        else:
+            predictions = self._left_out(system, y, alphas)
+            scores = [self._score(y, p.reshape(y.shape), weight) for p in predictions]
+        best = self._choose(alphas, np.array(scores))
+        self.loo_predictions_ = predictions[best].reshape(y.shape)
         warn_if_undetermined(system, alphas[[best]])
         result = solve_eigh(system, y, self.alpha_)
-        store(self, X, Fit(operator.carry(result.value), result), flat=y.ndim == 1)
-        return self
+        return Fit(operator.carry(result.value), result, system.intercept(y, result.value))
+
+    def _by_centres(
+        self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
+    ) -> Fit:
+        Y = y.reshape(len(y), -1)
+        centres = Centres(self, X, weight)
+
+        def blocks() -> Iterator[Block]:
+            return centres.blocks(X, Y, weight)
+
+        moments = accumulated(blocks(), centres.whitening, Y.shape[1])
+        path = NystromPath(centres.whitening, moments, self.fit_intercept)
+        if self.cv == "gcv":
+            best = self._choose(alphas, -path.generalised(alphas).mean(axis=1))
+            left_out = [path.leave_one_out(block, alphas[[best]], equal=True) for block in blocks()]
+            self.loo_predictions_ = np.concatenate(left_out, axis=1)[0].reshape(y.shape)
+        else:
+            if self.cv is None:
+                left_out = [path.leave_one_out(block, alphas) for block in blocks()]
+                predictions = np.concatenate(left_out, axis=1)
+            else:
+                predictions = np.empty((len(alphas), *Y.shape))
+                for fold in self._folds(y):
+                    given = X, Y, weight, fold
+                    left = accumulated(centres.blocks(*given), centres.whitening, Y.shape[1])
+                    rest = moments.merged(left, sign=-1)
+                    without = NystromPath(centres.whitening, rest, self.fit_intercept)
+                    found = [without.predictions(b, alphas) for b in centres.blocks(*given)]
+                    predictions[:, fold] = np.concatenate(found, axis=1)
+            scores = [self._score(y, p.reshape(y.shape), weight) for p in predictions]
+            best = self._choose(alphas, np.array(scores))
+            self.loo_predictions_ = predictions[best].reshape(y.shape)
+        lam = np.full(Y.shape[1], self.alpha_)
+        result = solve_nystrom(
+            blocks, centres.whitening, moments, lam, fit_intercept=self.fit_intercept
+        )
+        points, dual_coef = centres.expansion(X, result.value.coef)
+        return Fit(dual_coef, result, result.value.intercept, points=points)
+
+    def _choose(self, alphas: np.ndarray, scores: np.ndarray) -> int:
+        """Set what follows from the score of each alpha; the position of the best."""
+        best = int(np.argmax(scores))
+        self.loo_scores_ = scores
+        self.alpha_, self.best_score_ = float(alphas[best]), float(scores[best])
+        return best
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict with the alpha chosen, shape (m,) or (m, n_targets)."""
         check_is_fitted(self)
         return evaluate(self, X)
 
-    def _left_out(self, system: Eigensystem, y: np.ndarray, alphas: np.ndarray) -> list[np.ndarray]:
+    def _left_out(self, system: Eigensystem, y: np.ndarray, alphas: np.ndarray) -> Any:
         """For each alpha, what each point is predicted to be without it or its fold."""
         if self.cv is None:
-            return [system.leave_one_out(y, alpha).reshape(y.shape) for alpha in alphas]
+            return system.leave_one_out_path(y, alphas)
+        folds = self._folds(y)
+        return [system.leave_folds_out(y, alpha, folds) for alpha in alphas]
+
+    def _folds(self, y: np.ndarray) -> list[np.ndarray]:
+        """The test sets of ``cv``, which together hold every point once."""
         from sklearn.model_selection import check_cv  # slow to import
 
-        n = len(y)
-        folds = []
+        n, folds = len(y), []
         for train, test in check_cv(self.cv).split(np.empty((n, 0)), y):
             if len(train) + len(test) != n or np.intersect1d(train, test).size:
                 raise ValueError(
@@ -159,7 +265,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
             folds.append(np.asarray(test))
         if not np.array_equal(np.sort(np.concatenate(folds)), np.arange(n)):
             raise ValueError(f"cv={self.cv!r} does not leave out every point exactly once")
-        return [system.leave_folds_out(y, alpha, folds).reshape(y.shape) for alpha in alphas]
+        return folds
 
     def _score(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None) -> float:
         if self.scoring is None:

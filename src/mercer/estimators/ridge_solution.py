@@ -8,47 +8,158 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from mercer.arrays import n_rows
+from mercer.arrays import memory_budget, n_rows, physical_memory
 from mercer.estimators.fitting import warn_of_convergence
-from mercer.estimators.inputs import expand, stored, training_gram, validate_query
-from mercer.estimators.later import LATER, not_yet
+from mercer.estimators.inputs import (
+    expand,
+    is_precomputed,
+    stored,
+    training_gram,
+    validate_query,
+)
 from mercer.estimators.progress import reporter
-from mercer.operators import small_feature_map
+from mercer.estimators.ridge_nystrom import doubled, fit_nystrom
+from mercer.operators import TiledGram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
+from mercer.solvers.nystrom import accumulated, solve_nystrom
+from mercer.solvers.pcg import solve_pcg
 from mercer.solvers.primal import solve_primal
 from mercer.solvers.result import Result, Status
-from mercer.solvers.ridge import is_negligible
+from mercer.solvers.ridge import is_negligible, weighted_mean
 
-LATER_SOLVERS = {entry.value: entry.instead for entry in LATER if entry.parameter == "solver"}
-SOLVERS = {"auto", "cholesky", "eigh", "primal", "gd"}
+SOLVERS = {"auto", "cholesky", "eigh", "primal", "pcg", "nystrom", "gd"}
+# Beyond so many points the exact solution takes minutes per ten products.
+EXACT_AT_MOST = 100_000
+# One eigendecomposition takes the time of about so many Cholesky factorisations.
+EIGH_PAYS = 20
 
 
 class Fit(NamedTuple):
-    """Dual coefficients ``(n, t)``, and weights ``(D, t)`` with their map if made in the primal."""
+    """Coefficients and all that goes with them.
+
+    Attributes
+    ----------
+    dual_coef : ndarray of shape (m, t)
+        Over the training points, or over ``points``.
+    result : Result
+    intercept : ndarray of shape (t,)
+    coef, feature_map : ndarray of shape (D, t) and its map, where the fit was made in the primal
+    path : ndarray of shape (steps, n, t), where it was kept
+    bounds : ndarray of shape (t,), or None
+        On the distance from the exact solution in the kernel's space.
+    points : the points expanded in, where they are not the training points
+    centres, moments : of a Nyström fit, for points to come
+    """
 
     dual_coef: np.ndarray
     result: Result
+    intercept: np.ndarray
     coef: np.ndarray | None = None
     feature_map: Any = None
     path: np.ndarray | None = None
+    bounds: np.ndarray | None = None
+    points: Any = None
+    centres: Any = None
+    moments: Any = None
 
 
-def fit_ridge(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Fit:
-    """Fit targets ``(n,)`` or ``(n, t)`` with the solver the estimator asks for."""
-    if estimator.solver in LATER_SOLVERS:
-        raise not_yet("solver", estimator.solver, LATER_SOLVERS[estimator.solver])
+def fit_ridge(
+    estimator: Any,
+    X: Any,
+    Y: np.ndarray,
+    weight: np.ndarray | None,
+    start: np.ndarray | None = None,
+) -> Fit:
+    """Fit targets ``(n,)`` or ``(n, t)`` with the solver the estimator asks for.
+
+    ``start`` has coefficients (n, t) that "pcg" may go on from.
+    """
     Y = Y.reshape(len(Y), -1)
-    lam = _regularisers(estimator.alpha, Y.shape[1])
-    phi, reason = None, ""
+    lam = regularisers(estimator.alpha, Y.shape[1])
+    solver, reason, phi = _choice(estimator, X, lam)
+    if solver == "primal":
+        fit = _in_the_primal(estimator, phi, X, Y, lam, weight)
+    elif solver == "nystrom":
+        centres, moments, result, bounds = fit_nystrom(estimator, X, Y, lam, weight)
+        points, dual_coef = centres.expansion(X, result.value.coef)
+        fit = Fit(dual_coef, result, result.value.intercept, bounds=bounds, points=points)
+        fit = fit._replace(centres=centres, moments=moments)
+    else:
+        fit = _in_the_dual(estimator, solver, X, Y, lam, weight, start)
+    if reason and ": " not in fit.result.method:
+        method = f"{fit.result.method}: {reason}"
+        fit = fit._replace(result=replace(fit.result, method=method))
+    return fit
+
+
+def fit_on_moments(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Fit:
+    """Add points to the estimator's moments, and solve for what they have come to."""
+    Y = Y.reshape(len(Y), -1)
+    centres, before = estimator.centres_, estimator.moments_
+    if centres.operator is not None:
+        raise ValueError("partial_fit needs points; a precomputed or corrected matrix has none")
+    if centres.single:
+        raise ValueError(
+            "the sums of this fit have float32 accuracy, which passes over the points made up for; "
+            "to learn from points in chunks give all of them to partial_fit"
+        )
+    if before is not None and len(before.squares) != Y.shape[1]:
+        raise ValueError(
+            f"y has {Y.shape[1]} targets and the points before had {len(before.squares)}"
+        )
+    moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
+    if before is not None:
+        moments = before.merged(moments)
+    lam = regularisers(estimator.alpha, Y.shape[1])
+    result = solve_nystrom(
+        None, centres.whitening, moments, lam, fit_intercept=estimator.fit_intercept
+    )
+    result = replace(result, method=f"{result.method}, from the sums over {moments.n} points")
+    points, dual_coef = centres.expansion(X, result.value.coef)
+    intercept = result.value.intercept
+    return Fit(dual_coef, result, intercept, points=points, centres=centres, moments=moments)
+
+
+def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
+    """The solver, why it was chosen, and the feature map of the primal."""
+    kernel, n = estimator.kernel_, n_rows(X)
     if estimator.solver == "primal":
-        phi, reason = estimator.kernel_.feature_map().fit(X), "as asked"
-    elif estimator.solver == "auto":
-        phi, reason = small_feature_map(estimator.kernel_, X, n_rows(X))
-    if phi is None:
-        return _in_the_dual(estimator, X, Y, lam, weight, reason)
-    return _in_the_primal(phi, X, Y, lam, weight, reason)
+        return "primal", "as asked", kernel.feature_map().fit(X)
+    if estimator.solver != "auto":
+        return estimator.solver, "", None
+    if estimator.n_centers is not None:
+        return "nystrom", "n_centers is given", None
+    phi, reason = small_feature_map(kernel, X, n)
+    if phi is not None:
+        return "primal", reason, phi
+    if is_precomputed(kernel) or kernel.validity.status != "valid":
+        return _direct(lam), reason, None
+    mib, budget = 8 * n**2 / 2**20, memory_budget() / 2**20
+    if mib <= budget:
+        return _direct(lam), reason, None
+    pairs, present = kernel.over(X, None), physical_memory()
+    trace = float(np.sum(pairs.diagonal(), dtype=np.float64))
+    fits = present is None or 3 * 8 * n**2 <= present
+    beyond = f"{mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
+    if any(is_negligible(value, trace) for value in lam):
+        return "eigh", "alpha is lost in rounding", None
+    if fits and not pairs.native:
+        return _direct(lam), "values of this kernel are dear to recompute", None
+    if n <= EXACT_AT_MOST:
+        return "pcg", beyond, None
+    return "nystrom", f"{beyond}, and {n} points are many for the exact problem", None
+
+
+def _direct(lam: np.ndarray) -> str:
+    return "eigh" if len(np.unique(lam)) >= EIGH_PAYS else "direct"
+
+
+def last_coefficients(estimator: Any, size: int) -> np.ndarray | None:
+    """Coefficients to go on from, if asked for and if the last fit left so many."""
+    last = getattr(estimator, "dual_coef_", None) if estimator.warm_start else None
+    return last if last is not None and last.size == size else None
 
 
 def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:
@@ -57,46 +168,90 @@ def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:
     def shaped(coefficients: np.ndarray | None) -> np.ndarray | None:
         return coefficients[..., 0] if flat and coefficients is not None else coefficients
 
-    estimator.X_fit_ = X
+    estimator.X_fit_ = X if fit.points is None else fit.points
+    estimator.intercept_ = float(fit.intercept[0]) if flat else fit.intercept
+    estimator.error_bound_ = shaped(fit.bounds)
     estimator.dual_coef_ = shaped(fit.dual_coef)
     estimator.coef_ = shaped(fit.coef)
     estimator.feature_map_ = fit.feature_map
     estimator.result_, estimator.n_iter_ = fit.result, fit.result.n_iter
     if fit.path is not None:
         estimator.path_ = shaped(fit.path)
+    if fit.moments is not None:
+        estimator.centres_, estimator.moments_ = fit.centres, fit.moments
+    elif hasattr(estimator, "moments_"):
+        del estimator.centres_, estimator.moments_
 
 
 def evaluate(estimator: Any, X: Any) -> np.ndarray:
     """The fitted function at new points, by the map where there is one."""
     if estimator.feature_map_ is None:
-        return expand(estimator, X, estimator.dual_coef_)
-    return np.asarray(
-        estimator.feature_map_.transform(validate_query(estimator, X)) @ estimator.coef_
-    )
+        return expand(estimator, X, estimator.dual_coef_) + estimator.intercept_
+    mapped = estimator.feature_map_.transform(validate_query(estimator, X))
+    return np.asarray(mapped @ estimator.coef_) + estimator.intercept_
 
 
 def _in_the_primal(
-    phi: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None, reason: str
+    estimator: Any, phi: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
 ) -> Fit:
     mapped = phi.transform(X)
-    result = solve_primal(mapped, Y, lam, weight)
+    result = solve_primal(mapped, Y, lam, weight, fit_intercept=estimator.fit_intercept)
     solution = result.value
-    if solution.rank < min(mapped.shape):
-        _warn_undetermined(lam, solution.rank, min(mapped.shape))
-    result = replace(result, method=f"{result.method}: {reason}")
-    return Fit(solution.dual_coef, result, solution.coef, phi)
+    # Centring takes one dimension from the points.
+    full = min(mapped.shape[0] - estimator.fit_intercept, mapped.shape[1])
+    if solution.rank < full:
+        _warn_undetermined(lam, solution.rank, full)
+    return Fit(solution.dual_coef, result, solution.intercept, solution.coef, phi)
 
 
 def _in_the_dual(
-    estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None, reason: str
+    estimator: Any,
+    solver: str,
+    X: Any,
+    Y: np.ndarray,
+    lam: np.ndarray,
+    weight: np.ndarray | None,
+    start: np.ndarray | None,
 ) -> Fit:
-    operator = training_gram(estimator, X, estimator.kernel_)
-    if estimator.solver == "gd":
+    if solver == "pcg":
+        operator = training_gram(estimator, doubled(X), estimator.kernel_)
+        fit = _by_products(estimator, operator, Y, lam, weight, start)
+    elif solver == "gd":
+        operator = training_gram(estimator, X, estimator.kernel_)
         fit = _by_descent(estimator, operator, Y, lam, weight)
     else:
-        fit = _by_factorisation(estimator.solver, stored(operator), Y, lam, weight, reason)
+        operator = training_gram(estimator, X, estimator.kernel_)
+        K = stored(operator)
+        fit = _by_factorisation(solver, K, Y, lam, weight, estimator.fit_intercept)
     path = None if fit.path is None else operator.carry(fit.path)
     return fit._replace(dual_coef=operator.carry(fit.dual_coef), path=path)
+
+
+def _by_products(
+    estimator: Any,
+    operator: Any,
+    Y: np.ndarray,
+    lam: np.ndarray,
+    weight: np.ndarray | None,
+    start: np.ndarray | None,
+) -> Fit:
+    result = solve_pcg(
+        operator,
+        Y,
+        lam,
+        weight,
+        fit_intercept=estimator.fit_intercept,
+        single=operator.single() if isinstance(operator, TiledGram) else None,
+        rank=estimator.n_centers,
+        tol=estimator.tol,
+        max_iter=1000 if estimator.max_iter is None else estimator.max_iter,
+        max_time=estimator.max_time,
+        start=start,
+        random_state=estimator.random_state,
+        report=reporter(estimator),
+    )
+    alpha, intercept, bounds = result.value
+    return Fit(alpha, result, intercept, bounds=bounds)
 
 
 def _by_factorisation(
@@ -105,24 +260,35 @@ def _by_factorisation(
     Y: np.ndarray,
     lam: np.ndarray,
     weight: np.ndarray | None,
-    reason: str,
+    fit_intercept: bool,
 ) -> Fit:
-    if solver == "auto":
+    """By Cholesky or eigendecomposition; "direct" is Cholesky unless rounding forbids it."""
+    reason = ""
+    if solver == "direct":
         scale = np.trace(K) if weight is None else float(weight @ K.diagonal())
         negligible = any(is_negligible(value, scale) for value in lam)
         solver = "eigh" if negligible else "cholesky"
-        reason = "alpha is lost in rounding" if negligible else reason
+        reason = ": alpha is lost in rounding" if negligible else ""
     if solver == "cholesky":
         try:
-            result = solve_cholesky(K, Y, lam, weight)
+            result = solve_cholesky(K, Y, lam, weight, fit_intercept=fit_intercept)
         except LinAlgError:
-            solver, reason = "eigh", "K + alpha I is not positive definite after rounding"
+            solver, reason = "eigh", ": K + alpha I is not positive definite after rounding"
     if solver == "eigh":
-        system = Eigensystem(K, weight)
+        system = Eigensystem(K, weight, fit_intercept)
         result = solve_eigh(system, Y, lam)
         warn_if_undetermined(system, lam)
-    method = f"{result.method}: {reason}" if reason else result.method
-    return Fit(result.value, replace(result, method=method))
+    result = replace(result, method=f"{result.method}{reason}")
+    return Fit(result.value, result, _intercept(K, result.value, Y, weight, fit_intercept))
+
+
+def _intercept(
+    K: Any, alpha: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, fit_intercept: bool
+) -> np.ndarray:
+    """What goes with the coefficients: the weighted mean of y - K alpha, shape (t,)."""
+    if not fit_intercept:
+        return np.zeros(Y.shape[1])
+    return weighted_mean(Y - K @ alpha, np.ones(len(Y)) if weight is None else weight)
 
 
 def _by_descent(
@@ -134,6 +300,7 @@ def _by_descent(
         Y,
         lam,
         weight,
+        fit_intercept=estimator.fit_intercept,
         step_size=estimator.step_size,
         max_iter=1000 if estimator.max_iter is None else estimator.max_iter,
         tol=estimator.tol,
@@ -143,10 +310,11 @@ def _by_descent(
     if result.status is Status.DIVERGED:
         limit = largest_stable_step(operator, float(np.max(lam)), weight)
         result = result.advised(f"the largest stable step_size is {limit:.6g}")
-    return Fit(result.value, result, path=None if path is None else np.stack(path))
+    intercept = _intercept(operator, result.value, Y, weight, estimator.fit_intercept)
+    return Fit(result.value, result, intercept, path=None if path is None else np.stack(path))
 
 
-def _regularisers(alpha: Any, n_targets: int) -> np.ndarray:
+def regularisers(alpha: Any, n_targets: int) -> np.ndarray:
     lam = np.atleast_1d(np.asarray(alpha, dtype=np.float64)).ravel()
     if len(lam) not in (1, n_targets):
         raise ValueError(
@@ -160,7 +328,7 @@ def _regularisers(alpha: Any, n_targets: int) -> np.ndarray:
 
 def warn_if_undetermined(system: Eigensystem, lam: np.ndarray) -> None:
     """Warn where the smallest regulariser is lost beside eigenvalues that are noise."""
-    in_use = int(np.count_nonzero(system.weight))
+    in_use = int(np.count_nonzero(system.weight)) - system.fit_intercept
     if system.rank < in_use and np.any(lam <= system.cutoff):
         _warn_undetermined(lam, system.rank, in_use)
 

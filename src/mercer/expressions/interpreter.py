@@ -258,7 +258,7 @@ class Pairs:
 
     @property
     def native(self) -> bool:
-        """Whether the core computes all of the expression."""
+        """Whether the core computes all of the expression: values are cheap to recompute."""
         return not any(self._is_wide(node) for node in self.lowering.leaves)
 
     def _given(self, node: Statistic | Tangent, rows: Any, columns: Any) -> Leaf:

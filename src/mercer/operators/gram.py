@@ -103,6 +103,10 @@ class GramOperator(LinearOperator):
         """The operator of some of the points, where it need not ask that of all; else None."""
         return None
 
+    def single(self) -> GramOperator:
+        """The same in float32 arithmetic where the values are recomputed, else itself."""
+        return self
+
     def carry(self, alpha: np.ndarray) -> np.ndarray:
         """Coefficients for new points, k(x, X) @ carry(alpha), from alpha found with K itself."""
         return alpha
@@ -223,6 +227,10 @@ class TiledGram(GramOperator):
 
     def _pairs(self) -> Pairs:
         return self.pairs
+
+    def single(self) -> GramOperator:
+        pairs = self.pairs.like(self.pairs.formula, np.float32)
+        return TiledGram(pairs, f"{self.reason}, in float32")
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         nothing = np.zeros((self.shape[0], 0))

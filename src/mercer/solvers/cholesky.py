@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf
 
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient
 
 # LAPACK factors at most so many rows at once: OpenBLAS with several threads crashes beyond 14,000.
-BLOCK = 4096
+BLOCK = 8192
 
 
 def solve_cholesky(
@@ -17,6 +18,8 @@ def solve_cholesky(
     Y: np.ndarray,
     lam: float | np.ndarray,
     sample_weight: np.ndarray | None = None,
+    *,
+    fit_intercept: bool = False,
 ) -> Result:
     r"""Solve ``(K + lam S^{-1}) alpha = y``, the stationary point of weighted kernel ridge.
 
@@ -32,6 +35,8 @@ def solve_cholesky(
     lam : float or ndarray of shape (t,)
         Positive regulariser, one for all targets or one each.
     sample_weight : ndarray of shape (n,), optional
+    fit_intercept : bool
+        Whether ``(K + lam S^{-1}) alpha + b = y`` is solved, with ``sum_i alpha_i = 0``.
 
     Returns
     -------
@@ -56,10 +61,16 @@ def solve_cholesky(
     monitor = Monitor(tol=ROUNDING_LIMIT)
     Y, lams, weight = as_columns(Y, lam, sample_weight)
     root = np.sqrt(weight)
-    A = root[:, None] * K
-    A *= root
-    alpha = root[:, None] * shifted_solve(A, root[:, None] * Y, lams)
-    gap = relative_gradient(K, alpha, Y, lams, weight)
+    A = K if sample_weight is None else root[:, None] * K * root
+    if fit_intercept and weight.any():
+        ones = np.broadcast_to(root[:, None], Y.shape)
+        Z = shifted_solve(A, np.hstack([root[:, None] * Y, ones]), np.tile(lams, 2))
+        of_targets, of_ones = np.hsplit(Z, 2)
+        beta = of_targets - of_ones * ((root @ of_targets) / (root @ of_ones))
+    else:
+        beta = shifted_solve(A, root[:, None] * Y, lams)
+    alpha = root[:, None] * beta
+    gap = relative_gradient(K, alpha, Y, lams, weight, fit_intercept)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     return monitor.result(alpha, gap, status=status, method="cholesky")
@@ -101,6 +112,11 @@ def factorised(A: np.ndarray, block: int = BLOCK) -> tuple[np.ndarray, bool]:
     >>> cho_solve(factorised(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
     array([1., 1.])
     """
+    if len(A) <= block and A.flags.c_contiguous:
+        U, failed = dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+        if failed:
+            raise LinAlgError("the matrix is not positive definite after rounding")
+        return U, False
     for start in range(0, len(A), block):
         stop = min(start + block, len(A))
         done, panel = slice(0, start), A[start:, start:stop]

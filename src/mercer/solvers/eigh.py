@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import eigh, solve
 
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, ROUNDING_LIMIT, as_columns, relative_gradient
+from mercer.solvers.ridge import EPS, ROUNDING_LIMIT, as_columns, relative_gradient, weighted_mean
 
 
 class Eigensystem:
@@ -23,12 +23,15 @@ class Eigensystem:
     K : ndarray of shape (n, n)
         Gram matrix, symmetric positive semidefinite up to rounding.
     sample_weight : ndarray of shape (n,), optional
+    fit_intercept : bool
+        Whether an intercept is fitted, which confines everything to the n - 1 dimensions
+        orthogonal to ``S^{1/2} 1``.
 
     Attributes
     ----------
-    values : ndarray of shape (n,)
+    values : ndarray of shape (n,) or (n - 1,)
         Eigenvalues, ascending, negative rounding clipped to zero.
-    vectors : ndarray of shape (n, n)
+    vectors : ndarray of shape (n, n) or (n, n - 1)
     cutoff : float
         ``n * eps * values.max()``: eigenvalues below it are noise. A regulariser below it cannot
         tell them from zero, and the solution of minimum norm is returned.
@@ -45,17 +48,35 @@ class Eigensystem:
     array([1., 1.])
     """
 
-    def __init__(self, K: np.ndarray, sample_weight: np.ndarray | None = None):
+    def __init__(
+        self, K: np.ndarray, sample_weight: np.ndarray | None = None, fit_intercept: bool = False
+    ):
         clock = Monitor(tol=0.0)
         n = len(K)
         self.gram = np.asarray(K, dtype=np.float64)
         self.weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
         self._root = np.sqrt(self.weight)
-        values, self.vectors = eigh(self.gram * np.outer(self._root, self._root))
+        self.fit_intercept = fit_intercept and bool(self.weight.any())
+        values, self.vectors = self._decomposed(self.gram * np.outer(self._root, self._root))
         self.cutoff = n * EPS * float(np.max(np.abs(values), initial=0.0))
         self.values = np.maximum(values, 0.0)
         self.rank = int(np.sum(values > self.cutoff))
         self.seconds = clock.seconds
+
+    def _decomposed(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues and vectors of A, or of its part orthogonal to the roots of the weights."""
+        if not self.fit_intercept:
+            return eigh(A, overwrite_a=True, driver="evd")
+        # A reflection that takes the first axis to the roots; the others span what is orthogonal.
+        v = self._root / np.linalg.norm(self._root)
+        v[0] += np.copysign(1.0, v[0])
+        v /= np.linalg.norm(v)
+        image = A @ v
+        cross = np.outer(v, image - (v @ image) * v)
+        A -= 2.0 * (cross + cross.T)
+        vectors = np.zeros((len(A), len(A) - 1))
+        values, vectors[1:] = eigh(A[1:, 1:], driver="evd") if len(A) > 1 else (np.empty(0), 0.0)
+        return values, vectors - 2.0 * np.outer(v, v @ vectors)
 
     def coefficients(self, Y: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
         """Dual coefficients ``(n, t)`` for targets ``(n,)`` or ``(n, t)``."""
@@ -63,31 +84,75 @@ class Eigensystem:
         spectral = self._filter(lams) * (self.vectors.T @ (self._root[:, None] * Y))
         return self._root[:, None] * (self.vectors @ spectral)
 
+    def intercept(self, Y: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+        """What goes with the coefficients ``(n, t)``, shape (t,); zero without one."""
+        if not self.fit_intercept:
+            return np.zeros(alpha.shape[1])
+        return weighted_mean(Y.reshape(alpha.shape) - self.gram @ alpha, self.weight)
+
     def leave_one_out(self, Y: np.ndarray, lam: float) -> np.ndarray:
-        r"""What each training point is predicted to be by the fit without it, ``(n, t)``.
+        """What each training point is predicted to be by the fit without it, ``(n, t)``."""
+        return self.leave_one_out_path(Y, np.array([lam]))[0]
+
+    def leave_one_out_path(self, Y: np.ndarray, lams: np.ndarray) -> np.ndarray:
+        r"""What each point is predicted to be by the fit without it, for every lam: ``(a, n, t)``.
 
         With ``G = (S^{1/2} K S^{1/2} + lam I)^{-1}`` and ``beta = G S^{1/2} y`` the left-out
-        residual is ``beta_i / (sqrt(s_i) G_ii)``, exactly (Allen 1974). At ``lam = 0`` this is
-        its limit, the minimum-norm fit without the point.
+        residual is ``beta_i / (sqrt(s_i) G_ii)``, exactly (Allen 1974); with an intercept G is the
+        inverse on the vectors orthogonal to ``S^{1/2} 1``. At ``lam = 0`` this is its limit, the
+        minimum-norm fit without the point.
         """
         Y, _, _ = as_columns(Y, 0.0, None)
-        B = self._root[:, None] * Y
-        spectrum = self.vectors.T @ B
-        inverse = self._filter(np.array([lam]))
-        residual, leverage = self._residual(spectrum, inverse)
-        if lam <= self.cutoff:
+        squares = self.vectors**2
+        spectrum = self.vectors.T @ (self._root[:, None] * Y)
+        residuals, leverages = self._residuals(spectrum, squares, self._filter(lams))
+        if np.any(lams <= self.cutoff):
             # Divided by lam, G tends to the projector onto the null space wherever that is seen.
             null = (self.values <= self.cutoff).astype(float)[:, None]
-            null_residual, null_leverage = self._residual(spectrum, null)
+            null_residual, null_leverage = self._residuals(spectrum, squares, null)
             seen = null_leverage[:, 0] > len(Y) * EPS
-            residual = np.where(seen[:, None], null_residual, residual)
-            leverage = np.where(seen[:, None], null_leverage, leverage)
-        # A point of no weight is predicted alike with and without it.
-        in_use = (self._root > 0) & (leverage[:, 0] > 0)
-        prediction = self.gram @ self.coefficients(Y, lam)
-        scale = self._root[in_use, None] * leverage[in_use]
-        prediction[in_use] = Y[in_use] - residual[in_use] / scale
-        return prediction
+            for j in np.flatnonzero(lams <= self.cutoff):
+                residuals[j][seen] = null_residual[0][seen]
+                leverages[seen, j] = null_leverage[seen, 0]
+        predictions = np.empty_like(residuals)
+        for lam, residual, leverage, prediction in zip(
+            lams, residuals, leverages.T, predictions, strict=True
+        ):
+            in_use = (self._root > 0) & (leverage > 0)
+            scale = self._root[in_use] * leverage[in_use]
+            prediction[in_use] = Y[in_use] - residual[in_use] / scale[:, None]
+            if not in_use.all():
+                # A point of no weight is predicted alike with and without it.
+                alpha = self.coefficients(Y, lam)
+                fitted = self.gram[~in_use] @ alpha + self.intercept(Y, alpha)
+                prediction[~in_use] = fitted
+        return predictions
+
+    def generalised(self, Y: np.ndarray, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""Generalised cross-validation for every lam: criteria (a, t), predictions (a, n, t).
+
+        ``n ||beta||^2 / (tr G)^2`` with G and ``beta`` as above is the mean squared left-out
+        residual if all points had the mean of the ``G_ii``; points of no weight do not count.
+        """
+        Y, _, _ = as_columns(Y, 0.0, None)
+        spectrum = self.vectors.T @ (self._root[:, None] * Y)
+        in_use = self._root > 0
+        n = int(in_use.sum())
+        criteria, predictions = [], []
+        for lam in lams:
+            weights = self._filter(np.array([lam]))
+            if lam <= self.cutoff and np.any(self.values <= self.cutoff):
+                weights = (self.values <= self.cutoff).astype(float)[:, None]
+            idle = (len(Y) - n) * float(weights[0, 0]) if n < len(Y) else 0.0
+            trace = max(float(weights.sum()) - idle, EPS)
+            beta = self.vectors @ (weights * spectrum)
+            criteria.append(n * np.einsum("ij,ij->j", beta, beta) / trace**2)
+            alpha = self.coefficients(Y, lam)
+            prediction = self.gram @ alpha + self.intercept(Y, alpha)
+            left_out = beta[in_use] / self._root[in_use, None] * (n / trace)
+            prediction[in_use] = Y[in_use] - left_out
+            predictions.append(prediction)
+        return np.array(criteria), np.array(predictions)
 
     def leave_folds_out(self, Y: np.ndarray, lam: float, folds: Iterable[np.ndarray]) -> np.ndarray:
         r"""What each point is predicted to be by the fit without its fold, ``(n, t)``.
@@ -104,13 +169,23 @@ class Eigensystem:
             if lam <= self.cutoff:
                 # The cut-off of the whole matrix is not that of a part of it.
                 kept = np.setdiff1d(everyone, fold)
-                part = Eigensystem(self.gram[np.ix_(kept, kept)], self.weight[kept])
-                prediction[fold] = self.gram[np.ix_(fold, kept)] @ part.coefficients(Y[kept], lam)
+                part = Eigensystem(
+                    self.gram[np.ix_(kept, kept)], self.weight[kept], self.fit_intercept
+                )
+                alpha = part.coefficients(Y[kept], lam)
+                level = part.intercept(Y[kept], alpha)
+                prediction[fold] = self.gram[np.ix_(fold, kept)] @ alpha + level
                 continue
             G = self.vectors @ (smooth * self.vectors[fold].T)
             without = beta - G @ solve(G[fold], beta[fold], assume_a="pos")
             without[fold] = 0.0
-            prediction[fold] = self.gram[fold] @ (self._root[:, None] * without)
+            alpha = self._root[:, None] * without
+            level = np.zeros(Y.shape[1])
+            if self.fit_intercept:
+                others = self.weight.copy()
+                others[fold] = 0.0
+                level = weighted_mean(Y - self.gram @ alpha, others)
+            prediction[fold] = self.gram[fold] @ alpha + level
         return prediction
 
     def _filter(self, lam: np.ndarray) -> np.ndarray:
@@ -119,9 +194,12 @@ class Eigensystem:
         seen = (values > self.cutoff) | (lam > self.cutoff)
         return np.divide(1.0, values + lam, out=np.zeros(seen.shape), where=seen)
 
-    def _residual(self, spectrum: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Apply ``V diag(weights) V^T`` to the targets, and take its diagonal."""
-        return self.vectors @ (weights * spectrum), self.vectors**2 @ weights
+    def _residuals(
+        self, spectrum: np.ndarray, squares: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``V diag(weights_j) V^T`` applied to the targets, (a, n, t), and its diagonal, (n, a)."""
+        applied = [self.vectors @ (weights * column[:, None]) for column in spectrum.T]
+        return np.stack(applied, axis=2).transpose(1, 0, 2), squares @ weights
 
 
 def solve_eigh(system: Eigensystem, Y: np.ndarray, lam: float | np.ndarray) -> Result:
@@ -153,7 +231,7 @@ def solve_eigh(system: Eigensystem, Y: np.ndarray, lam: float | np.ndarray) -> R
     monitor = Monitor(tol=ROUNDING_LIMIT)
     Y, lams, weight = as_columns(Y, lam, system.weight)
     alpha = system.coefficients(Y, lams)
-    gap = relative_gradient(system.gram, alpha, Y, lams, weight)
+    gap = relative_gradient(system.gram, alpha, Y, lams, weight, system.fit_intercept)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     result = monitor.result(alpha, gap, status=status, method="eigh")

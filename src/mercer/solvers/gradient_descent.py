@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import as_columns, gradient_ratio, relative_gradient
+from mercer.solvers.ridge import as_columns, gradient_ratio, relative_gradient, weighted_mean
 
 # Gradients of this size against the first one can only come from an unstable step.
 _BLOWN_UP = 1e8
@@ -20,6 +20,7 @@ def gradient_descent(
     lam: float | np.ndarray,
     sample_weight: np.ndarray | None = None,
     *,
+    fit_intercept: bool = False,
     step_size: float | None = None,
     max_iter: int = 1000,
     tol: float = 1e-6,
@@ -39,6 +40,8 @@ def gradient_descent(
     lam : float or ndarray of shape (t,)
         Regulariser, zero allowed.
     sample_weight : ndarray of shape (n,), optional
+    fit_intercept : bool
+        Whether an intercept takes its best value before every step.
     step_size : float, optional
         Half of the largest stable step if None.
     max_iter : int
@@ -78,6 +81,8 @@ def gradient_descent(
     while True:
         if path is not None:
             path.append(alpha.copy())
+        if fit_intercept:
+            residual = residual - weighted_mean(residual, weight)
         descent = weight[:, None] * residual - lams * alpha
         response = K @ descent
         size = np.einsum("ij,ij->j", descent, response)
@@ -92,7 +97,7 @@ def gradient_descent(
         alpha = alpha + 2.0 * step * descent
         residual = residual - 2.0 * step * response
     if not diverged:
-        gap = relative_gradient(K, alpha, Y, lams, weight)
+        gap = relative_gradient(K, alpha, Y, lams, weight, fit_intercept)
     status = Status.DIVERGED if diverged else None
     return monitor.result(alpha, gap, status=status, method=f"gradient descent (step {step:.3g})")
 

@@ -58,6 +58,9 @@ class Result:
         Which solver ran and why it was chosen.
     advice : str
         What to do about it, where more is known than the status tells.
+    bound : float or None
+        A proven bound on the distance from the exact solution in the kernel's space, the largest
+        over targets; None where none was computed.
     """
 
     value: Any = field(repr=False)
@@ -68,6 +71,7 @@ class Result:
     history: tuple[float, ...] = field(default=(), repr=False)
     method: str = ""
     advice: str = ""
+    bound: float | None = None
 
     @property
     def message(self) -> str:

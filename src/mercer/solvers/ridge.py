@@ -2,6 +2,9 @@
 
     J(w) = 1/2 sum_i s_i (y_i - <w, phi(x_i)>)^2 + 1/2 lam ||w||^2,    w = sum_i alpha_i phi(x_i)
 
+With an intercept b, which is not penalised, y_i - b stands for y_i and J is minimal in b; the
+solution is that of features and targets centred on their weighted means, and sum_i alpha_i = 0.
+
 The gradient of J at w is ``-Phi^T u`` with ``u = s (y - K alpha) - lam alpha``, so its norm in
 feature space needs the Gram matrix only: ``||grad J||^2 = u^T K u``.
 """
@@ -30,8 +33,19 @@ def as_columns(Y: np.ndarray, lam: Any, sample_weight: Any) -> tuple[Any, Any, A
     return Y, lam, weight
 
 
+def weighted_mean(Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The mean of each column of Y ``(n, t)``, shape (t,); zero where nothing weighs."""
+    total = weight.sum()
+    return weight @ Y / total if total > 0 else np.zeros(Y.shape[1])
+
+
 def relative_gradient(
-    K: Any, alpha: np.ndarray, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray
+    K: Any,
+    alpha: np.ndarray,
+    Y: np.ndarray,
+    lam: np.ndarray,
+    weight: np.ndarray,
+    fit_intercept: bool = False,
 ) -> float:
     """The certificate ``||grad J(w)|| / ||grad J(0)||``, the worst over targets.
 
@@ -42,6 +56,8 @@ def relative_gradient(
     Y : ndarray of shape (n, t)
     lam : ndarray of shape (t,)
     weight : ndarray of shape (n,)
+    fit_intercept : bool
+        Whether J is minimal in an intercept too, which then is the weighted mean of y - K alpha.
 
     Returns
     -------
@@ -49,7 +65,10 @@ def relative_gradient(
         Zero at the optimum, one at ``w = 0``. With ``lam > 0`` the objective is at most
         ``||grad J(w)||^2 / (2 lam)`` above its minimum.
     """
-    now = weight[:, None] * (Y - K @ alpha) - lam * alpha
+    residual = Y - K @ alpha
+    if fit_intercept:
+        residual, Y = (R - weighted_mean(R, weight) for R in (residual, Y))
+    now = weight[:, None] * residual - lam * alpha
     start = weight[:, None] * Y
     return gradient_ratio(_squared_norms(K, now), _squared_norms(K, start))
 

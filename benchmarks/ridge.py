@@ -1,0 +1,244 @@
+"""Kernel ridge: mercer beside scikit-learn, in one run; each figure with the error of both.
+
+    python benchmarks/ridge.py exact alphas pcg nystrom
+    python benchmarks/ridge.py tables --data DIR       # kin8nm.npz and others: arrays X and y
+    python benchmarks/ridge.py stream --rows 5000000   # from a memory map
+    python benchmarks/ridge.py cost --plot cost.png    # seconds against n, with the slope
+
+``pcg`` takes kin40k.npz from the data folder, or as many made-up points without one. The folder
+is ``--data`` or ``MERCER_DATA``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_ridge import KernelRidge as SklearnRidge
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+
+from mercer import KernelRidge, KernelRidgeCV, core
+from mercer import kernels as K
+
+TABLES = ["concrete", "energy", "airfoil", "kin8nm", "pol", "elevators", "bike"]
+
+
+def made_up(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    f = np.sin(1.5 * X[:, 0]) * np.cos(X[:, 1]) + 0.5 * np.tanh(X[:, 2] * X[:, 3])
+    return X, f + 0.1 * rng.normal(size=n)
+
+
+def timed(routine: Callable, repeats: int = 1) -> tuple[float, object]:
+    best, value = np.inf, None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        value = routine()
+        best = min(best, time.perf_counter() - start)
+    return best, value
+
+
+def rmse(model, X: np.ndarray, y: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
+
+
+def peak() -> float:
+    """Gigabytes this process has held at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def exact(options: argparse.Namespace) -> None:
+    for dtype in (np.float64, np.float32):
+        X, y = made_up(8192 + 1000, 8)
+        X = X.astype(dtype)
+        train, test = (X[:8192], y[:8192]), (X[8192:], y[8192:])
+        ours, a = timed(lambda t=train: KernelRidge(0.1, kernel=K.RBF(0.1)).fit(*t), 2)
+        theirs, b = timed(lambda t=train: SklearnRidge(alpha=0.1, kernel="rbf", gamma=0.1).fit(*t))
+        print(
+            f"exact fit, n = 8192, d = 8, {np.dtype(dtype).name}: mercer {ours:.2f} s, "
+            f"scikit-learn {theirs:.2f} s, ratio {theirs / ours:.2f}; "
+            f"test error {rmse(a, *test):.5f} and {rmse(b, *test):.5f}"
+        )
+
+
+def alphas(options: argparse.Namespace) -> None:
+    X, y = made_up(4000, 8)
+    train, test = (X[:2000], y[:2000]), (X[2000:], y[2000:])
+    grid = np.logspace(-4, 2, 50)
+    ours, a = timed(lambda: KernelRidgeCV(grid, kernel=K.RBF(0.1)).fit(*train), 3)
+    one, _ = timed(lambda: KernelRidge(0.1, kernel=K.RBF(0.1), solver="eigh").fit(*train), 3)
+    search = GridSearchCV(SklearnRidge(kernel="rbf", gamma=0.1), {"alpha": grid}, cv=5)
+    theirs, b = timed(lambda: search.fit(*train))
+    print(
+        f"50 alphas, n = 2000: leave-one-out {ours:.2f} s (one fit by eigh {one:.2f} s), "
+        f"GridSearchCV with 5 folds {theirs:.2f} s, ratio {theirs / ours:.1f}; alpha {a.alpha_:.3g}"
+        f" and {b.best_params_['alpha']:.3g}, test error {rmse(a, *test):.5f} and "
+        f"{rmse(b, *test):.5f}"
+    )
+
+
+def pcg(options: argparse.Namespace) -> None:
+    X, y = table(options.data, "kin40k") if options.data else made_up(40_000, 8)
+    cut = len(X) - 4000
+    model = KernelRidge(0.01, kernel=K.RBF(0.15), solver="pcg", fit_intercept=True)
+    seconds, model = timed(lambda: model.fit(X[:cut], y[:cut]))
+    print(
+        f"pcg, {cut} x {X.shape[1]}: {seconds:.1f} s, {peak():.2f} GB at most (K alone: "
+        f"{8 * cut**2 / 2**30:.1f} GB), residual {model.result_.gap:.1e} after {model.n_iter_} "
+        f"products, bound {model.error_bound_:.1e}, test error {rmse(model, X[cut:], y[cut:]):.4f}"
+    )
+
+
+def nystrom(options: argparse.Namespace) -> None:
+    n = options.rows or 200_000
+    X, y = made_up(n + 5000, 10)
+    train, test = (X[:n], y[:n]), (X[n:], y[n:])
+    for name, centers in (("pivoted", "pivoted"), ("uniform", "uniform")):
+        model = KernelRidge(1.0, kernel=K.RBF(0.1), solver="nystrom", n_centers=1000)
+        model.set_params(centers=centers)
+        ours, a = timed(lambda m=model: m.fit(*train), options.repeats)
+        print(
+            f"nystrom, {n} x 10, 1000 centres {name}: {ours:.2f} s, gap {a.result_.gap:.0e}, "
+            f"test error {rmse(a, *test):.5f}"
+        )
+    approximation = Nystroem(gamma=0.1, n_components=1000, random_state=0)
+    pipeline = make_pipeline(approximation, Ridge(1.0, fit_intercept=False))
+    theirs, b = timed(lambda: pipeline.fit(*train), options.repeats)
+    print(
+        f"Nystroem + Ridge: {theirs:.2f} s, ratio {theirs / ours:.2f}; test error "
+        f"{rmse(b, *test):.5f}"
+    )
+
+
+def stream(options: argparse.Namespace) -> None:
+    n, d = options.rows or 5_000_000, 10
+    with tempfile.TemporaryDirectory() as folder:
+        mapped = np.lib.format.open_memmap(
+            Path(folder) / "X.npy", mode="w+", dtype=np.float32, shape=(n, d)
+        )
+        y = np.empty(n)
+        for i in range(0, n, 500_000):
+            stop = min(i + 500_000, n)
+            mapped[i:stop], y[i:stop] = made_up(stop - i, d, seed=i)
+        before = peak()
+        model = KernelRidge(1.0, kernel=K.RBF(0.1), solver="nystrom", n_centers=options.centers)
+        seconds, model = timed(lambda: model.fit(mapped, y))
+        X, y = made_up(5000, d, seed=1)
+        print(
+            f"memory map, {n} x {d}, {options.centers} centres: {seconds:.1f} s, {peak():.2f} GB at"
+            f" most, pages of the map included ({before:.2f} GB before), gap "
+            f"{model.result_.gap:.0e}, test error {rmse(model, X, y):.5f}"
+        )
+
+
+def table(folder: str, name: str, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    path = Path(folder) / f"{name}.npz"
+    file = np.load(path if path.exists() else Path(folder) / "tabular" / f"{name}.npz")
+    X, y = file["X"].astype(float), file["y"].astype(float).ravel()
+    kept = np.random.default_rng(0).permutation(len(X))[:rows]
+    X, y = X[kept], y[kept]
+    X = X[:, X.std(axis=0) > 0]
+    return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+
+
+def tables(options: argparse.Namespace) -> None:
+    grid = np.logspace(-4, 1, 11)
+    print("| table | rows | mercer error | scikit-learn error | standard error | s | s | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in options.tables:
+        X, y = table(options.data, name, rows=options.rows or 2000)
+        kernel = {"kernel": "rbf", "gamma": 1 / X.shape[1]}
+        losses, seconds = [], [0.0, 0.0]
+        for train, test in KFold(5).split(X):
+            search = GridSearchCV(SklearnRidge(**kernel), {"alpha": grid}, cv=5)
+            for i, model in enumerate((KernelRidgeCV(grid, **kernel), search)):
+                spent, fitted = timed(lambda m=model, t=train: m.fit(X[t], y[t]))
+                seconds[i] += spent
+                losses.append((fitted.predict(X[test]) - y[test]) ** 2)
+        ours, theirs = np.concatenate(losses[::2]), np.concatenate(losses[1::2])
+        error = (ours - theirs).std() / np.sqrt(len(ours))
+        print(
+            f"| {name} | {len(X)} | {ours.mean():.5f} | {theirs.mean():.5f} | {error:.5f} "
+            f"| {seconds[0]:.1f} | {seconds[1]:.1f} | {seconds[1] / seconds[0]:.0f} |",
+            flush=True,
+        )
+
+
+def cost(options: argparse.Namespace) -> None:
+    sizes = {
+        "cholesky": [1000, 2000, 4000, 8000],
+        "eigh": [500, 1000, 2000, 4000],
+        "pcg": [4000, 8000, 16000, 32000],
+        "nystrom": [20_000, 40_000, 80_000, 160_000],
+        "gd": [1000, 2000, 4000, 8000],
+    }
+    curves = {}
+    for solver, ns in sizes.items():
+        spent = []
+        for n in ns:
+            X, y = made_up(n, 8)
+            model = KernelRidge(0.1, kernel=K.RBF(0.1), solver=solver)
+            model.set_params(n_centers=500 if solver == "nystrom" else None)
+            if solver == "gd":
+                model.set_params(max_iter=50, tol=0.0, step_size=1e-6)
+            spent.append(quietly(lambda m=model, X=X, y=y: timed(lambda: m.fit(X, y))[0]))
+        slope = np.polyfit(np.log(ns), np.log(spent), 1)[0]
+        curves[solver] = ns, spent
+        print(
+            f"{solver}: slope {slope:.2f}",
+            *(f"{n}: {s:.2f} s" for n, s in zip(ns, spent, strict=True)),
+        )
+    if options.plot:
+        import matplotlib.pyplot as plt
+
+        for solver, (ns, spent) in curves.items():
+            plt.loglog(ns, spent, "o-", label=solver)
+        plt.xlabel("points")
+        plt.ylabel("seconds")
+        plt.legend()
+        plt.savefig(options.plot, dpi=150)
+
+
+def quietly(routine: Callable) -> float:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return routine()
+
+
+PARTS = {f.__name__: f for f in (exact, alphas, pcg, nystrom, stream, tables, cost)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
+    parser.add_argument("--data", default=os.environ.get("MERCER_DATA"), help="folder of .npz")
+    parser.add_argument("--rows", type=int, help="points, where the part has no fixed number")
+    parser.add_argument("--centers", type=int, default=1000, help="centres of the memory map")
+    parser.add_argument("--repeats", type=int, default=2, help="the best of so many")
+    parser.add_argument("--tables", nargs="+", default=TABLES)
+    parser.add_argument("--plot", help="file for the plot of cost")
+    options = parser.parse_args()
+    print(
+        f"{datetime.date.today()}  {platform.machine()}  {os.cpu_count()} cores  "
+        f"core: {core.level()}"
+    )
+    for part in options.parts or ["exact", "alphas", "pcg", "nystrom"]:
+        PARTS[part](options)
+
+
+if __name__ == "__main__":
+    main()

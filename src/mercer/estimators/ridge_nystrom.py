@@ -1,0 +1,189 @@
+"""Centres, passes over the data in blocks, and the certificate of the Nyström solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
+
+from mercer.arrays import as_vectors, memory_budget, n_rows, row_blocks, take_rows
+from mercer.estimators.inputs import is_precomputed, takes_vectors, training_gram
+from mercer.estimators.progress import reporter
+from mercer.operators import DenseGram, TiledGram, gram
+from mercer.solvers.nystrom import (
+    Block,
+    Moments,
+    NystromSolution,
+    Whitening,
+    accumulated,
+    distance_bound,
+    solve_nystrom,
+)
+from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
+from mercer.solvers.result import Result
+
+# Pivots are chosen among so many random points per centre; more gain little and cost as much as
+# the fit.
+CANDIDATES = 5
+# Entries of a block of the kernel between points and centres.
+ENTRIES = 2**23
+# From so many multiplications on, float32 features and a correcting pass take half the time.
+SINGLE_PAYS = 2e10
+# The bound is computed where its n^2 values of the kernel are at most so many times those of a
+# pass over n points and M centres.
+BOUND_PAYS = 50
+
+
+class Centres:
+    """The points that a Nyström fit expands in, and the kernel between them and others.
+
+    Parameters
+    ----------
+    estimator : the estimator, with ``kernel_``, ``n_centers``, ``centers``, ``random_state``
+    X : training points, or the first of them
+    weight : ndarray of shape (n,) or None
+        Points of no weight are not chosen.
+
+    Attributes
+    ----------
+    single : bool
+        Whether sums over the points were taken of float32 features.
+    """
+
+    single = False
+
+    def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None = None):
+        self.kernel = estimator.kernel_
+        self.operator = None
+        if is_precomputed(self.kernel) or self.kernel.validity.status != "valid":
+            operator = training_gram(estimator, X, self.kernel)
+            self.operator = operator if isinstance(operator, DenseGram) else None
+        eligible = None if weight is None or not weight.any() else np.flatnonzero(weight)
+        chosen = self._chosen(estimator, X, eligible)
+        points = estimator.centers if chosen is None else take_rows(X, chosen)
+        if chosen is None and takes_vectors(self.kernel):
+            points = as_vectors(points, "centers")
+        if self.operator is None or chosen is None:
+            K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
+        else:
+            K_MM = self.operator.dense()[np.ix_(chosen, chosen)]
+        self.whitening = Whitening(K_MM)
+        self.points = take_rows(points, self.whitening.kept)
+        self.indices = None if chosen is None else chosen[self.whitening.kept]
+
+    def _chosen(self, estimator: Any, X: Any, eligible: np.ndarray | None) -> np.ndarray | None:
+        """Positions of the centres among the points; None where they are given as points."""
+        centres, n = estimator.centers, n_rows(X)
+        if not isinstance(centres, str):
+            if self.operator is not None:
+                raise ValueError(
+                    "centers are given as points, which a precomputed or corrected Gram matrix "
+                    "does not know; use centers='pivoted' or 'uniform'"
+                )
+            return None
+        rng = check_random_state(estimator.random_state)
+        m = n if eligible is None else len(eligible)
+        M = default_centres(m) if estimator.n_centers is None else estimator.n_centers
+        if n < M:
+            raise ValueError(f"n_centers={M} and X has {n} points; choose at most {n}")
+        wanted = M if centres == "uniform" else CANDIDATES * M
+        drawn = np.sort(sample_without_replacement(m, min(wanted, m), random_state=rng))
+        drawn = drawn if eligible is None else eligible[drawn]
+        if centres == "uniform":
+            return drawn
+        if self.operator is not None:
+            among = DenseGram(np.asarray(self.operator.dense())[np.ix_(drawn, drawn)])
+        else:
+            among = TiledGram(self.kernel.over(doubled(take_rows(X, drawn)), None))
+        low = randomly_pivoted_cholesky(
+            among.rows, np.asarray(among.diagonal(), dtype=np.float64), M, random_state=rng
+        )
+        return drawn[low.pivots]
+
+    def blocks(
+        self, X: Any, Y: np.ndarray, weight: np.ndarray | None, among: np.ndarray | None = None
+    ) -> Iterator[Block]:
+        """The data, or those at the positions ``among``, some rows at a time."""
+        n = len(Y) if among is None else len(among)
+        width = len(self.whitening.kept)
+        for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
+            rows = part if among is None else among[part]
+            if self.operator is None:
+                some = doubled(take_rows(X, rows))
+                K: Any = TiledGram(self.kernel.over(some, doubled(self.points)))
+            else:
+                K = DenseGram(self.operator.dense()[rows][:, self.indices])
+            yield Block(K, Y[rows], None if weight is None else weight[rows])
+
+    def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Points and coefficients that predict, from those of the centres kept."""
+        if self.operator is None:
+            return self.points, coef
+        alpha = np.zeros((n_rows(X), coef.shape[1]))
+        alpha[self.indices] = coef
+        return X, self.operator.carry(alpha)
+
+
+def fit_nystrom(
+    estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
+) -> tuple[Centres, Moments, Result, np.ndarray | None]:
+    """Centres, moments, result, and bounds (t,) on the distance from the exact solution or None."""
+    centres = Centres(estimator, X, weight)
+    n, r = len(Y), len(centres.whitening.kept)
+
+    def blocks() -> Iterator[Block]:
+        return centres.blocks(X, Y, weight)
+
+    centres.single = float(n) * r**2 >= SINGLE_PAYS
+    moments = accumulated(blocks(), centres.whitening, Y.shape[1], single=centres.single)
+    result = solve_nystrom(
+        blocks,
+        centres.whitening,
+        moments,
+        lam,
+        fit_intercept=estimator.fit_intercept,
+        tol=estimator.tol,
+        max_iter=20 if estimator.max_iter is None else estimator.max_iter,
+        max_time=estimator.max_time,
+        report=reporter(estimator),
+    )
+    if n > BOUND_PAYS * r:
+        words = f"no bound on the distance from the exact solution: {n} points take too long"
+        return centres, moments, replace(result, method=f"{result.method}; {words}"), None
+    if np.any(lam <= 0):
+        return centres, moments, result, None
+    bounds = _bounds(centres, X, Y, weight, lam, result.value)
+    result = replace(result, bound=float(bounds.max(initial=0.0)))
+    return centres, moments, result, bounds
+
+
+def default_centres(n: int) -> int:
+    """4 sqrt(n), as long as three matrices of that size fit the memory budget."""
+    return int(max(1, min(n, np.ceil(4 * np.sqrt(n)), np.sqrt(memory_budget() / 24.0))))
+
+
+def doubled(X: Any) -> Any:
+    """Points with float32 features in float64; others as they are."""
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def _bounds(
+    centres: Centres,
+    X: Any,
+    Y: np.ndarray,
+    weight: np.ndarray | None,
+    lam: np.ndarray,
+    solution: NystromSolution,
+) -> np.ndarray:
+    fitted = np.vstack([b.gram @ solution.coef for b in centres.blocks(X, Y, weight)])
+    residual = Y - fitted - solution.intercept
+    if weight is not None:
+        residual *= weight[:, None]
+    K: Any = centres.operator
+    if K is None:
+        K = gram(centres.kernel, doubled(X))
+    return distance_bound(K, solution.weights, fitted, residual, lam)

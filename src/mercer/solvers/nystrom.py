@@ -1,0 +1,358 @@
+"""Kernel ridge on the span of a few centres, from sums over the data that are additive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import blas, eigh
+from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
+
+from mercer.operators import DenseGram, GramOperator
+from mercer.solvers.cholesky import shifted_solve
+from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.ridge import EPS, gradient_ratio
+
+# A pivot so many times rounding counts as small.
+SMALL_PIVOT = 100
+
+
+class Block(NamedTuple):
+    """Some of the points: their kernel with the centres ``(b, M)``, targets, weights or None."""
+
+    gram: GramOperator
+    Y: np.ndarray
+    weight: np.ndarray | None = None
+
+
+class Whitening:
+    """Features ``Phi = K_nM W`` with ``Phi Phi^T`` the Nyström approximation of K.
+
+    W comes from a Cholesky factorisation of ``K_MM`` that takes the largest pivot first and ends
+    where the rest is rounding: the centres left over are dropped, and nothing is added to the
+    diagonal.
+
+    Parameters
+    ----------
+    K_MM : ndarray of shape (M, M)
+        The kernel between the centres.
+
+    Attributes
+    ----------
+    kept : ndarray of shape (r,)
+        Which centres are kept.
+    W : ndarray of shape (r, r)
+        Upper triangular.
+    """
+
+    def __init__(self, K_MM: np.ndarray):
+        K = np.array(K_MM, dtype=np.float64, order="F")
+        floor = len(K) * EPS * float(K.diagonal().max(initial=0.0))
+        factor, failed = dpotrf(K, lower=0)
+        order = np.arange(len(K))
+        # Without a small pivot there is nothing to drop, and no need to choose the largest first.
+        if failed or np.min(factor.diagonal()) ** 2 <= SMALL_PIVOT * floor:
+            factor, order, rank, _ = dpstrf(K, lower=0)
+            factor, order = factor[:rank, :rank], order[:rank] - 1
+        if not len(order):
+            raise ValueError(
+                "the kernel is zero at every centre; choose other centres or another kernel"
+            )
+        self.kept = order
+        self.W = np.asfortranarray(dtrtri(np.triu(factor))[0])
+        self.W32 = self.W.astype(np.float32)
+
+    def features(self, gram: GramOperator, single: bool = False) -> np.ndarray:
+        """Phi of shape (b, r) for the kernel of b points with the centres kept."""
+        K = gram.single().dense() if single else gram.dense()
+        if isinstance(gram, DenseGram):
+            K = K.copy()
+        K = np.ascontiguousarray(K, dtype=np.float32 if single else np.float64)
+        trmm, W = (blas.strmm, self.W32) if single else (blas.dtrmm, self.W)
+        return trmm(1.0, W, K.T, trans_a=1, overwrite_b=1).T
+
+
+class Moments:
+    """``Phi^T S Phi``, ``Phi^T S Y`` and the sums that an intercept needs: additive over points.
+
+    Parameters
+    ----------
+    r, t : int
+        Numbers of features and of targets.
+    """
+
+    def __init__(self, r: int, t: int):
+        self.features = np.zeros((r, r), order="F")  # the upper triangle
+        self.cross = np.zeros((r, t))
+        self.squares = np.zeros(t)
+        self.sums = np.zeros(r)
+        self.target_sums = np.zeros(t)
+        self.weight = 0.0
+        self.n = 0
+
+    def add(self, Phi: np.ndarray, Y: np.ndarray, weight: np.ndarray | None) -> None:
+        """Points more: features (b, r) in float32 or float64, targets (b, t), weights (b,)."""
+        s = np.ones(len(Y)) if weight is None else weight
+        if weight is not None:
+            Phi = Phi * np.sqrt(s).astype(Phi.dtype)[:, None]
+        root = np.sqrt(s)[:, None]
+        if Phi.dtype == np.float32:
+            self.features += blas.ssyrk(1.0, Phi.T)
+        else:
+            blas.dsyrk(1.0, Phi.T, beta=1.0, c=self.features, overwrite_c=1)
+        self.cross += Phi.T @ (root * Y).astype(Phi.dtype)
+        self.squares += s @ Y**2
+        self.sums += Phi.T @ root[:, 0].astype(Phi.dtype)
+        self.target_sums += s @ Y
+        self.weight += float(s.sum())
+        self.n += int(np.count_nonzero(s))
+
+    def merged(self, other: Moments, sign: int = 1) -> Moments:
+        """The moments of both sets of points or, with sign -1, without the other's."""
+        both = copy(self)
+        for name, value in vars(other).items():
+            setattr(both, name, getattr(self, name) + sign * value)
+        return both
+
+    def system(self, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The normal matrix (r, r), right-hand sides (r, t) and sums of squares (t,), centred."""
+        H = np.triu(self.features) + np.triu(self.features, 1).T
+        if not fit_intercept or self.weight == 0:
+            return H, self.cross.copy(), self.squares.copy()
+        mean, target = self.sums / self.weight, self.target_sums / self.weight
+        H -= self.weight * np.outer(mean, mean)
+        squares = self.squares - self.weight * target**2
+        return H, self.cross - np.outer(self.sums, target), np.maximum(squares, 0.0)
+
+    def intercept(self, w: np.ndarray, fit_intercept: bool) -> np.ndarray:
+        """What goes with the weights w (r, t): shape (t,)."""
+        if not fit_intercept or self.weight == 0:
+            return np.zeros(w.shape[1])
+        return (self.target_sums - self.sums @ w) / self.weight
+
+
+class NystromSolution(NamedTuple):
+    """Weights of the features and what follows from them.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (r, t)
+        ``||f||_H`` is their norm.
+    coef : ndarray of shape (r, t)
+        Coefficients of the kernel at the centres kept.
+    intercept : ndarray of shape (t,)
+    """
+
+    weights: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+
+def accumulated(
+    blocks: Iterable[Block], whitening: Whitening, n_targets: int, *, single: bool = False
+) -> Moments:
+    """The moments of all blocks.
+
+    With ``single`` features are computed in float32, and their products summed in float64 across
+    blocks.
+    """
+    moments = Moments(len(whitening.kept), n_targets)
+    for block in blocks:
+        moments.add(whitening.features(block.gram, single), block.Y, block.weight)
+    return moments
+
+
+def solve_nystrom(
+    blocks: Callable[[], Iterable[Block]] | None,
+    whitening: Whitening,
+    moments: Moments,
+    lam: np.ndarray,
+    *,
+    fit_intercept: bool = False,
+    tol: float = 1e-6,
+    max_iter: int = 20,
+    max_time: float | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> Result:
+    r"""Minimise over ``w`` the ridge objective with features ``Phi = K_nM W``.
+
+    The moments alone give w. A pass over the data then computes the gradient in float64, which is
+    the certificate; if it is above ``tol``, as it may be where the moments were accumulated in
+    float32, they correct w and another pass follows.
+
+    Parameters
+    ----------
+    blocks : callable or None
+        ``blocks()`` goes through the data once more, in any order. None where the data are gone:
+        then the gradient is that of the moments.
+    whitening : Whitening
+    moments : Moments
+        Of all the data.
+    lam : ndarray of shape (t,)
+    fit_intercept : bool
+    tol : float
+    max_iter : int
+        Passes at most.
+    max_time, report
+        As for the other solvers.
+
+    Returns
+    -------
+    Result
+        ``value`` is a `NystromSolution`; ``gap`` is ``||grad J(w)|| / ||grad J(0)||``, the worst
+        over targets.
+
+    References
+    ----------
+    Williams and Seeger (2001), "Using the Nyström method to speed up kernel machines", NIPS.
+    Rudi, Carratino and Rosasco (2017), "FALKON: an optimal large scale kernel method", NIPS.
+    """
+    monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
+    H, G, _ = moments.system(fit_intercept)
+    w = _solve(H, G, lam)
+    intercept = moments.intercept(w, fit_intercept)
+    start, gap, best = np.einsum("ij,ij->j", G, G), np.inf, np.inf
+    status = None
+    while True:
+        if blocks is None:
+            pull, drift = G - H @ w, np.zeros(len(lam))
+        else:
+            pull, drift = _pull(blocks(), whitening, w, intercept)
+        if fit_intercept and moments.weight > 0:
+            intercept = intercept + drift / moments.weight
+            pull = pull - np.outer(moments.sums, drift) / moments.weight
+        gradient = pull - lam * w
+        gap = gradient_ratio(np.einsum("ij,ij->j", gradient, gradient), start)
+        if monitor.record(gap):
+            break
+        if gap > 0.5 * best:
+            status = Status.STALLED
+            break
+        best = gap
+        step = _solve(H, gradient, lam)
+        w = w + step
+        if fit_intercept and moments.weight > 0:
+            intercept = intercept - moments.sums @ step / moments.weight
+    solution = NystromSolution(w, whitening.W @ w, intercept)
+    method = f"nystrom with {len(whitening.kept)} centres"
+    return monitor.result(solution, gap, status=status, method=method)
+
+
+class NystromPath:
+    """One eigendecomposition of the moments, good for every regulariser.
+
+    Parameters
+    ----------
+    whitening : Whitening
+    moments : Moments
+    fit_intercept : bool
+    """
+
+    def __init__(self, whitening: Whitening, moments: Moments, fit_intercept: bool = False):
+        self.whitening, self.moments, self.fit_intercept = whitening, moments, fit_intercept
+        H, G, self._squares = moments.system(fit_intercept)
+        values, self._vectors = eigh(H)
+        self._values = np.maximum(values, 0.0)
+        self._spectrum = self._vectors.T @ G
+
+    def generalised(self, lams: np.ndarray) -> np.ndarray:
+        """Generalised cross-validation, ``n RSS / (n - trace of the hat matrix)^2``: (a, t)."""
+        n, found = self.moments.n, []
+        for lam in lams:
+            filtered = self._filter(lam)[:, None] * self._spectrum
+            fit = 2 * self._spectrum - self._values[:, None] * filtered
+            squares = self._squares - np.einsum("ij,ij->j", filtered, fit)
+            freedom = float(self._values @ self._filter(lam)) + self.fit_intercept
+            free = max(n - freedom, n * EPS)
+            found.append(n * np.maximum(squares, 0.0) / free**2)
+        return np.array(found)
+
+    def predictions(self, block: Block, lams: np.ndarray) -> np.ndarray:
+        """The fit at the points of the block: (a, b, t)."""
+        Z = self.whitening.features(block.gram) @ self._vectors
+        weights = [self._filter(lam)[:, None] * self._spectrum for lam in lams]
+        level = [self.moments.intercept(self._vectors @ w, self.fit_intercept) for w in weights]
+        return np.array([Z @ w + b for w, b in zip(weights, level, strict=True)])
+
+    def leave_one_out(self, block: Block, lams: np.ndarray, equal: bool = False) -> np.ndarray:
+        """What each point of the block is predicted to be without it: (a, b, t).
+
+        The centres stay; each point is left out of the sums. With ``equal`` all points have the
+        mean leverage, as in generalised cross-validation.
+        """
+        Z = self.whitening.features(block.gram) @ self._vectors
+        moments, Y = self.moments, block.Y
+        s = np.ones(len(Y)) if block.weight is None else block.weight
+        filters = np.stack([self._filter(lam) for lam in lams], axis=1)  # (r, a)
+        level, own = np.zeros(Y.shape[1]), np.zeros(len(Y))
+        if self.fit_intercept and moments.weight > 0:
+            Z -= (moments.sums / moments.weight) @ self._vectors
+            level, own = moments.target_sums / moments.weight, s / moments.weight
+        leverage = own[:, None] + s[:, None] * (Z**2 @ filters)  # (b, a)
+        if equal:
+            freedom = self._values @ filters + self.fit_intercept
+            leverage = np.outer(s > 0, freedom / max(moments.n, 1))
+        predictions = []
+        for j in range(len(lams)):
+            residual = Y - level - Z @ (filters[:, [j]] * self._spectrum)
+            left = np.maximum(1.0 - leverage[:, [j]], EPS)
+            # A point of no weight is predicted alike with and without it: its leverage is zero.
+            predictions.append(Y - residual / left)
+        return np.array(predictions)
+
+    def _filter(self, lam: float) -> np.ndarray:
+        cutoff = len(self._values) * EPS * float(self._values.max(initial=0.0))
+        seen = (self._values > cutoff) | (lam > cutoff)
+        return np.divide(1.0, self._values + lam, out=np.zeros(len(seen)), where=seen)
+
+
+def distance_bound(
+    K: Any, weights: np.ndarray, fitted: np.ndarray, residual: np.ndarray, lam: np.ndarray
+) -> np.ndarray:
+    r"""A bound on ``||f - f_exact||_H`` for each target, at the cost of one product with K.
+
+    The exact ridge solution is the fixed point of ``T f = sum_i s_i (y_i - f(x_i)) / lam k_i``,
+    and ``I - T`` is the identity plus a positive operator, so the distance is at most
+    ``||f - T f||_H``.
+
+    Parameters
+    ----------
+    K : operator of shape (n, n)
+    weights : ndarray of shape (r, t)
+        Their norm is that of f.
+    fitted : ndarray of shape (n, t)
+        f at the points, without the intercept.
+    residual : ndarray of shape (n, t)
+        ``s (y - f - b)``, with b the intercept that is best for f.
+    lam : ndarray of shape (t,)
+    """
+    e = residual / lam
+    terms = [np.einsum("ij,ij->j", *pair) for pair in ((weights, weights), (e, fitted), (e, K @ e))]
+    squared = terms[0] - 2 * terms[1] + terms[2]
+    rounding = 100 * EPS * (np.abs(terms[0]) + 2 * np.abs(terms[1]) + np.abs(terms[2]))
+    return np.sqrt(np.maximum(squared, 0.0) + rounding)
+
+
+def _pull(
+    blocks: Iterable[Block], whitening: Whitening, w: np.ndarray, intercept: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """``Phi^T S (Y - Phi w - b)`` and the sums of ``S (Y - Phi w - b)``, in float64."""
+    coef = whitening.W @ w
+    pull, drift = np.zeros_like(w), np.zeros(w.shape[1])
+    for block in blocks:
+        error = block.Y - block.gram @ coef - intercept
+        if block.weight is not None:
+            error *= block.weight[:, None]
+        pull += block.gram.T @ error
+        drift += error.sum(axis=0)
+    return whitening.W.T @ pull, drift
+
+
+def _solve(H: np.ndarray, G: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    """``(H + lam I)^{-1} G``, of minimum norm where lam is lost in the rounding of H."""
+    if np.any(lam <= len(H) * EPS * np.trace(H)):
+        return Eigensystem(H).coefficients(G, lam)
+    return shifted_solve(H, G, lam)

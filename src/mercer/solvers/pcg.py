@@ -1,0 +1,325 @@
+"""Kernel ridge by preconditioned conjugate gradients: the exact problem, products only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from mercer.arrays import memory_budget
+from mercer.solvers.cholesky import factorised
+from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
+from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.ridge import EPS, as_columns, gradient_ratio, is_negligible, weighted_mean
+
+# The preconditioner's rank over sqrt(n): to build it then takes the time of a few products.
+RANK = 10
+# A residual that has shrunk by so much since it was last computed afresh is computed afresh, if
+# the products in between were in float32.
+REPLACE = 1e-3
+# What float32 rounding does to K must be so small beside lam for float32 products to pay.
+FLOAT32_PAYS = 0.02
+
+
+class PcgSolution(NamedTuple):
+    """Dual coefficients ``(n, t)``, intercepts ``(t,)``, and bounds ``(t,)`` on the distance.
+
+    ``bound`` is at least ``||f - f_exact||_H`` for each target, so that
+    ``|f - f_exact|(x) <= sqrt(k(x, x)) bound`` at every point x.
+    """
+
+    alpha: np.ndarray
+    intercept: np.ndarray
+    bound: np.ndarray
+
+
+def solve_pcg(
+    K: Any,
+    Y: np.ndarray,
+    lam: float | np.ndarray,
+    sample_weight: np.ndarray | None = None,
+    *,
+    fit_intercept: bool = False,
+    single: Any = None,
+    rank: int | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    max_time: float | None = None,
+    start: np.ndarray | None = None,
+    random_state: Any = 0,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> Result:
+    r"""Solve ``(K + lam S^{-1}) alpha + b = y`` for all targets at once, from products with K.
+
+    In the coordinates of ``A = S^{1/2} K S^{1/2} + lam I`` the preconditioner is
+    ``P = F F^T + lam I`` with F from randomly pivoted Cholesky, so that P is at most A in the
+    order of positive semidefinite matrices. Hence for the residual r
+
+    .. math:: \lVert f - \hat f \rVert_H^2 \le r^T A^{-1} r \le r^T P^{-1} r .
+
+    Also ``||r||^2 / (4 lam)`` and ``r^T S^{1/2} K S^{1/2} r / lam^2`` bound the same distance;
+    the least of the three is reported. An intercept confines everything to the vectors
+    orthogonal to ``S^{1/2} 1``.
+
+    Parameters
+    ----------
+    K : Gram operator of shape (n, n)
+        Symmetric positive semidefinite; products, some rows and the diagonal are taken.
+    Y : ndarray of shape (n,) or (n, t)
+    lam : float or ndarray of shape (t,)
+        Positive regulariser, one for all targets or one each.
+    sample_weight : ndarray of shape (n,), optional
+    fit_intercept : bool
+    single : operator of shape (n, n), optional
+        Quicker products, of float32 accuracy. The residual is then computed afresh with K
+        whenever it has shrunk a thousandfold, and K takes over where that shows no progress.
+    rank : int, optional
+        Of the preconditioner; None is 10 sqrt(n), or what the memory budget allows. Less is taken
+        where the trace of what is left of the matrix falls below lam.
+    tol : float
+        Stop when the residual is at most this times the right-hand side.
+    max_iter : int
+        Products at most.
+    max_time : float, optional
+        Seconds at most.
+    start : ndarray of shape (n, t), optional
+        Coefficients to go on from.
+    random_state : RandomState or int
+    report : callable, optional
+        ``report(n_iter, gap)``; a true return value stops the iteration.
+
+    Returns
+    -------
+    Result
+        ``value`` is a `PcgSolution`; ``gap`` is ``||r|| / ||S^{1/2} y||``, the worst over targets,
+        computed with K; ``bound`` is the largest of the bounds.
+
+    References
+    ----------
+    Díaz, Epperly, Frangella, Tropp and Webber (2023), "Robust, randomized preconditioning for
+    kernel ridge regression". Van der Vorst and Ye (2000), "Residual replacement strategies for
+    Krylov subspace iterative methods".
+
+    Examples
+    --------
+    >>> from mercer import gram, kernels
+    >>> K = gram(kernels.Linear(), [[1.0], [2.0]])
+    >>> solve_pcg(K, [3.0, 4.0], lam=1.0).value.alpha.ravel().round(3).tolist()
+    [1.167, 0.333]
+    """
+    monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
+    Y, lams, weight = as_columns(Y, lam, sample_weight)
+    system = _System(K, lams, weight, fit_intercept)
+    _refuse_singular(system)
+    low = system.low_rank(rank, random_state)
+    precondition = Preconditioner(low.factor, lams, system.constant)
+    mean = weighted_mean(Y, weight) if fit_intercept else np.zeros(Y.shape[1])
+    B = system.root * (Y - mean)
+    X = np.zeros_like(B)
+    if start is not None:
+        np.divide(start.reshape(B.shape), system.root, out=X, where=system.root > 0)
+        X = system.projected(X)
+    quick = single if single is not None and system.float32_pays() else K
+    R, stalled = _iterate(system, quick, precondition, B, X, monitor)
+    bounds = _bounds(system, precondition, R)
+    solution = PcgSolution(system.root * X, mean + system.level(X), bounds)
+    result = monitor.result(
+        solution,
+        _relative(R, B),
+        status=Status.STALLED if stalled else None,
+        method=f"pcg with a preconditioner of rank {low.factor.shape[1]}",
+    )
+    advice = (
+        f"rounding stops further progress at condition number {system.condition(low):.1e}: choose "
+        "a larger alpha"
+    )
+    result = result.advised(advice) if stalled else result
+    return replace(result, bound=float(bounds.max(initial=0.0)))
+
+
+class Preconditioner:
+    """``P^{-1}`` for ``P = F F^T + lam I`` by Woodbury's formula, one lam per column.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n, r)
+    lam : ndarray of shape (t,)
+    constant : ndarray of shape (n,) or None
+        A unit vector; P is then confined to those orthogonal to it.
+    """
+
+    def __init__(self, factor: np.ndarray, lam: np.ndarray, constant: np.ndarray | None = None):
+        self.factor, self.lam, self.constant = factor, lam, constant
+        inner, diagonal = factor.T @ factor, np.diag_indices(factor.shape[1])
+        self._factorised = {}
+        for value in np.unique(lam):
+            shifted = inner.copy()
+            shifted[diagonal] += value
+            self._factorised[value] = factorised(shifted)
+        if constant is not None:
+            self._image = {v: self._plain(constant[:, None], v) for v in self._factorised}
+
+    def _plain(self, R: np.ndarray, lam: float) -> np.ndarray:
+        return (R - self.factor @ cho_solve(self._factorised[lam], self.factor.T @ R)) / lam
+
+    def __call__(self, R: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """``P^{-1} R`` for the columns of this mask, shape (n, number of them)."""
+        Z, lams = np.empty_like(R), self.lam[columns]
+        for lam in np.unique(lams):
+            at = lams == lam
+            Z[:, at] = self._plain(R[:, at], lam)
+            if self.constant is not None:
+                image = self._image[lam]
+                Z[:, at] -= image * ((self.constant @ Z[:, at]) / (self.constant @ image))
+        return Z
+
+
+class _System:
+    """``A = S^{1/2} K S^{1/2} + lam I``, confined to vectors orthogonal to the constant if asked.
+
+    The constant is ``S^{1/2} 1`` at unit length.
+    """
+
+    def __init__(self, K: Any, lam: np.ndarray, weight: np.ndarray, fit_intercept: bool):
+        self.K, self.lam = K, lam
+        self.root = np.sqrt(weight)[:, None]
+        self.total = float(weight.sum())
+        # The trace of K bounds its norm, and its diagonal its entries.
+        self.diagonal = weight * np.asarray(K.diagonal(), dtype=np.float64)
+        fit_intercept = fit_intercept and self.total > 0
+        self.constant = self.root[:, 0] / np.sqrt(self.total) if fit_intercept else None
+
+    def projected(self, V: np.ndarray) -> np.ndarray:
+        if self.constant is None:
+            return V
+        return V - self.constant[:, None] * (self.constant @ V)
+
+    def product(self, K: Any, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """``A V`` for the columns of this mask, by way of products with K."""
+        return self.projected(self.root * (K @ (self.root * V))) + self.lam[columns] * V
+
+    def residual(self, B: np.ndarray, X: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return B - self.product(self.K, X, columns)
+
+    def level(self, X: np.ndarray) -> np.ndarray:
+        """The intercept beside the mean of y: the weighted mean of ``-K alpha``."""
+        if self.constant is None:
+            return np.zeros(X.shape[1])
+        # K times the weights, rather than K alpha, so that one column serves all targets.
+        means = np.ravel(self.K @ (self.root**2))
+        return -(means @ (self.root * X)) / self.total
+
+    def low_rank(self, rank: int | None, random_state: Any) -> LowRank:
+        n = len(self.root)
+        if rank is None:
+            rank = int(min(np.ceil(RANK * np.sqrt(n)), memory_budget() / (8.0 * n)))
+
+        def rows(indices: np.ndarray) -> np.ndarray:
+            return self.root[indices] * self.K.rows(indices) * self.root[:, 0]
+
+        # Beyond a trace of lam the condition number is below two.
+        return randomly_pivoted_cholesky(
+            rows,
+            self.diagonal,
+            max(1, rank),
+            trace_tol=float(self.lam.min()),
+            random_state=random_state,
+        )
+
+    def condition(self, low: LowRank) -> float:
+        """Of the system, from the part that the preconditioner knows."""
+        inner = low.factor.T @ low.factor
+        return float(np.linalg.norm(inner, 2) / self.lam.min()) + 1.0
+
+    def float32_pays(self) -> bool:
+        """Whether float32 rounding of K, random over its entries, is small beside lam."""
+        rounding = np.finfo(np.float32).eps * np.sqrt(len(self.root)) * self.diagonal.max()
+        return bool(rounding <= FLOAT32_PAYS * self.lam.min())
+
+
+def _iterate(
+    system: _System,
+    quick: Any,
+    precondition: Preconditioner,
+    B: np.ndarray,
+    X: np.ndarray,
+    monitor: Monitor,
+) -> tuple[np.ndarray, bool]:
+    """Improve X in place; its residual, computed afresh, and whether rounding stopped it."""
+    t = B.shape[1]
+    every = np.ones(t, dtype=bool)
+    R = system.residual(B, X, every) if X.any() else B.copy()
+    goal = monitor.tol * np.linalg.norm(B, axis=0)
+    fresh = np.linalg.norm(R, axis=0)  # of the residual when last computed with K
+    active = fresh > goal
+    stalled, done = False, monitor.record(_relative(R, B), steps=0)
+    Z = precondition(R, every)
+    D, slope = Z.copy(), _dots(R, Z)
+    exact = True
+    while not done and active.any():
+        Q = system.product(quick, D[:, active], active)
+        curvature = _dots(D[:, active], Q)
+        moving = curvature > 0
+        step = np.divide(slope[active], curvature, out=np.zeros(len(moving)), where=moving)
+        X[:, active] += step * D[:, active]
+        before = R[:, active]
+        R[:, active] = before - step * Q
+        exact = False
+        size = np.linalg.norm(R, axis=0)
+        due = active & (size <= np.maximum(goal, 0.0 if quick is system.K else REPLACE * fresh))
+        due[active] |= ~moving
+        if due.any():
+            R[:, active] = system.residual(B[:, active], X[:, active], active)
+            exact = True
+            size = np.linalg.norm(R, axis=0)
+            if np.any(due & (size > goal) & (size > 0.5 * fresh)):
+                stalled, quick = quick is system.K, system.K
+            fresh[due] = size[due]
+        Z = precondition(R[:, active], active)
+        now = _dots(R[:, active], Z)
+        # The form that forgives products which are not all with the same matrix.
+        turn = np.divide(
+            now - _dots(before, Z), slope[active], out=np.zeros(len(now)), where=moving
+        )
+        D[:, active] = Z + np.maximum(turn, 0.0) * D[:, active]
+        slope[active] = now
+        done = monitor.record(_relative(R, B)) or stalled
+        active &= size > goal
+    if not exact:
+        R = system.residual(B, X, every)
+    return R, stalled and not bool(np.all(np.linalg.norm(R, axis=0) <= goal))
+
+
+def _bounds(system: _System, precondition: Preconditioner, R: np.ndarray) -> np.ndarray:
+    """Three bounds on the distance in H, the least for each target: shape (t,)."""
+    every, lam = np.ones(R.shape[1], dtype=bool), system.lam
+    by_preconditioner = _dots(R, precondition(R, every))
+    by_gradient = _dots(R, system.product(system.K, R, every)) / lam**2 - _dots(R, R) / lam
+    squared = np.minimum(by_preconditioner, _dots(R, R) / (4 * lam))
+    # The difference of the last is rounding where it is small beside its terms.
+    rounding = len(R) * EPS * _dots(R, R) * system.diagonal.sum() / lam**2
+    squared = np.minimum(squared, np.maximum(by_gradient, 0.0) + rounding)
+    return np.sqrt(np.maximum(squared, 0.0))
+
+
+def _refuse_singular(system: _System) -> None:
+    """Raise a ValueError where lam is lost in the rounding of K."""
+    lowest, trace = float(system.lam.min()), float(system.diagonal.sum())
+    if is_negligible(lowest, trace):
+        number = trace / lowest if lowest > 0 else np.inf
+        raise ValueError(
+            f"alpha={lowest:.3g} is lost beside a Gram matrix of trace {trace:.3g}: the condition "
+            f"number is up to {number:.1e}. Choose a larger alpha, or solver='eigh', which returns "
+            "the solution of minimum norm"
+        )
+
+
+def _dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", U, V)
+
+
+def _relative(R: np.ndarray, B: np.ndarray) -> float:
+    return gradient_ratio(_dots(R, R), _dots(B, B))
