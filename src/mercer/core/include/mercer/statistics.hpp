@@ -131,7 +131,7 @@ constexpr unsigned sum_of(Statistic kind, std::ptrdiff_t d) {
 }
 
 // Features summed in T before the sum so far is added up apart, which keeps the rounding small.
-constexpr std::ptrdiff_t features_at_once = 64;
+constexpr std::ptrdiff_t features_at_once = 128;
 
 // The sums in Which of a strip of rows with one panel: all accumulators in registers. The k-th sum
 // of the set goes to out[k] + offset.
