@@ -356,13 +356,13 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return X if few else X.toarray()
 
     def _single_is_enough(self, X: Any, coefficients: np.ndarray) -> bool:
-        """Whether kernel values in float32 give f to within ``tol``."""
+        """Whether kernel values in float32 give f to within ``tol``: roundings of many signs."""
         points = self.support_vectors_
         if not (is_single(X) and is_single(points)):
             return False
         largest = np.sqrt(np.max(self.kernel_.diag(X)) * np.max(self.kernel_.diag(points)))
-        rounding = np.finfo(np.float32).eps * largest * np.abs(coefficients).sum(axis=0).max()
-        return bool(rounding <= self.tol)
+        spread = np.linalg.norm(coefficients, axis=0).max()
+        return bool(16 * np.finfo(np.float32).eps * largest * spread <= self.tol)
 
     @property
     def coef_(self) -> Any:
