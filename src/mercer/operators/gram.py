@@ -171,46 +171,6 @@ class CorrectedGram(DenseGram):
         super().__init__(K, reason)
         self.P = P
 
-    def derivative(self, path: str, index: int | None = None) -> GramOperator:
-        """∂K/∂θ as an operator that is never stored, so that ``@ V`` is (∂K/∂θ) V.
-
-        Parameters
-        ----------
-        path : str
-            A hyperparameter of the kernel, as in ``kernel.get_params()``.
-        index : int or None
-            Which entry of a vector, such as ``scales``; None moves all of them at once.
-        """
-        pairs = self._pairs().derivative(path, index)
-        name = path if index is None else f"{path}[{index}]"
-        return TiledGram(pairs, f"derivative by {name}, recomputed in tiles")
-
-    def gradient(self, U: np.ndarray, V: np.ndarray) -> dict[str, float | np.ndarray]:
-        """Σ_c u_cᵀ (∂K/∂θ) v_c for every hyperparameter θ of the kernel; K is never stored.
-
-        A number takes one pass over the pairs, and so do all the scales of features together where
-        the kernel sees them through squared distances or dot products.
-
-        Parameters
-        ----------
-        U : (n,) or (n, c) array
-        V : (m,) or (m, c) array
-
-        Returns
-        -------
-        dict
-            For every path a number, or an array of shape (d,) for a vector of d scales.
-        """
-        return gradient(self._pairs(), U, V)
-
-    def _pairs(self) -> Pairs:
-        if self.pairs_of is None:
-            raise TypeError(
-                "this Gram operator was made from numbers, and what they depend on is not known; "
-                "derivatives need mercer.gram(kernel, X)"
-            )
-        return self.pairs_of()
-
     def carry(self, alpha: np.ndarray) -> np.ndarray:
         return alpha if self.P is None else self.P @ alpha
 
