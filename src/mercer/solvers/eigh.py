@@ -66,7 +66,7 @@ class Eigensystem:
     def _decomposed(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues and vectors of A, or of its part orthogonal to the roots of the weights."""
         if not self.fit_intercept:
-            return eigh(A, overwrite_a=True, driver="evd")
+            return eigh(A, overwrite_a=True)
         # A reflection that takes the first axis to the roots; the others span what is orthogonal.
         v = self._root / np.linalg.norm(self._root)
         v[0] += np.copysign(1.0, v[0])
@@ -75,7 +75,7 @@ class Eigensystem:
         cross = np.outer(v, image - (v @ image) * v)
         A -= 2.0 * (cross + cross.T)
         vectors = np.zeros((len(A), len(A) - 1))
-        values, vectors[1:] = eigh(A[1:, 1:], driver="evd") if len(A) > 1 else (np.empty(0), 0.0)
+        values, vectors[1:] = eigh(A[1:, 1:]) if len(A) > 1 else (np.empty(0), 0.0)
         return values, vectors - 2.0 * np.outer(v, v @ vectors)
 
     def coefficients(self, Y: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
