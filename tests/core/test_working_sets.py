@@ -165,6 +165,49 @@ def test_many_problems_on_parts_of_one_matrix(level):
 
 
 @pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("steps", [3, 10**6])
+def test_the_certificate_is_the_definition(module, form, steps):
+    K, setting = gram(37, np.float64), Setting(form)
+    problem, a, _ = setting.problem(module)
+    module.advance([problem], K, np.arange(37), 1e9, [steps], 0)
+    multipliers, objective, squared_norm, violation, gap = problem.measure()
+    Q, lo, hi = setting.matrix(K), setting.lo, setting.hi
+    F = Q @ a + setting.p
+
+    def dual_gap(levels):
+        r = F - levels[setting.group] if setting.groups else F
+        return np.sum(r * a - np.minimum(r * lo, r * hi))
+
+    assert_allclose(objective, setting.objective(K, a), atol=1e-10)
+    assert_allclose(squared_norm, a @ Q @ a, atol=1e-10)
+    assert_allclose(gap * max(1.0, abs(objective)), dual_gap(multipliers), atol=1e-10)
+    for move in np.random.default_rng(0).normal(scale=0.1, size=(20, setting.groups)):
+        assert dual_gap(multipliers) <= dual_gap(multipliers + move) + 1e-12
+    worst = 0.0
+    if setting.groups:
+        for g in range(setting.groups):
+            inside = setting.group == g
+            worst = max(worst, F[inside & (a > lo)].max() - F[inside & (a < hi)].min())
+    else:
+        worst = max(0.0, F[a > lo].max(), -F[a < hi].min())
+    assert_allclose(violation, worst, atol=1e-10)
+
+
+@pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
+def test_shares_of_work_do_not_change_the_path(module):
+    K, setting = gram(60, np.float64), Setting("pairs", n=60, C=1e3, tol=1e-9)
+    _, steps, expected, _, _ = run(module, setting, K)
+    problem, a, _ = setting.problem(module)
+    taken, state = 0, State.GOING
+    while state == State.GOING:
+        states, more = module.advance([problem], K, np.arange(60), 1.0, [10**6], 0)
+        state, taken = states[0], taken + more[0]
+    assert taken == steps
+    assert_array_equal(a, expected)
+
+
+@pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
 def test_waits_for_rows_and_goes_on_as_if_they_had_been_there(module):
     K, setting = gram(50, np.float64), Setting("pairs", n=50, q=6)
     _, steps, expected, _, _ = run(module, setting, K)

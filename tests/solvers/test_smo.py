@@ -242,14 +242,15 @@ def test_gradient_and_diagonal_agree_with_the_matrix_written_out(form):
 
 def test_restricted_operator_is_the_submatrix():
     K, index = gram(9), np.array([7, 1, 4])
-    small = RestrictedGram(DenseGram(K), index)
     expected = K[np.ix_(index, index)]
     v = np.array([1.0, -2.0, 0.5])
-    assert_allclose(restrict(K, index), expected)
-    assert_allclose(small.dense(), expected)
-    assert_allclose(small.rows(np.array([2])), expected[[2]])
-    assert_allclose(small.diagonal(), np.diag(expected))
-    assert_allclose(small @ v, expected @ v)
+    for small in (RestrictedGram(DenseGram(K), index), restrict(K, index)):
+        assert_allclose(small.dense(), expected)
+        assert_allclose(small.rows(np.array([2])), expected[[2]])
+        assert_allclose(small.block(np.array([2]), np.array([0, 1])), expected[2:, :2])
+        assert_allclose(small.combination(np.array([0, 2]), v[:2]), expected[:, [0, 2]] @ v[:2])
+        assert_allclose(small.diagonal(), np.diag(expected))
+        assert_allclose(small @ v, expected @ v)
     assert restrict(K, np.arange(9)) is K
 
 

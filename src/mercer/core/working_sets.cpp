@@ -106,6 +106,17 @@ class Problem {
     problem_.follow(change.data());
   }
 
+  // The certificate of the point with its gradient as it stands.
+  std::tuple<Out<double>, double, double, double, double> measure() {
+    mercer::Measured m;
+    {
+      nb::gil_scoped_release released;
+      std::lock_guard alone(busy_);
+      m = mercer::measured(problem_.box, problem_.p);
+    }
+    return {copied(m.multipliers), m.objective, m.squared_norm, m.violation, m.gap};
+  }
+
   template <class T>
   mercer::Progress advance(const mercer::Rows<T>& kept, double work, std::int64_t max_steps) {
     std::lock_guard alone(busy_);
@@ -173,6 +184,7 @@ void bind_working_sets(nb::module_& module) {
       .def_prop_ro("set", &Problem::set, nb::rv_policy::move)
       .def_prop_ro("needed", &Problem::needed, nb::rv_policy::move)
       .def("select", &Problem::select)
+      .def("measure", &Problem::measure)
       .def("work", &Problem::work<float>, exactly("tile"), nb::arg("steps"))
       .def("work", &Problem::work<double>, exactly("tile"), nb::arg("steps"))
       .def("follow", &Problem::follow, exactly("change"));

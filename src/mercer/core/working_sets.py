@@ -16,6 +16,9 @@ from enum import IntEnum
 
 import numpy as np
 
+# Multiplications on one working set at most, some hundredths of a second.
+MOST_WORK = 2e7
+
 
 class State(IntEnum):
     """How far `advance` came with a problem."""
@@ -95,8 +98,10 @@ class Problem:
         return lowest, highest
 
     def _choose(self, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
-        """Half the most violating, half of the last set with free variables first."""
+        """Half the most violating, half of the last set with free variables first; or all."""
         q, last = self.q, self.set
+        if q >= len(self.a):
+            return np.argsort(self.group, kind="stable").astype(np.int32)
         shuffled = np.arange(len(self.a), dtype=np.uint32) * np.uint32(2654435769)
         sides = []
         for able, gain in (
@@ -143,6 +148,49 @@ class Problem:
         """The coefficient of each point, (m,)."""
         signed = self.a if self.sign is None else self.sign * self.a
         return signed.reshape(-1, len(self.column)).sum(axis=0)
+
+
+    def measure(self) -> tuple[np.ndarray, float, float, float, float]:
+        """Multipliers, objective, squared norm, violation and relative gap, for finite bounds."""
+        a, F, p, lo, hi = self.a, self.F, self.p, self.lo, self.hi
+        members = [np.flatnonzero(self.group == g) for g in range(self.groups)]
+        multipliers = np.array([best_multiplier(a[g], F[g], lo[g], hi[g]) for g in members])
+        r = F - multipliers[self.group] if self.groups else F
+        lowest, highest = self._ranges()
+        spread = highest - lowest if self.groups else np.maximum(highest, -lowest)
+        squared_norm = float(a @ (F - p))
+        objective = 0.5 * squared_norm + float(p @ a)
+        gap = box_gap(r, a, lo, hi) / max(1.0, abs(objective))
+        violation = float(np.max(spread, initial=0.0))
+        return multipliers, objective, max(0.0, squared_norm), violation, gap
+
+
+def best_multiplier(a: np.ndarray, F: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> float:
+    """The multiplier of one group that leaves the smallest duality gap, for finite bounds.
+
+    The gap is convex in it and piecewise linear, with a kink at every F; where it is flat, as with
+    no free variable at the optimum, the middle.
+
+    Examples
+    --------
+    >>> zero, one = np.zeros(2), np.ones(2)
+    >>> best_multiplier(np.array([0.0, 1.0]), np.array([3.0, 1.0]), zero, one)
+    2.0
+    """
+    order = np.argsort(F, kind="stable")
+    a, F, lo, hi = a[order], F[order], lo[order], hi[order]
+    # The slope of the gap beyond each kink, from minus all room to fall to all room to rise.
+    slope = np.cumsum(hi - lo) - np.sum(a - lo)
+    rounding = 1e-12 * np.sum(hi - lo)
+    lower, upper = np.searchsorted(slope, [-rounding, rounding])
+    last = len(F) - 1
+    return float(F[min(lower, last)] + F[min(upper, last)]) / 2
+
+
+def box_gap(r: np.ndarray, a: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> float:
+    """``sum of r_i a_i - min of r_i x_i over lo <= x_i <= hi``, infinite if the minimum is."""
+    bound = np.where(r > 0, lo, np.where(r < 0, hi, a))
+    return float(np.sum(r * (a - bound)))
 
 
 class _Small:
@@ -249,6 +297,8 @@ def advance(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Work on each problem until it is done, waits for rows, or has had its share of the work.
 
+    That is looked at between working sets, so the path is the same however large the share is.
+
     Parameters
     ----------
     problems : sequence of Problem
@@ -296,7 +346,7 @@ def _advance(
         problem.waiting = len(problem.needed) > 0
         if problem.waiting:
             return State.WAITING, taken
-        most = min(max_steps - taken, int(work / len(points)) + 1)
+        most = min(max_steps - taken, int(MOST_WORK / len(points)) + 1)
         steps, _, unbounded, net = problem.work(rows[np.ix_(slot[points], points)], most)
         taken += steps
         if unbounded or steps == 0:

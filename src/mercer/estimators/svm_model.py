@@ -69,8 +69,11 @@ class Task(NamedTuple):
 
     def moved(self, place: np.ndarray) -> Task:
         """The same task where each point of all has a new place."""
-        order = np.argsort(place[self.index], kind="stable")
-        return Task(place[self.index][order], self.targets[order], self.weight[order])
+        index = place[self.index]
+        if (index[1:] > index[:-1]).all():
+            return Task(index, self.targets, self.weight)
+        order = np.argsort(index, kind="stable")
+        return Task(index[order], self.targets[order], self.weight[order])
 
     def without(self, position: int) -> Task:
         """The same task with one of its points left out."""
@@ -165,8 +168,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         order = np.arange(len(codes))
         if len(codes) > _FEW_POINTS:
             order = np.argsort(codes, kind="stable")
-        place = np.argsort(order, kind="stable")
-        tasks = [task.moved(place) for task in tasks]
+            place = np.argsort(order, kind="stable")
+            tasks = [task.moved(place) for task in tasks]
         return Training(X, y, codes, order, kernel, tasks, begun)
 
     def _learn(self, training: Training) -> Self:
@@ -472,6 +475,8 @@ def refuse_overflow(X: Any) -> None:
 
 def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """Weights of shape (n,), one where none are given; as in LIBSVM some must be positive."""
+    if sample_weight is None:
+        return np.ones(n_rows(X))
     # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
     weight = _check_sample_weight(

@@ -77,13 +77,19 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
 
     def _tasks(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, list[Task]]:
         self.classes_, codes = class_labels(self, y)
-        self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        k = len(self.classes_)
+        self.class_weight_ = np.ones(k)
+        if self.class_weight is not None:
+            self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         self._require_classes(codes, weight)
+        counts = weight > 0
+        members = [np.flatnonzero((codes == c) & counts) for c in range(k)]
+        weight = weight * self.class_weight_[codes]
         tasks = []
-        for i, j in combinations(range(len(self.classes_)), 2):
-            index = np.flatnonzero(((codes == i) | (codes == j)) & (weight > 0))
-            sign = np.where(codes[index] == i, 1.0, -1.0)
-            tasks.append(Task(index, sign, weight[index] * self.class_weight_[codes[index]]))
+        for i, j in combinations(range(k), 2):
+            index = np.concatenate([members[i], members[j]])
+            sign = np.repeat([1.0, -1.0], [len(members[i]), len(members[j])])
+            tasks.append(Task(index, sign, weight[index]))
         return codes, tasks
 
     def _require_classes(self, codes: np.ndarray, weight: np.ndarray) -> None:

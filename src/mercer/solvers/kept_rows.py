@@ -9,6 +9,8 @@ import numpy as np
 from mercer.operators import DenseGram
 from mercer.solvers.quadratic_program import RestrictedGram
 
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
 
 class KeptRows:
     """The rows that working sets have asked for, shared by all programmes on one Gram matrix.
@@ -69,7 +71,10 @@ def origin(K: Any) -> tuple[Any, np.ndarray]:
 
 
 def kept_bytes(K: Any) -> int:
-    """Bytes that all rows would take."""
+    """Bytes that all rows would take, beside those that K itself has."""
+    stored = K.K if isinstance(K, DenseGram) else K
+    if isinstance(stored, np.ndarray) and stored.flags.c_contiguous and stored.dtype in _FLOATS:
+        return 0
     return K.shape[0] ** 2 * _kept_dtype(K).itemsize
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer.arrays import memory_budget
+from mercer.core.working_sets import best_multiplier, box_gap
+from mercer.operators import DenseGram
 from mercer.solvers.result import Monitor, Result, Status
 
 # The largest relative duality gap of an answer that counts as found. LIBSVM's measure, the largest
@@ -75,7 +78,7 @@ class QuadraticProgram:
         m, n = self.K.shape[0], len(self.p)
         if m == 0 or n % m:
             raise ValueError(f"p has {n} entries; expected a positive multiple of K's {m} rows")
-        if not np.all(self.lo < self.hi):
+        if not (self.lo < self.hi).all():
             i = int(np.flatnonzero(~(self.lo < self.hi))[0])
             raise ValueError(
                 f"lo[{i}] = {self.lo[i]!r} is not below hi[{i}] = {self.hi[i]!r}; "
@@ -92,10 +95,10 @@ class QuadraticProgram:
     def n_groups(self) -> int:
         return len(self.totals)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether every variable has two finite bounds."""
-        return bool(np.all(np.isfinite(self.lo)) and np.all(np.isfinite(self.hi)))
+        return bool(np.isfinite(self.lo).all() and np.isfinite(self.hi).all())
 
     def dense(self) -> np.ndarray:
         """K as a float64 array of shape (m, m)."""
@@ -134,6 +137,8 @@ class QuadraticProgram:
     def feasible(self, start: np.ndarray | None = None) -> np.ndarray | None:
         """A point that satisfies the constraints, near ``start`` or zero; None if there is none."""
         a = np.zeros(len(self.p)) if start is None else np.array(start, dtype=np.float64)
+        if start is None and not np.any(self.totals) and self.lo.max() <= 0 <= self.hi.min():
+            return a
         np.clip(a, self.lo, self.hi, out=a)
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.groups == g)
@@ -173,12 +178,11 @@ class QuadraticProgram:
     def multipliers(self, a: np.ndarray, F: np.ndarray) -> np.ndarray:
         """The multiplier of each group, (G,): the one of the smallest duality gap.
 
-        As a function of the multiplier the gap is convex and piecewise linear, with a kink at
-        every F of the group; where it is flat, as with no free variable at the optimum, the
-        middle. With infinite bounds it is LIBSVM's mean of F over free variables instead.
+        With infinite bounds it is LIBSVM's mean of F over free variables instead.
         """
         if self.groups is not None and self.bounded:
-            return np.array([self._best_multiplier(a, F, g) for g in range(self.n_groups)])
+            members = [np.flatnonzero(self.groups == g) for g in range(self.n_groups)]
+            return np.array([best_multiplier(a[g], F[g], self.lo[g], self.hi[g]) for g in members])
         free = (a > self.lo) & (a < self.hi)
         values = np.zeros(self.n_groups)
         for g in range(self.n_groups):
@@ -191,18 +195,6 @@ class QuadraticProgram:
             ends = [end for end in (below, above) if np.isfinite(end)]
             values[g] = sum(ends) / len(ends) if ends else 0.0
         return values
-
-    def _best_multiplier(self, a: np.ndarray, F: np.ndarray, g: int) -> float:
-        members = np.flatnonzero(self.groups == g)
-        members = members[np.argsort(F[members], kind="stable")]
-        lo, hi, kinks = self.lo[members], self.hi[members], F[members]
-        # The slope of the gap beyond each kink, from minus all room to fall to all room to rise.
-        slope = np.cumsum(hi - lo) - np.sum(a[members] - lo)
-        rounding = 1e-12 * np.sum(hi - lo)
-        lower = np.searchsorted(slope, -rounding)
-        upper = np.searchsorted(slope, rounding)
-        last = len(kinks) - 1
-        return float(kinks[min(lower, last)] + kinks[min(upper, last)]) / 2
 
     def reduced_gradient(self, F: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
         """``F`` minus the multiplier of each variable's group, (n,)."""
@@ -219,14 +211,14 @@ class QuadraticProgram:
         largest coefficient.
         """
         r = self.reduced_gradient(F, multipliers)
-        gap = _box_gap(r, a, self.lo, self.hi)
+        gap = box_gap(r, a, self.lo, self.hi)
         if np.isfinite(gap):
             return gap
         scaled = self._scaled_gap(a, F, np.asarray(multipliers))
         if np.isfinite(scaled):
             return scaled
         reach = 2.0 * np.max(np.abs(a))
-        return _box_gap(r, a, np.maximum(self.lo, -reach), np.minimum(self.hi, reach))
+        return box_gap(r, a, np.maximum(self.lo, -reach), np.minimum(self.hi, reach))
 
     def _scaled_gap(self, a: np.ndarray, F: np.ndarray, multipliers: np.ndarray) -> float:
         """The gap against the dual point ``(c a, c multipliers)`` for the least feasible c."""
@@ -240,7 +232,7 @@ class QuadraticProgram:
         c = np.max(need[binding] / (side[binding] * pull[binding]))
         r = c * pull + self.p
         r[binding & (side * r < 0)] = 0.0  # what is left there is rounding
-        best_linear = -_box_gap(r, np.zeros_like(a), self.lo, self.hi)
+        best_linear = -box_gap(r, np.zeros_like(a), self.lo, self.hi)
         lower = -0.5 * c**2 * (a @ Qa) + best_linear + c * np.dot(self.totals, multipliers)
         return float(0.5 * (a @ Qa) + self.p @ a - lower)
 
@@ -318,21 +310,18 @@ class RestrictedGram:
         self.K = K
         self.index = index
         self.shape = (len(index), len(index))
-        self._part: Any = None
 
-    @property
+    @cached_property
     def part(self) -> Any:
         """An operator of these points alone, where there is one; else None."""
-        if self._part is None and not isinstance(self.K, np.ndarray):
-            self._part = self.K.part(self.index)
-        return self._part
+        if isinstance(self.K, np.ndarray):
+            return DenseGram(self.K[np.ix_(self.index, self.index)])
+        return self.K.part(self.index)
 
     def diagonal(self) -> np.ndarray:
         return np.asarray(self.K.diagonal())[self.index]
 
     def rows(self, indices: Any) -> np.ndarray:
-        if isinstance(self.K, np.ndarray):
-            return self.K[np.ix_(self.index[indices], self.index)]
         if self.part is not None:
             return self.part.rows(indices)
         return np.asarray(self.K.rows(self.index[indices]))[:, self.index]
@@ -361,26 +350,24 @@ class RestrictedGram:
     def __matmul__(self, v: np.ndarray) -> np.ndarray:
         if self.part is not None:
             return np.asarray(self.part @ v)
-        if isinstance(self.K, np.ndarray):
-            return self.dense() @ v
         padded = np.zeros((self.K.shape[0], *np.shape(v)[1:]))
         padded[self.index] = v
         return np.asarray(self.K @ padded)[self.index]
 
 
 def restrict(K: Any, index: np.ndarray) -> Any:
-    """K on the points ``index``: an array where K is one, an operator where it is not.
+    """K on the points ``index``, as an operator; K itself where those are all.
 
     Examples
     --------
     >>> import numpy as np
-    >>> restrict(np.arange(9.0).reshape(3, 3), np.array([0, 2]))
+    >>> restrict(np.arange(9.0).reshape(3, 3), np.array([0, 2])).dense()
     array([[0., 2.],
            [6., 8.]])
     """
     if len(index) == K.shape[0] and np.array_equal(index, np.arange(len(index))):
         return K
-    return K[np.ix_(index, index)] if isinstance(K, np.ndarray) else RestrictedGram(K, index)
+    return RestrictedGram(K, index)
 
 
 def close(
@@ -403,9 +390,3 @@ def close(
     elif status is None and (monitor.status is None or monitor.status.ok):
         status = Status.STALLED
     return monitor.result(solution, solution.gap, status=status, method=method)
-
-
-def _box_gap(r: np.ndarray, a: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> float:
-    """``sum of r_i a_i - min of r_i x_i over lo <= x_i <= hi``, infinite if the minimum is."""
-    bound = np.where(r > 0, lo, np.where(r < 0, hi, a))
-    return float(np.sum(r * (a - bound)))

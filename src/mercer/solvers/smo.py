@@ -10,15 +10,15 @@ import numpy as np
 
 from mercer import core
 from mercer.arrays import memory_budget
-from mercer.core.working_sets import State
+from mercer.core.working_sets import MOST_WORK, State
 from mercer.solvers.kept_rows import KeptRows, kept_bytes, origin
 from mercer.solvers.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
 from mercer.solvers.result import Monitor, Result, Status
 
 # Multiplications between two looks at the clock, some hundredths of a second.
-_WORK = 2e7
-# The same for few of them, which are done before a thread would have started.
-_LITTLE_WORK = 2e6
+_WORK = 2 * MOST_WORK
+# Before the first of many reports; then four times as many, and so on.
+_LITTLE_WORK = 1e3
 # At the end a fresh gradient may show that rounding had drifted; so many times before giving up.
 _MAX_REFRESHES = 20
 # Drift below this share of tol is left alone where a fresh gradient takes as long as the search.
@@ -27,8 +27,6 @@ _DRIFT = 1e-3
 _TIGHTER = 0.1
 # With infinite bounds, steps between two looks at whether the objective falls without end.
 _UNBOUNDED_STEPS = 64
-# Steps before the first report; then four times as many, and so on.
-_FIRST_STEPS = 32
 
 Watch = Callable[[int, float], bool]
 
@@ -245,7 +243,7 @@ class _Search:
             if self.refreshes >= _MAX_REFRESHES:
                 self.status = Status.STALLED
         elif state == State.DONE:
-            solution = self.program.solution(self.a, self.F)
+            solution = self._solution()
             if solution.gap > LARGEST_GAP and violation > 0:
                 self.problem.tol = _TIGHTER * violation
             else:
@@ -254,6 +252,12 @@ class _Search:
             self.monitor.history.append(float(violation))
         if self.status is None and self.solution is None:
             self._limits(violation)
+
+    def _solution(self) -> Solution:
+        """The point with its certificate, by the core where bounds are finite."""
+        if not self.bounded:
+            return self.program.solution(self.a, self.F)
+        return Solution(self.a, self.F, self.program.net(self.a), *self.problem.measure())
 
     def _limits(self, violation: float) -> None:
         if self.watch and self.watch(self.monitor.n_iter, violation):
@@ -310,24 +314,24 @@ def _by_rows(searches: list[_Search], kept: KeptRows, clock: _Clock, parts: bool
         search.begin(column, diagonal[column])
     solver = core.solver()
     going = [search for search in searches if not search.over]
-    work = _LITTLE_WORK
-    most = _FIRST_STEPS
+    work = _LITTLE_WORK if clock.report else _WORK
     while going:
-        limits = [min(search.steps_left, most) for search in going]
+        # About what it takes to solve a programme whose variables all fit a working set.
+        likely = min(work, sum(3.0 * len(s.a) ** 2 for s in going))
         states, steps = solver.advance(
             [search.problem for search in going],
             kept.rows,
             kept.slot,
-            work,
-            limits,
-            core.threads(int(work) * len(going), 0) if work > _LITTLE_WORK else 0,
+            work / len(going),
+            [search.steps_left for search in going],
+            core.threads(int(likely / core.FEATURES_OF_EXP), 0) if len(going) > 1 else 0,
         )
         needed = [s.problem.needed for s, state in zip(going, states, strict=True) if state == 1]
         if needed:
             kept.fetch(np.concatenate(needed))
         _look(going, states, steps, clock, searches)
         going = [search for search in going if not search.over]
-        work, most = _WORK, 4 * most
+        work = min(4 * work, _WORK)
 
 
 def _look(
@@ -366,7 +370,7 @@ def _by_products(search: _Search, clock: _Clock) -> None:
             continue
         points = problem.set % m
         tile = np.ascontiguousarray(K.block(points, points))
-        most = min(search.steps_left, int(_WORK / len(points)) + 1)
+        most = min(search.steps_left, int(MOST_WORK / len(points)) + 1)
         steps, _, unbounded, net = problem.work(tile, most)
         state = State.GOING
         if unbounded or steps == 0:
@@ -380,7 +384,7 @@ def _by_products(search: _Search, clock: _Clock) -> None:
 
 def _set_size(n: int) -> int:
     """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
-    return max(n, 2) if n <= 32 else int(np.clip(2.5 * n**0.5, 32, 1024))
+    return max(n, 2) if n <= 64 else int(np.clip(2.5 * n**0.5, 64, 1024))
 
 
 def _double(values: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -74,7 +75,60 @@ inline double violation(const Box& box, const std::vector<Range>& range) {
   return worst;
 }
 
-// Up to q variables to work on, group by group: the most violating, as many that can rise as can
+// What is known of a point whose gradient is known: the certificate of an answer.
+struct Measured {
+  std::vector<double> multipliers;  // (groups,)
+  double objective = 0.0, squared_norm = 0.0, violation = 0.0, gap = 0.0;
+};
+
+// The multiplier of a group that leaves the smallest duality gap, for finite bounds. The gap is
+// convex in it and piecewise linear, with a kink at every F; where it is flat, the middle.
+inline double best_multiplier(const Box& box, int g) {
+  std::vector<std::pair<double, double>> kinks;  // and by how much the slope grows there
+  double width = 0.0, below = 0.0;
+  for (std::ptrdiff_t v = 0; v < box.n; ++v) {
+    if (box.group[v] != g) continue;
+    if (std::isnan(box.F[v])) return box.F[v];
+    kinks.push_back({box.F[v], box.hi[v] - box.lo[v]});
+    width += box.hi[v] - box.lo[v];
+    below += box.a[v] - box.lo[v];
+  }
+  if (kinks.empty()) return 0.0;
+  std::sort(kinks.begin(), kinks.end());
+  const double rounding = 1e-12 * width;
+  double slope = 0.0, lower = kinks.back().first, upper = kinks.back().first;
+  bool found = false;
+  for (const auto& [F, grows] : kinks) {
+    slope += grows;
+    if (!found && slope - below >= -rounding) lower = F, found = true;
+    if (slope - below >= rounding) {
+      upper = F;
+      break;
+    }
+  }
+  return (lower + upper) / 2;
+}
+
+// p: (n,), F where all coefficients are zero.
+inline Measured measured(const Box& box, const double* p) {
+  Measured m;
+  for (int g = 0; g < box.groups; ++g) m.multipliers.push_back(best_multiplier(box, g));
+  double linear = 0.0;
+  for (std::ptrdiff_t v = 0; v < box.n; ++v) {
+    const double a = box.a[v], F = box.F[v];
+    m.squared_norm += a * (F - p[v]);
+    linear += p[v] * a;
+    const double r = box.groups ? F - m.multipliers[box.group[v]] : F;
+    m.gap += r > 0 ? r * (a - box.lo[v]) : r < 0 ? r * (a - box.hi[v]) : r;
+  }
+  m.objective = 0.5 * m.squared_norm + linear;
+  m.squared_norm = std::max(0.0, m.squared_norm);
+  m.violation = violation(box, ranges(box));
+  m.gap /= std::max(1.0, std::abs(m.objective));
+  return m;
+}
+
+// Up to q variables to work on, group by group: all where there are no more; else the most violating, as many that can rise as can
 // fall, then half of the place for those of the last set, free ones first. Equal violations are
 // taken in an order that has nothing to do with that of the points.
 inline void choose(const Box& box, const std::vector<Range>& range, std::ptrdiff_t q,
@@ -88,6 +142,17 @@ inline void choose(const Box& box, const std::vector<Range>& range, std::ptrdiff
     }
   };
   std::vector<Candidate> up, down;
+  const auto by_group = [&] {
+    if (box.groups > 1)
+      std::stable_sort(chosen.begin(), chosen.end(), [&](std::int32_t v, std::int32_t w) {
+        return box.group[v] < box.group[w];
+      });
+  };
+  if (q >= box.n) {
+    chosen.resize(std::size_t(box.n));
+    std::iota(chosen.begin(), chosen.end(), 0);
+    return by_group();
+  }
   for (std::ptrdiff_t v = 0; v < box.n; ++v) {
     const Range& r = range[box.groups ? box.group[v] : 0];
     // Odd, so that different positions stay different.
@@ -120,10 +185,7 @@ inline void choose(const Box& box, const std::vector<Range>& range, std::ptrdiff
     for (const std::int32_t v : last)
       if ((box.lo[v] < box.a[v] && box.a[v] < box.hi[v]) == free) take(v);
   take_violating(q);
-  if (box.groups > 1)
-    std::stable_sort(chosen.begin(), chosen.end(), [&](std::int32_t v, std::int32_t w) {
-      return box.group[v] < box.group[w];
-    });
+  by_group();
 }
 
 struct Outcome {
@@ -166,7 +228,7 @@ struct Small {
         a[i] = box.a[v], F[i] = box.F[v], lo[i] = box.lo[v], hi[i] = box.hi[v];
         mark(i);
       }
-    Q.assign(std::size_t(size) * ld, T(0));
+    Q.resize(std::size_t(size) * ld);  // rows of the gaps are never read
   }
 
   void mark(std::ptrdiff_t i) {
@@ -408,18 +470,18 @@ struct Problem {
   template <class T, class Row, class At>
   Outcome work(Small<T>& small, Row row, At at, std::int64_t steps, std::vector<double>& net) {
     small.place(box, set);
-    std::vector<std::ptrdiff_t> place;  // of each variable in the set
-    for (std::ptrdiff_t i = 0, k = 0; i < small.size; ++i)
-      place.push_back(small.variable[i] < 0 ? -1 : k++);
-    for (std::ptrdiff_t i = 0; i < small.size; ++i) {
-      if (place[i] < 0) continue;
-      const T* from = row(place[i]);
+    std::vector<std::ptrdiff_t> where(std::size_t(small.size), 0);  // anywhere for the gaps
+    for (std::ptrdiff_t j = 0, k = 0; j < small.size; ++j)
+      if (small.variable[j] >= 0) where[j] = at(k++);
+    for (std::ptrdiff_t i = 0, k = 0; i < small.size; ++i) {
+      if (small.variable[i] < 0) continue;
+      const T* from = row(k++);
       T* out = small.Q.data() + i * small.ld;
-      for (std::ptrdiff_t j = 0; j < small.size; ++j)
-        if (place[j] >= 0) out[j] = from[at(place[j])];
+      for (std::ptrdiff_t j = 0; j < small.size; ++j) out[j] = from[where[j]];
       if (sign)
         for (std::ptrdiff_t j = 0; j < small.size; ++j)
-          if (place[j] >= 0 && sign[small.variable[i]] != sign[small.variable[j]]) out[j] = -out[j];
+          if (small.variable[j] >= 0 && sign[small.variable[i]] != sign[small.variable[j]])
+            out[j] = -out[j];
     }
     const Outcome outcome = small.solve(std::max(tol, inner * violation), steps, flat);
     fresh = false;
@@ -448,8 +510,8 @@ struct Progress {
   std::int64_t steps = 0;
 };
 
-// change = K net over the problem's points, a run of neighbouring columns at a time; false where
-// a row it takes is missing.
+// change = K net over the problem's points, a run of neighbouring columns at a time where those are
+// long; false where a row it takes is missing.
 template <class T>
 bool multiply(const Rows<T>& kept, Problem& problem, const std::vector<double>& net,
               std::vector<double>& change) {
@@ -466,6 +528,13 @@ bool multiply(const Rows<T>& kept, Problem& problem, const std::vector<double>& 
   }
   if (!problem.needed.empty()) return false;
   change.assign(std::size_t(problem.points), 0.0);
+  std::ptrdiff_t runs = 1;
+  for (std::ptrdiff_t k = 1; k < problem.points; ++k) runs += column[k] != column[k - 1] + 1;
+  if (runs * 16 > problem.points) {
+    for (const auto& [row, by] : rows)
+      for (std::ptrdiff_t k = 0; k < problem.points; ++k) change[k] += by * double(row[column[k]]);
+    return true;
+  }
   for (std::ptrdiff_t from = 0; from < problem.points;) {
     std::ptrdiff_t to = from + 1;
     while (to < problem.points && to - from < most && column[to] == column[to - 1] + 1) ++to;
@@ -479,9 +548,13 @@ bool multiply(const Rows<T>& kept, Problem& problem, const std::vector<double>& 
   return true;
 }
 
+// Multiplications on one working set at most, some hundredths of a second.
+constexpr double most_work = 2e7;
+
 // Work on one programme until it is done, until rows are missing, or for about so many
-// multiplications. Where rows are missing, `needed` says which. It is done when the violation is
-// at most tol with F computed afresh.
+// multiplications, looked at between working sets, so that the path is the same however often the
+// work is taken up again. Where rows are missing, `needed` says which. It is done when the
+// violation is at most tol with F computed afresh.
 template <class T>
 Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_t max_steps) {
   Progress progress;
@@ -518,7 +591,7 @@ Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_
     problem.waiting = !problem.needed.empty();
     if (problem.waiting) return wait();
     const auto most = std::min<std::int64_t>(max_steps - progress.steps,
-                                             std::int64_t(work / double(size)) + 1);
+                                             std::int64_t(most_work / double(size)) + 1);
     const Outcome outcome = problem.work(
         small, [&](std::ptrdiff_t i) { return kept.rows + kept.slot[column(i)] * kept.columns; },
         column, most, net);
