@@ -42,7 +42,7 @@ class Form(NamedTuple):
     def expansion(self, solution: Solution) -> Expansion:
         """The model at a solution: b is minus the mean multiplier."""
         levels = solution.multipliers
-        intercept = -float(np.mean(levels)) if self.has_intercept else 0.0
+        intercept = -float(levels.sum() / len(levels)) if self.has_intercept else 0.0
         width = 0.0
         if len(levels) > self.has_intercept:
             width = float(levels[0] - levels[1]) / 2 if self.has_intercept else float(levels[0])

@@ -102,6 +102,8 @@ class Training(NamedTuple):
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
         """Values of the points in order, (n, c), as X has them."""
+        if len(values) <= _FEW_POINTS:
+            return values
         out = np.empty_like(values)
         out[self.order] = values
         return out
@@ -398,9 +400,10 @@ def pairwise_layout(coefficients: np.ndarray, codes: np.ndarray, n_classes: int)
            [ 2.,  3.]])
     """
     layout = np.zeros((n_classes - 1, len(codes)))
+    members = [np.flatnonzero(codes == c) for c in range(n_classes)]
     for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        layout[j - 1, codes == i] = coefficients[codes == i, column]
-        layout[i, codes == j] = coefficients[codes == j, column]
+        layout[j - 1, members[i]] = coefficients[members[i], column]
+        layout[i, members[j]] = coefficients[members[j], column]
     return layout
 
 

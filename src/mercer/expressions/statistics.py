@@ -156,7 +156,7 @@ def centre(G: np.ndarray) -> np.ndarray:
 
 
 def _some(G: np.ndarray) -> np.ndarray:
-    return G[:: max(1, len(G) // CENTRE_ROWS)]
+    return G[:: max(1, -(-len(G) // CENTRE_ROWS))]
 
 
 def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:

@@ -117,11 +117,12 @@ class Monitor:
         self.n_iter = 0
         self.history: list[float] = []
         self.status: Status | None = None
+        self.took: float | None = None  # where others ran at the same time
         self._start = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._start
+        return time.perf_counter() - self._start if self.took is None else self.took
 
     def record(self, gap: float, steps: int = 1) -> bool:
         """Note the gap after ``steps`` more iterations; True when it is time to stop."""

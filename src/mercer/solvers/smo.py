@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -149,8 +148,8 @@ def smo_together(
                 _by_rows([search], KeptRows(search.program.K), clock, parts=False)
             else:
                 _by_products(search, clock)
-    results = [search.close() for search in searches]
-    return _shared_time(results)
+    taken = sum(search.monitor.n_iter + 1 for search in searches)
+    return [search.close(clock.monitor.seconds / taken) for search in searches]
 
 
 class _Clock:
@@ -271,7 +270,9 @@ class _Search:
     def over(self) -> bool:
         return self.solution is not None or self.status is not None
 
-    def close(self) -> Result:
+    def close(self, seconds_per_step: float) -> Result:
+        """The answer, with its share of the time that all took together."""
+        self.monitor.took = seconds_per_step * (self.monitor.n_iter + 1)
         return close(
             self.program,
             self.monitor,
@@ -389,12 +390,3 @@ def _set_size(n: int) -> int:
 
 def _double(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, dtype=np.float64)
-
-
-def _shared_time(results: list[Result]) -> list[Result]:
-    """Give each its share of the time they all took together, by steps."""
-    if len(results) < 2:
-        return results
-    total = max(result.seconds for result in results)
-    steps = sum(result.n_iter + 1 for result in results)
-    return [replace(r, seconds=total * (r.n_iter + 1) / steps) for r in results]
