@@ -17,7 +17,7 @@ from enum import IntEnum
 import numpy as np
 
 # Multiplications on one working set at most, some hundredths of a second.
-MOST_WORK = 2e7
+MOST_WORK = 4e6
 
 
 class State(IntEnum):

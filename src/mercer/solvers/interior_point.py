@@ -10,6 +10,7 @@ from scipy.linalg.lapack import dpstrf
 
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.crossover import crossover
+from mercer.solvers.diagonal_shifts import DiagonalShifts
 from mercer.solvers.quadratic_program import QuadraticProgram, close
 from mercer.solvers.result import Monitor, Result, Status
 
@@ -21,8 +22,15 @@ _NEARLY_THERE = 1e-3
 _STEP_TO_BOUNDARY = 0.995
 # Features pay where there are this many times fewer of them than points.
 _FEATURES_PAY = 4
+# From so many points on, systems are solved by conjugate gradients, to these tolerances.
+_MANY = 1500
+_PREDICTED, _CORRECTED = 1e-1, 1e-2
+# What is left of complementarity then, with directions that are not exact.
+_INEXACT = 1e-5
 # Points whose rank is looked at before that of all.
 _SAMPLE = 400
+
+Solver = Callable[[list[np.ndarray], float], list[np.ndarray]]
 
 
 def interior_point(
@@ -85,6 +93,8 @@ def interior_point(
         a = np.clip(np.zeros(len(program.p)), program.lo, program.hi)
         return close(program, monitor, a, tol, status=Status.INFEASIBLE, method=method)
     path = _CentralPath(program)
+    if path.shifts is not None:
+        monitor.tol = _INEXACT
     while not monitor.record(path.complementarity(), steps=int(len(monitor.history) > 0)):
         moved = path.advance()
         if program.unbounded_along(path.a, path.F):
@@ -117,6 +127,8 @@ class _CentralPath:
         self.program = program
         self.K = program.dense()
         self.features = low_rank(self.K)
+        many = self.features is None and len(self.K) >= _MANY
+        self.shifts = DiagonalShifts(self.K) if many else None
         n, G = len(program.p), program.n_groups
         self.E = np.zeros((G, n))
         for g in range(G):
@@ -177,18 +189,24 @@ class _CentralPath:
         """One predictor-corrector step; False if rounding stops it."""
         count = self.has_lo.sum() + self.has_hi.sum()
         mu = (self.to_lo @ self.z_lo + self.to_hi @ self.z_hi) / count
+        none = np.zeros_like(self.a)
         try:
             solve = self._factorise()
+            found = solve([*self.E, self._pull(none, none)], _PREDICTED)
+            self.M_E = np.array(found[:-1]).reshape(self.E.shape).T
+            da, dnu, dz_lo, dz_hi = self._direction(found[-1], none, none)
+            step = self._largest_step(da, dz_lo, dz_hi)
+            ahead = (self.to_lo + step * da) @ (self.z_lo + step * dz_lo)
+            ahead += (self.to_hi - step * da) @ (self.z_hi + step * dz_hi)
+            centre = mu * (ahead / count / mu) ** 3
+            targets = centre - da * dz_lo, centre + da * dz_hi
+            (found,) = solve([self._pull(*targets)], _CORRECTED)
+            da, dnu, dz_lo, dz_hi = self._direction(found, *targets)
         except LinAlgError:
-            return False
-        self.M_E = np.array([solve(row) for row in self.E]).reshape(self.E.shape).T
-        none = np.zeros_like(self.a)
-        da, dnu, dz_lo, dz_hi = self._direction(solve, none, none)
-        step = self._largest_step(da, dz_lo, dz_hi)
-        ahead = (self.to_lo + step * da) @ (self.z_lo + step * dz_lo)
-        ahead += (self.to_hi - step * da) @ (self.z_hi + step * dz_hi)
-        centre = mu * (ahead / count / mu) ** 3
-        da, dnu, dz_lo, dz_hi = self._direction(solve, centre - da * dz_lo, centre + da * dz_hi)
+            if self.shifts is None:
+                return False
+            self.shifts = None
+            return self.advance()
         step = min(1.0, _STEP_TO_BOUNDARY * self._largest_step(da, dz_lo, dz_hi))
         if not np.all(np.isfinite(da)) or step < 1e-8:
             return False
@@ -201,21 +219,30 @@ class _CentralPath:
         self.F = self._gradient()
         return True
 
+    def _from_bounds(
+        self, target_lo: np.ndarray, target_hi: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How the multipliers would change with a where it is."""
+        from_lo = np.where(self.has_lo, target_lo / self.to_lo - self.z_lo, 0.0)
+        return from_lo, np.where(self.has_hi, target_hi / self.to_hi - self.z_hi, 0.0)
+
+    def _pull(self, target_lo: np.ndarray, target_hi: np.ndarray) -> np.ndarray:
+        """The right-hand side of Newton's system for these products of distances and multipliers."""
+        from_lo, from_hi = self._from_bounds(target_lo, target_hi)
+        return -(self.reduced_gradient() - self.z_lo + self.z_hi) + from_lo - from_hi
+
     def _direction(
-        self, solve: Callable, target_lo: np.ndarray, target_hi: np.ndarray
+        self, da: np.ndarray, target_lo: np.ndarray, target_hi: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Newton's direction towards these products of distances and multipliers."""
-        to_lo, to_hi, z_lo, z_hi, E = self.to_lo, self.to_hi, self.z_lo, self.z_hi, self.E
-        from_lo = np.where(self.has_lo, target_lo / to_lo - z_lo, 0.0)
-        from_hi = np.where(self.has_hi, target_hi / to_hi - z_hi, 0.0)
-        h = -(self.reduced_gradient() - z_lo + z_hi) + from_lo - from_hi
-        da = solve(h)
-        missing = self.program.totals - E @ self.a
+        """Newton's direction from the solution of its system, with the sums put right."""
+        E, missing = self.E, self.program.totals - self.E @ self.a
         dnu = np.zeros(len(E))
         if len(E):
             dnu = np.linalg.lstsq(E @ self.M_E, missing - E @ da)[0]
             da = da + self.M_E @ dnu
-        return da, dnu, from_lo - z_lo / to_lo * da, from_hi + z_hi / to_hi * da
+        from_lo, from_hi = self._from_bounds(target_lo, target_hi)
+        dz_lo = from_lo - self.z_lo / self.to_lo * da
+        return da, dnu, dz_lo, from_hi + self.z_hi / self.to_hi * da
 
     def _largest_step(self, da: np.ndarray, dz_lo: np.ndarray, dz_hi: np.ndarray) -> float:
         """How far all distances and multipliers stay positive, at most 1 / 0.995."""
@@ -230,8 +257,8 @@ class _CentralPath:
             steps.append(np.min(-value[falling] / change[falling], initial=np.inf))
         return min(steps)
 
-    def _factorise(self) -> Callable[[np.ndarray], np.ndarray]:
-        """A function that solves ``(Q + diag(theta)) x = h`` with one factorisation of size m.
+    def _factorise(self) -> Solver:
+        """A function that solves ``(Q + diag(theta)) x = h`` for several h, by systems of size m.
 
         With B the map from variables to points, Q = BᵀKB. The net change v = Bx satisfies
         ``(K + 1/w) v = B(h / theta) / w``, where w sums ``1 / theta`` over a point's variables.
@@ -243,26 +270,36 @@ class _CentralPath:
         w = (1.0 / theta).reshape(-1, m).sum(axis=0)
         if self.features is not None:
             return self._factorise_features(self.features, theta, w)
-        shifted = self.K.copy()
-        shifted.flat[:: m + 1] += 1.0 / w
-        factor = factorised(shifted)
+        if self.shifts is not None:
+            inner = self.shifts.at(1.0 / w)
+        else:
+            shifted = self.K.copy()
+            shifted.flat[:: m + 1] += 1.0 / w
+            factor = factorised(shifted)
+
+            def inner(B: np.ndarray, tol: float) -> np.ndarray:
+                return cho_solve(factor, B, check_finite=False)
+
         # The variable of each point that moves most easily takes what the others leave of v.
         easiest = np.argmin(theta.reshape(-1, m), axis=0) * m + np.arange(m)
         signs = np.ones(len(theta)) if program.signs is None else program.signs
 
-        def solve(h: np.ndarray) -> np.ndarray:
-            pulled = program.net(h / theta)
-            v = cho_solve(factor, pulled / w, check_finite=False)
-            x = (h - program.spread((pulled - v) / w)) / theta
-            x[easiest] = 0.0
-            x[easiest] = signs[easiest] * (v - program.net(x))
-            return x
+        def solve(right: list[np.ndarray], tol: float) -> list[np.ndarray]:
+            pulled = [program.net(h / theta) for h in right]
+            found = []
+            V = inner(np.array(pulled).T / w[:, None], tol)
+            for h, net, v in zip(right, pulled, V.T, strict=True):
+                x = (h - program.spread((net - v) / w)) / theta
+                x[easiest] = 0.0
+                x[easiest] = signs[easiest] * (v - program.net(x))
+                found.append(x)
+            return found
 
         return solve
 
     def _factorise_features(
         self, features: np.ndarray, theta: np.ndarray, w: np.ndarray
-    ) -> Callable[[np.ndarray], np.ndarray]:
+    ) -> Solver:
         """The same where ``K = Phi Phiᵀ``, by a factorisation of the size of the features.
 
         With ``u = Phiᵀ v`` the system is ``(I + Phiᵀ w Phi) u = Phiᵀ B(h / theta)``.
@@ -271,10 +308,13 @@ class _CentralPath:
         inner.flat[:: len(inner) + 1] += 1.0
         factor = factorised(inner)
 
-        def solve(h: np.ndarray) -> np.ndarray:
-            pulled = features.T @ self.program.net(h / theta)
-            image = features @ cho_solve(factor, pulled, check_finite=False)
-            return (h - self.program.spread(image)) / theta
+        def solve(right: list[np.ndarray], tol: float) -> list[np.ndarray]:
+            found = []
+            for h in right:
+                pulled = features.T @ self.program.net(h / theta)
+                image = features @ cho_solve(factor, pulled, check_finite=False)
+                found.append((h - self.program.spread(image)) / theta)
+            return found
 
         return solve
 

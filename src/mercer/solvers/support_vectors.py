@@ -22,12 +22,15 @@ from mercer.solvers.smo import smo_together
 # Variables that interior points are done with at once; and how often they are looked for anew.
 _SMALL = 500
 _ROUNDS = 10
+# So many times more variables than free ones there must be for that.
+_PAYS = 4
 # Points on which "auto" looks at the rank of K, to tell what interior points are going to cost.
 _SAMPLE = 400
-# Steps before which the rank is not looked at.
+# Steps before which the rank is not looked at, and the share of the price at the first look.
 _FIRST_LOOK = 20_000
-# Steps of working sets that take as long as interior points on m points, divided by m³.
-_STEPS_PER_CUBE = 1.5e-4
+_EARLY = 1 / 32
+# Steps of working sets that take as long as interior points on m points, divided by m² or m³.
+_STEPS_PER_SQUARE, _STEPS_PER_CUBE = 0.1, 1e-4
 
 
 def solve_program(
@@ -154,8 +157,8 @@ class _Allowance:
     """A report that ends `smo` where interior points will be there first.
 
     The steps left are foretold from how fast the violation fell over the last half of those taken.
-    The first look is taken when as much has been spent as interior points would cost, so that no
-    more than twice the better of the two is spent in all.
+    Early on that says little, so a hopeless forecast is asked for then; once as much has been
+    spent as interior points would cost, any that is worse than they are will do.
     """
 
     def __init__(self, program: QuadraticProgram, tol: float, max_iter: int | None):
@@ -163,15 +166,16 @@ class _Allowance:
         self.steps: float | None = None
         self.tol = tol
         self.max_iter = max_iter
-        self.lowest = [np.inf]
+        self.lowest = [(0, np.inf)]  # steps, and the smallest violation so far
         self.spent = False
 
     def __call__(self, n_iter: int, violation: float) -> bool:
-        self.lowest.append(min(violation, self.lowest[-1]))
+        self.lowest.append((n_iter, min(violation, self.lowest[-1][1])))
         last = self.max_iter is not None and n_iter >= self.max_iter
-        if last or n_iter < _FIRST_LOOK or n_iter < self._price():
+        if last or n_iter < _FIRST_LOOK or n_iter < _EARLY * self._price():
             return False
-        self.spent = self._left(n_iter) > self._price()
+        price = self._price()
+        self.spent = self._left(n_iter) > price * max(1.0, price / n_iter) ** 0.5
         return self.spent
 
     def _price(self) -> float:
@@ -180,17 +184,19 @@ class _Allowance:
             m = self.program.n_points
             sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
             few_features = low_rank(_block(self.program.K, sample)) is not None
-            self.steps = 20_000 + (20 * m if few_features else _STEPS_PER_CUBE * m**3)
+            dense = min(_STEPS_PER_SQUARE * m**2, _STEPS_PER_CUBE * m**3)
+            self.steps = 20_000 + (20 * m if few_features else dense)
         return self.steps
 
     def _left(self, n_iter: int) -> float:
         """Steps until the violation is small enough, if it falls as it did lately."""
-        now, before = self.lowest[-1], self.lowest[len(self.lowest) // 2]
-        if now == 0:
+        now = self.lowest[-1][1]
+        steps, before = [seen for seen in self.lowest if 2 * seen[0] <= n_iter][-1]
+        if now == 0 or steps == 0:
             return 0.0
         # Within tol already, it is a large gap that keeps `smo` going.
         goal = self.tol if now > self.tol else 0.1 * now
-        return 0.5 * n_iter * np.log(now / goal) / max(np.log(before / now), 1e-9)
+        return (n_iter - steps) * np.log(now / goal) / max(np.log(before / now), 1e-9)
 
 
 def combined(results: list[Result]) -> Result:
@@ -227,7 +233,7 @@ def _finish(
         "report": report,
     }
     second = None
-    if program.bounded and program.n_points > _SMALL and first.value.gap < np.inf:
+    if program.bounded and _few_are_free(program, first.value):
         second = _undecided(program, first.value, tol, max_time, limits)
     if second is None or not second.status.ok:
         second = interior_point(program, tol=tol, max_time=max_time, **limits)
@@ -236,6 +242,12 @@ def _finish(
     second = replace(second, value=better.value, gap=better.gap)
     method = f"smo ({first.n_iter} steps), then interior point ({second.n_iter})"
     return replace(followed(first, second), method=method)
+
+
+def _few_are_free(program: QuadraticProgram, found: Solution) -> bool:
+    """Whether interior points on the free variables and some more are much less work."""
+    free = np.count_nonzero((found.a > program.lo) & (found.a < program.hi))
+    return found.gap < np.inf and max(_SMALL, _PAYS * free) < len(found.a)
 
 
 def _undecided(

@@ -549,7 +549,7 @@ bool multiply(const Rows<T>& kept, Problem& problem, const std::vector<double>& 
 }
 
 // Multiplications on one working set at most, some hundredths of a second.
-constexpr double most_work = 2e7;
+constexpr double most_work = 4e6;
 
 // Work on one programme until it is done, until rows are missing, or for about so many
 // multiplications, looked at between working sets, so that the path is the same however often the
