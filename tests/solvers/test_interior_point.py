@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from mercer.operators import DenseGram
 from mercer.solvers import crossover
+from mercer.solvers.diagonal_shifts import DiagonalShifts
 from mercer.solvers.interior_point import interior_point, low_rank
 from mercer.solvers.quadratic_program import QuadraticProgram
 from mercer.solvers.result import Status
@@ -197,3 +198,29 @@ def test_combined_results_tell_of_the_worst():
     assert both.n_iter == good.n_iter + bad.n_iter
     assert both.value == (good.value, bad.value)
     assert combined([good]) is good
+
+
+@pytest.mark.parametrize("spread", [0.0, 3.0, 12.0])
+@pytest.mark.parametrize("kind", ["rbf", "repeated"])
+def test_diagonal_shifts_are_solved_by_conjugate_gradients(kind, spread):
+    rng = np.random.default_rng(0)
+    K = gram(300, kind)
+    d, B = 10 ** rng.uniform(-spread / 2, spread, size=300), rng.normal(size=(300, 2))
+    X = DiagonalShifts(K).at(d)(B, 1e-5)
+    expected = np.linalg.solve(K + np.diag(d), B)
+    # In the norm of the matrix itself, which is what conjugate gradients make small.
+    error = X - expected
+    size = np.sum(expected * B)
+    assert np.sum(error * ((K + np.diag(d)) @ error)) <= 1e-6 * size
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("C", [0.5, 100.0])
+def test_inexact_directions_lead_to_the_same_optimum(monkeypatch, form, C):
+    program = make(form, gram(120), C)
+    exact = interior_point(program, tol=1e-6)
+    monkeypatch.setattr("mercer.solvers.interior_point._MANY", 100)
+    inexact = interior_point(program, tol=1e-6)
+    assert inexact.status.ok
+    check_optimal(program, inexact, tol=1e-6)
+    assert_allclose(inexact.value.objective, exact.value.objective, rtol=1e-8, atol=1e-8)

@@ -32,8 +32,8 @@ class DiagonalShifts:
     small eigenvalues of K do not count: there the preconditioner is a Nyström approximation of K
     plus the diagonal of what it leaves. At the end d is tiny for the free points and huge for all
     others: there it is the factor of the free points' block, and the diagonal for the others.
-    Products with K are taken in float32, whose rounding moves a direction by much less than the
-    tolerance does; so one system takes some n² operations instead of n³.
+    In the first case products with K are taken in float32, whose rounding moves a direction by much
+    less than the tolerance does. One system takes some n² operations instead of n³.
 
     Parameters
     ----------
@@ -74,21 +74,22 @@ class DiagonalShifts:
         free = np.flatnonzero(d < self.alone)
         few = 2 * len(free) <= len(d)
         precondition = self._blocks(d, free) if few else self._sketched(d)
+        product = self._product(self.K if few else self.single, d)
 
         def solve(B: np.ndarray, tol: float) -> np.ndarray:
             finer = _FINER * tol if few else tol
-            X, steps = _conjugate_gradients(self._product(d), precondition, B, finer)
+            X, steps = _conjugate_gradients(product, precondition, B, finer)
             if steps > _GOOD and not few:
                 self.width = min(2 * self.width, self.features.shape[1])
             return X
 
         return solve
 
-    def _product(self, d: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def _product(self, K: np.ndarray, d: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         def product(V: np.ndarray) -> np.ndarray:
             # One scale per column keeps float32 away from its limits.
             size = np.maximum(np.abs(V).max(axis=0), 1e-300)
-            return (self.single @ (V / size).astype(np.float32)) * size + d[:, None] * V
+            return (K @ (V / size).astype(K.dtype)) * size + d[:, None] * V
 
         return product
 
