@@ -124,7 +124,7 @@ def a9a(folder: Path) -> Task:
 
 def mnist(folder: Path, rows: int = 10_000) -> Task:
     given = np.load(folder / "mnist.npz")
-    X, X_test = (given[name].astype(float) / 255 for name in ("X_train", "X_test"))
+    X, X_test = (given[name] / 255 for name in ("X_train", "X_test"))
     name = f"MNIST, {rows}×784"
     return Task(name, 10.0, 0.02, X[:rows], given["y_train"][:rows], X_test, given["y_test"])
 

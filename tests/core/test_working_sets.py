@@ -92,7 +92,7 @@ class Setting:
 def run(module, setting, K, threads=0):
     problem, a, F = setting.problem(module)
     slot = np.arange(len(K))
-    states, steps = module.advance([problem], K, slot, 1e9, [10**6], threads)
+    states, steps = module.advance([problem], K, [slot], 1e9, [10**6], threads)
     return states[0], steps[0], a, F, problem
 
 
@@ -152,7 +152,7 @@ def test_many_problems_on_parts_of_one_matrix(level):
     for threads in (0, 1, 2, 7):
         made = [setting.problem(module) for setting in settings]
         states, _ = module.advance(
-            [problem for problem, _, _ in made], K, np.arange(60), 1e9, [10**6] * 4, threads
+            [problem for problem, _, _ in made], K, [np.arange(60)] * 4, 1e9, [10**6] * 4, threads
         )
         assert np.all(states == State.DONE)
         answers.append([a for _, a, _ in made])
@@ -170,7 +170,7 @@ def test_many_problems_on_parts_of_one_matrix(level):
 def test_the_certificate_is_the_definition(module, form, steps):
     K, setting = gram(37, np.float64), Setting(form)
     problem, a, _ = setting.problem(module)
-    module.advance([problem], K, np.arange(37), 1e9, [steps], 0)
+    module.advance([problem], K, [np.arange(37)], 1e9, [steps], 0)
     multipliers, objective, squared_norm, violation, gap = problem.measure()
     Q, lo, hi = setting.matrix(K), setting.lo, setting.hi
     F = Q @ a + setting.p
@@ -201,7 +201,7 @@ def test_shares_of_work_do_not_change_the_path(module):
     problem, a, _ = setting.problem(module)
     taken, state = 0, State.GOING
     while state == State.GOING:
-        states, more = module.advance([problem], K, np.arange(60), 1.0, [10**6], 0)
+        states, more = module.advance([problem], K, [np.arange(60)], 1.0, [10**6], 0)
         state, taken = states[0], taken + more[0]
     assert taken == steps
     assert_array_equal(a, expected)
@@ -214,7 +214,7 @@ def test_waits_for_rows_and_goes_on_as_if_they_had_been_there(module):
     problem, a, _ = setting.problem(module)
     rows, slot, count, taken = np.full_like(K, np.nan), np.full(50, -1), 0, 0
     for _ in range(1000):
-        states, more = module.advance([problem], rows, slot, 1e9, [10**6], 0)
+        states, more = module.advance([problem], rows, [slot], 1e9, [10**6], 0)
         taken += more[0]
         if states[0] == State.DONE:
             break
@@ -232,10 +232,10 @@ def test_waits_for_rows_and_goes_on_as_if_they_had_been_there(module):
 def test_keeps_to_its_share_of_work_and_steps(module):
     K, setting = gram(60, np.float64), Setting("pairs", n=60, C=1e4, tol=1e-10)
     problem, _, _ = setting.problem(module)
-    states, steps = module.advance([problem], K, np.arange(60), 1e9, [5], 0)
+    states, steps = module.advance([problem], K, [np.arange(60)], 1e9, [5], 0)
     assert states[0] == State.GOING
     assert steps[0] == 5
-    states, steps = module.advance([problem], K, np.arange(60), 200.0, [10**6], 0)
+    states, steps = module.advance([problem], K, [np.arange(60)], 200.0, [10**6], 0)
     assert states[0] == State.GOING
     assert 0 < steps[0] <= 200
 
@@ -280,13 +280,15 @@ def test_the_binding_refuses_what_does_not_fit(level):
     refused("incompatible", lo=np.zeros(6, dtype=np.float32))
     problem, _, _ = setting.problem(module)
     with pytest.raises(ValueError, match="slots of rows that exist"):
-        module.advance([problem], K, slot + 1, 1.0, [1], 0)
+        module.advance([problem], K, [slot + 1], 1.0, [1], 0)
     with pytest.raises(ValueError, match="columns that exist"):
-        module.advance([problem], K[:5, :5].copy(), slot[:5].copy(), 1.0, [1], 0)
+        module.advance([problem], K[:5, :5].copy(), [slot[:5].copy()], 1.0, [1], 0)
     with pytest.raises(ValueError, match="a slot per column"):
-        module.advance([problem], K, slot[:5].copy(), 1.0, [1], 0)
+        module.advance([problem], K, [slot[:5].copy()], 1.0, [1], 0)
     with pytest.raises(ValueError, match="steps per problem"):
-        module.advance([problem], K, slot, 1.0, [], 0)
+        module.advance([problem], K, [slot], 1.0, [], 0)
+    with pytest.raises(ValueError, match="slots per problem"):
+        module.advance([problem], K, [], 1.0, [1], 0)
     problem.select()
     with pytest.raises(ValueError, match="tile of the working set"):
         problem.work(np.eye(3), 1)

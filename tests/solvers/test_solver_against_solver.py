@@ -130,13 +130,30 @@ def test_programmes_on_parts_of_a_matrix_together_are_as_each_alone(dtype):
 def test_rows_are_computed_once_and_when_asked_for():
     X = points("plain", 1100, 3, 0)
     operator = gram(RBF(0.5), X, store=False)
-    kept = KeptRows(operator)
-    kept.fetch(np.array([7, 3, 7]))
-    kept.fetch(np.array([3, 1000]))
+    kept = KeptRows(operator, [np.arange(1100)])
+    kept.fetch([(0, np.array([7, 3, 7]))])
+    kept.fetch([(0, np.array([3, 1000]))])
     assert kept.count == 3
-    assert_allclose(kept.rows[kept.slot[[7, 3, 1000]]], RBF(0.5)(X[[7, 3, 1000]], X), rtol=1e-12)
+    (slot,) = kept.slots
+    assert_allclose(kept.rows[slot[[7, 3, 1000]]], RBF(0.5)(X[[7, 3, 1000]], X), rtol=1e-12)
     K = RBF(0.5)(X[:5])
-    assert KeptRows(K).rows is K
+    assert KeptRows(K, [np.arange(5)]).rows is K
+
+
+def test_rows_are_computed_as_far_as_programmes_go():
+    X = points("plain", 1100, 3, 0)
+    operator = gram(RBF(0.5), X, store=False)
+    parts = [np.r_[0:300, 300:700], np.r_[0:300, 700:1100], np.arange(300, 1100)]
+    kept = KeptRows(operator, parts)
+    kept.rows[:] = np.nan
+    kept.fetch([(0, np.array([5, 400])), (1, np.array([5]))])
+    kept.fetch([(2, np.array([400, 900]))])
+    for program, points_ in ((0, [5, 400]), (1, [5]), (2, [400, 900])):
+        found = kept.rows[kept.slots[program][points_]][:, parts[program]]
+        assert_allclose(found, RBF(0.5)(X[points_], X[parts[program]]), rtol=1e-12)
+    assert kept.count == 3
+    assert np.isnan(kept.rows[kept.slots[2][900], :300]).all()
+    assert kept.slots[1][400] == -1
 
 
 @pytest.mark.parametrize("name", ["c_svc", "c_svc_no_bias", "nu_svc", "svr"])

@@ -139,19 +139,24 @@ class Problem {
 // Work on each problem until it is done or waits for rows; the state and steps of each.
 template <class T>
 std::tuple<Out<std::int32_t>, Out<std::int64_t>> advance(std::vector<Problem*> problems,
-                                                         In<T, 2> rows, In<std::int64_t, 1> slot,
+                                                         In<T, 2> rows,
+                                                         std::vector<In<std::int64_t, 1>> slots,
                                                          double work,
                                                          std::vector<std::int64_t> max_steps,
                                                          int threads) {
   require(max_steps.size() == problems.size(), "a number of steps per problem");
-  require(slot.shape(0) == rows.shape(1), "a slot per column");
-  for (std::size_t k = 0; k < slot.shape(0); ++k)
-    require(slot(k) >= -1 && slot(k) < std::int64_t(rows.shape(0)), "slots of rows that exist");
-  for (Problem* problem : problems) {
-    require(problem != nullptr, "problems");
-    require(problem->last_column() < std::int64_t(rows.shape(1)), "columns that exist");
+  require(slots.size() == problems.size(), "slots per problem");
+  std::vector<mercer::Rows<T>> kept;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    require(problems[i] != nullptr, "problems");
+    require(problems[i]->last_column() < std::int64_t(rows.shape(1)), "columns that exist");
+    kept.push_back({rows.data(), std::ptrdiff_t(rows.shape(1)), slots[i].data()});
+    require(slots[i].shape(0) == rows.shape(1), "a slot per column");
+    if (i && slots[i].data() == slots[i - 1].data()) continue;
+    for (std::size_t k = 0; k < slots[i].shape(0); ++k)
+      require(slots[i](k) >= -1 && slots[i](k) < std::int64_t(rows.shape(0)),
+              "slots of rows that exist");
   }
-  const mercer::Rows<T> kept{rows.data(), std::ptrdiff_t(rows.shape(1)), slot.data()};
   std::vector<std::int32_t> states(problems.size());
   std::vector<std::int64_t> steps(problems.size());
   {
@@ -159,7 +164,7 @@ std::tuple<Out<std::int32_t>, Out<std::int64_t>> advance(std::vector<Problem*> p
     mercer::share(
         std::ptrdiff_t(problems.size()), threads,
         [&](std::ptrdiff_t i, const mercer::Stop&) {
-          const mercer::Progress progress = problems[i]->advance<T>(kept, work, max_steps[i]);
+          const mercer::Progress progress = problems[i]->advance<T>(kept[i], work, max_steps[i]);
           states[i] = std::int32_t(progress.state);
           steps[i] = progress.steps;
         },
@@ -188,8 +193,8 @@ void bind_working_sets(nb::module_& module) {
       .def("work", &Problem::work<float>, exactly("tile"), nb::arg("steps"))
       .def("work", &Problem::work<double>, exactly("tile"), nb::arg("steps"))
       .def("follow", &Problem::follow, exactly("change"));
-  module.def("advance", &advance<float>, nb::arg("problems"), exactly("rows"), exactly("slot"),
+  module.def("advance", &advance<float>, nb::arg("problems"), exactly("rows"), nb::arg("slots"),
              nb::arg("work"), nb::arg("max_steps"), nb::arg("threads"));
-  module.def("advance", &advance<double>, nb::arg("problems"), exactly("rows"), exactly("slot"),
+  module.def("advance", &advance<double>, nb::arg("problems"), exactly("rows"), nb::arg("slots"),
              nb::arg("work"), nb::arg("max_steps"), nb::arg("threads"));
 }

@@ -290,7 +290,7 @@ class _Small:
 def advance(
     problems: Sequence[Problem],
     rows: np.ndarray,
-    slot: np.ndarray,
+    slots: Sequence[np.ndarray],
     work: float,
     max_steps: Sequence[int],
     threads: int,
@@ -304,8 +304,8 @@ def advance(
     problems : sequence of Problem
     rows : array of shape (k, n)
         The rows of the Gram matrix that there are.
-    slot : int64 array of shape (n,)
-        The place of each row among them, -1 where it is missing.
+    slots : sequence of int64 arrays of shape (n,)
+        For each problem the place of each row among them, -1 where it is missing.
     work : float
         About so many multiplications per problem.
     max_steps : sequence of int
@@ -319,7 +319,7 @@ def advance(
     """
     found = [
         _advance(problem, rows, slot, work, most)
-        for problem, most in zip(problems, max_steps, strict=True)
+        for problem, slot, most in zip(problems, slots, max_steps, strict=True)
     ]
     states, steps = zip(*found, strict=True) if found else ((), ())
     return np.array(states, dtype=np.int32), np.array(steps, dtype=np.int64)

@@ -2,65 +2,111 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mercer.operators import DenseGram
+from mercer.operators import DenseGram, FeatureGram, TiledGram
 from mercer.solvers.quadratic_program import RestrictedGram
 
+# Columns that a run has on average, at least.
+_SHORTEST = 64
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class KeptRows:
     """The rows that working sets have asked for, shared by all programmes on one Gram matrix.
 
-    Memory is reserved for all rows, and taken for those computed.
+    Memory is reserved for all rows, and taken for those computed. Of a row, only the runs of
+    columns are computed that belong to the points of a programme that asks: with a programme per
+    pair of classes and the points class by class, less than half of most rows.
 
     Parameters
     ----------
     K : ndarray or Gram operator of shape (n, n)
         An array is used as it is.
+    parts : sequence of int64 arrays
+        The columns of each programme.
 
     Attributes
     ----------
     rows : ndarray of shape (n, n)
         The first ones are filled; float32 where K is, else float64.
-    slot : int64 ndarray of shape (n,)
-        Which of them is the row of each point, -1 for none.
+    slots : list of int64 ndarrays of shape (n,)
+        For each programme, which of them is the row of each point, -1 for none.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer.operators import FeatureGram
-    >>> kept = KeptRows(FeatureGram(np.eye(3), np.eye(3)))
-    >>> kept.fetch(np.array([2, 2, 0]))
-    >>> kept.slot
-    array([ 0, -1,  1])
+    >>> kept = KeptRows(FeatureGram(np.eye(3), np.eye(3)), [np.arange(3), np.arange(2)])
+    >>> kept.fetch([(0, np.array([2, 2, 0]))])
+    >>> kept.slots
+    [array([ 0, -1,  1]), array([-1, -1, -1])]
     """
 
-    def __init__(self, K: Any):
+    def __init__(self, K: Any, parts: Sequence[np.ndarray]):
         n = K.shape[0]
         K = K.K if isinstance(K, DenseGram) else K
         self.K = K
         if isinstance(K, np.ndarray):
             self.rows = np.ascontiguousarray(K, dtype=_kept_dtype(K))
-            self.slot = np.arange(n, dtype=np.int64)
+            self.slots = [np.arange(n, dtype=np.int64)] * len(parts)
             return
         self.rows = np.empty((n, n), dtype=_kept_dtype(K))
-        self.slot = np.full(n, -1, dtype=np.int64)
+        self.slots = [np.full(n, -1, dtype=np.int64) for _ in parts]
+        self.place = np.full(n, -1, dtype=np.int64)
         self.count = 0
+        in_runs = isinstance(K, TiledGram | FeatureGram)
+        self.runs, self.takes = _runs(parts, n) if in_runs else _whole(parts, n)
+        self.have = np.zeros((n, len(self.runs)), dtype=bool)
 
-    def fetch(self, points: np.ndarray) -> None:
-        """Have the rows of these points."""
-        missing = np.unique(points)
-        missing = missing[self.slot[missing] < 0]
-        if not len(missing):
-            return
-        stop = self.count + len(missing)
-        self.K.fill(missing, self.rows[self.count : stop])
-        self.slot[missing] = np.arange(self.count, stop)
-        self.count = stop
+    def fetch(self, needed: Sequence[tuple[int, np.ndarray]]) -> None:
+        """Have rows for programmes, told by number: each as far as its columns go."""
+        wanted = np.zeros_like(self.have)
+        for program, points in needed:
+            wanted[points] |= self.takes[program]
+        wanted &= ~self.have
+        missing = np.flatnonzero(wanted.any(axis=1))
+        new = missing[self.place[missing] < 0]
+        first, self.count = self.count, self.count + len(new)
+        self.place[new] = np.arange(first, self.count)
+        for run, asked in zip(self.runs, wanted.T, strict=True):
+            points = np.flatnonzero(asked)
+            if len(points) and run.stop - run.start == len(asked):
+                self.K.fill(points, self.rows[first : self.count])
+            elif len(points):
+                self.rows[self.place[points], run] = self.K.block(points, run)
+        self.have |= wanted
+        for program, points in needed:
+            self.slots[program][points] = self.place[points]
+
+
+def _whole(parts: Sequence[np.ndarray], n: int) -> tuple[list[slice], np.ndarray]:
+    return [slice(0, n)], np.ones((len(parts), 1), dtype=bool)
+
+
+def _runs(parts: Sequence[np.ndarray], n: int) -> tuple[list[slice], np.ndarray]:
+    """Runs of columns that the same programmes take, and which programme takes which.
+
+    One run of all columns where they are too short to be worth a pass of their own.
+
+    Examples
+    --------
+    >>> runs, takes = _runs([np.arange(0, 200), np.arange(100, 300)], 300)
+    >>> runs, takes.tolist()
+    ([slice(0, 100, None), slice(100, 200, None), slice(200, 300, None)], [[True, True, False], \
+[False, True, True]])
+    """
+    takes = np.zeros((len(parts), n), dtype=bool)
+    for part, taken in zip(parts, takes, strict=True):
+        taken[part] = True
+    ends = np.flatnonzero(np.any(takes[:, 1:] != takes[:, :-1], axis=0)) + 1
+    starts, stops = [0, *ends.tolist()], [*ends.tolist(), n]
+    if len(starts) * _SHORTEST > n:
+        return _whole(parts, n)
+    return [slice(i, j) for i, j in zip(starts, stops, strict=True)], takes[:, starts]
 
 
 def origin(K: Any) -> tuple[Any, np.ndarray]:

@@ -318,6 +318,10 @@ class RestrictedGram:
             return DenseGram(self.K[np.ix_(self.index, self.index)])
         return self.K.part(self.index)
 
+    def forget(self) -> None:
+        """Let go of the operator of these points, until it is asked for again."""
+        self.__dict__.pop("part", None)
+
     def diagonal(self) -> np.ndarray:
         return np.asarray(self.K.diagonal())[self.index]
 

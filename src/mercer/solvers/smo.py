@@ -11,7 +11,13 @@ from mercer import core
 from mercer.arrays import memory_budget
 from mercer.core.working_sets import MOST_WORK, State
 from mercer.solvers.kept_rows import KeptRows, kept_bytes, origin
-from mercer.solvers.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    RestrictedGram,
+    Solution,
+    close,
+)
 from mercer.solvers.result import Monitor, Result, Status
 
 # Multiplications between two looks at the clock, some hundredths of a second.
@@ -141,13 +147,15 @@ def smo_together(
     whole = {id(origin(program.K)[0]): origin(program.K)[0] for program in programs}
     going = [search for search in searches if search.status is None]
     if len(whole) == 1 and kept_bytes(*whole.values()) <= budget:
-        _by_rows(going, KeptRows(*whole.values()), clock, parts=True)
+        _by_rows(going, *whole.values(), clock, parts=True)
     else:
         for search in going:
             if kept_bytes(search.program.K) <= budget:
-                _by_rows([search], KeptRows(search.program.K), clock, parts=False)
+                _by_rows([search], search.program.K, clock, parts=False)
             else:
                 _by_products(search, clock)
+            if isinstance(search.program.K, RestrictedGram):
+                search.program.K.forget()  # the points of all pairs of classes are many times X
     taken = sum(search.monitor.n_iter + 1 for search in searches)
     return [search.close(clock.monitor.seconds / taken) for search in searches]
 
@@ -306,13 +314,17 @@ class _Search:
         return False
 
 
-def _by_rows(searches: list[_Search], kept: KeptRows, clock: _Clock, parts: bool) -> None:
-    """Solve programmes on one Gram matrix of which rows are kept."""
-    diagonal = np.asarray(kept.K.diagonal(), dtype=np.float64)
-    for search in searches:
-        n = search.program.n_points
-        column = origin(search.program.K)[1] if parts else np.arange(n, dtype=np.int64)
+def _by_rows(searches: list[_Search], K: Any, clock: _Clock, parts: bool) -> None:
+    """Solve programmes on one Gram matrix, or parts of it, of which rows are kept."""
+    diagonal = np.asarray(K.diagonal(), dtype=np.float64)
+    columns = [
+        origin(search.program.K)[1] if parts else np.arange(len(diagonal), dtype=np.int64)
+        for search in searches
+    ]
+    for search, column in zip(searches, columns, strict=True):
         search.begin(column, diagonal[column])
+    kept = KeptRows(K, columns)
+    number = {id(search): i for i, search in enumerate(searches)}
     solver = core.solver()
     going = [search for search in searches if not search.over]
     work = _LITTLE_WORK if clock.report else _WORK
@@ -322,14 +334,14 @@ def _by_rows(searches: list[_Search], kept: KeptRows, clock: _Clock, parts: bool
         states, steps = solver.advance(
             [search.problem for search in going],
             kept.rows,
-            kept.slot,
+            [kept.slots[number[id(search)]] for search in going],
             work / len(going),
             [search.steps_left for search in going],
             core.threads(int(likely / core.FEATURES_OF_EXP), 0) if len(going) > 1 else 0,
         )
-        needed = [s.problem.needed for s, state in zip(going, states, strict=True) if state == 1]
-        if needed:
-            kept.fetch(np.concatenate(needed))
+        waiting = [s for s, state in zip(going, states, strict=True) if state == State.WAITING]
+        if waiting:
+            kept.fetch([(number[id(search)], search.problem.needed) for search in waiting])
         _look(going, states, steps, clock, searches)
         going = [search for search in going if not search.over]
         work = min(4 * work, _WORK)
