@@ -149,7 +149,6 @@ class Problem:
         signed = self.a if self.sign is None else self.sign * self.a
         return signed.reshape(-1, len(self.column)).sum(axis=0)
 
-
     def measure(self) -> tuple[np.ndarray, float, float, float, float]:
         """Multipliers, objective, squared norm, violation and relative gap, for finite bounds."""
         a, F, p, lo, hi = self.a, self.F, self.p, self.lo, self.hi

@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpstrf
 
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.crossover import crossover
-from mercer.solvers.diagonal_shifts import DiagonalShifts
+from mercer.solvers.diagonal_shifts import DiagonalShifts, Solve
 from mercer.solvers.quadratic_program import QuadraticProgram, close
 from mercer.solvers.result import Monitor, Result, Status
 
@@ -227,7 +227,7 @@ class _CentralPath:
         return from_lo, np.where(self.has_hi, target_hi / self.to_hi - self.z_hi, 0.0)
 
     def _pull(self, target_lo: np.ndarray, target_hi: np.ndarray) -> np.ndarray:
-        """The right-hand side of Newton's system for these products of distances and multipliers."""
+        """The right-hand side of Newton's system, for these products of distance and multiplier."""
         from_lo, from_hi = self._from_bounds(target_lo, target_hi)
         return -(self.reduced_gradient() - self.z_lo + self.z_hi) + from_lo - from_hi
 
@@ -270,16 +270,7 @@ class _CentralPath:
         w = (1.0 / theta).reshape(-1, m).sum(axis=0)
         if self.features is not None:
             return self._factorise_features(self.features, theta, w)
-        if self.shifts is not None:
-            inner = self.shifts.at(1.0 / w)
-        else:
-            shifted = self.K.copy()
-            shifted.flat[:: m + 1] += 1.0 / w
-            factor = factorised(shifted)
-
-            def inner(B: np.ndarray, tol: float) -> np.ndarray:
-                return cho_solve(factor, B, check_finite=False)
-
+        inner = self._factorise_points(1.0 / w) if self.shifts is None else self.shifts.at(1.0 / w)
         # The variable of each point that moves most easily takes what the others leave of v.
         easiest = np.argmin(theta.reshape(-1, m), axis=0) * m + np.arange(m)
         signs = np.ones(len(theta)) if program.signs is None else program.signs
@@ -297,9 +288,13 @@ class _CentralPath:
 
         return solve
 
-    def _factorise_features(
-        self, features: np.ndarray, theta: np.ndarray, w: np.ndarray
-    ) -> Solver:
+    def _factorise_points(self, d: np.ndarray) -> Solve:
+        shifted = self.K.copy()
+        shifted.flat[:: len(d) + 1] += d
+        factor = factorised(shifted)
+        return lambda B, tol: cho_solve(factor, B, check_finite=False)
+
+    def _factorise_features(self, features: np.ndarray, theta: np.ndarray, w: np.ndarray) -> Solver:
         """The same where ``K = Phi Phiᵀ``, by a factorisation of the size of the features.
 
         With ``u = Phiᵀ v`` the system is ``(I + Phiᵀ w Phi) u = Phiᵀ B(h / theta)``.

@@ -144,10 +144,11 @@ def smo_together(
         _Search(program, start, watch, tol, max_iter, clock)
         for program, start, watch in zip(programs, starts, watches, strict=True)
     ]
-    whole = {id(origin(program.K)[0]): origin(program.K)[0] for program in programs}
+    whole = origin(programs[0].K)[0]
+    shared = all(origin(program.K)[0] is whole for program in programs)
     going = [search for search in searches if search.status is None]
-    if len(whole) == 1 and kept_bytes(*whole.values()) <= budget:
-        _by_rows(going, *whole.values(), clock, parts=True)
+    if shared and kept_bytes(whole) <= budget:
+        _by_rows(going, whole, clock, parts=True)
     else:
         for search in going:
             if kept_bytes(search.program.K) <= budget:

@@ -247,7 +247,7 @@ def _finish(
 def _few_are_free(program: QuadraticProgram, found: Solution) -> bool:
     """Whether interior points on the free variables and some more are much less work."""
     free = np.count_nonzero((found.a > program.lo) & (found.a < program.hi))
-    return found.gap < np.inf and max(_SMALL, _PAYS * free) < len(found.a)
+    return bool(found.gap < np.inf and max(_SMALL, _PAYS * free) < len(found.a))
 
 
 def _undecided(
