@@ -250,6 +250,7 @@ def test_restricted_operator_is_the_submatrix():
         assert_allclose(small.block(np.array([2]), np.array([0, 1])), expected[2:, :2])
         assert_allclose(small.combination(np.array([0, 2]), v[:2]), expected[:, [0, 2]] @ v[:2])
         assert_allclose(small.diagonal(), np.diag(expected))
+        assert small.dtype == K.dtype
         assert_allclose(small @ v, expected @ v)
     assert restrict(K, np.arange(9)) is K
 

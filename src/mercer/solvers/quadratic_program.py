@@ -310,6 +310,7 @@ class RestrictedGram:
         self.K = K
         self.index = index
         self.shape = (len(index), len(index))
+        self.dtype = K.dtype
 
     @cached_property
     def part(self) -> Any:
