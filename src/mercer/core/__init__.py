@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import reference, working_sets
+from mercer.core import reference, sequences, tables, working_sets
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
@@ -31,7 +31,9 @@ __all__ = [
     "Source",
     "level",
     "pairs",
+    "sequence_routines",
     "solver",
+    "table",
     "threads",
 ]
 
@@ -74,6 +76,16 @@ def _native() -> ModuleType | None:
 def solver() -> Any:
     """What has ``Problem`` and ``advance`` of `mercer.core.working_sets`: native, or the twin."""
     return _native() or working_sets
+
+
+def table(width: int) -> Any:
+    """A `mercer.core.tables.KeyTable`, native or the twin."""
+    return (_native() or tables).KeyTable(width)
+
+
+def sequence_routines() -> Any:
+    """What has the functions of `mercer.core.sequences`: native, or the twin."""
+    return _native() or sequences
 
 
 def threads(n_pairs: int, n_features: int) -> int:
