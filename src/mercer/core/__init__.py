@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import reference, sequences, tables, working_sets
+from mercer.core import reference, sequences, suffixes, tables, working_sets
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
@@ -33,6 +33,7 @@ __all__ = [
     "pairs",
     "sequence_routines",
     "solver",
+    "suffix_routines",
     "table",
     "threads",
 ]
@@ -86,6 +87,11 @@ def table(width: int) -> Any:
 def sequence_routines() -> Any:
     """What has the functions of `mercer.core.sequences`: native, or the twin."""
     return _native() or sequences
+
+
+def suffix_routines() -> Any:
+    """What has the classes of `mercer.core.suffixes`: native, or the twin."""
+    return _native() or suffixes
 
 
 def threads(n_pairs: int, n_features: int) -> int:

@@ -14,6 +14,7 @@
 #include "binding.hpp"
 #include "mercer/products.hpp"
 
+void bind_suffixes(nb::module_& module);
 void bind_tables(nb::module_& module);
 void bind_sequences(nb::module_& module);
 void bind_working_sets(nb::module_& module);
@@ -256,4 +257,5 @@ NB_MODULE(MERCER_MODULE, module) {
   bind_working_sets(module);
   bind_tables(module);
   bind_sequences(module);
+  bind_suffixes(module);
 }

@@ -63,15 +63,16 @@ def _chosen(kernel: Kernel, X: Any, Y: Any, store: bool) -> GramOperator:
             G = phi.transform(right)
             F = G if Y is None else phi.transform(X)
             return FeatureGram(F, G, f"explicit features: {reason}")
-    if not store and n * m > STORED:
-        pairs = kernel.over(X, Y)
-        if pairs.native:
-            return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
+    pairs = kernel.over(X, Y)
+    if not store and pairs.combines:
+        return TiledGram(pairs, "summed over all points at once")
+    if not store and n * m > STORED and pairs.native:
+        return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
     if mib <= budget:
         reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
-        return DenseGram(kernel(X, Y), reason)
+        return DenseGram(pairs.gram(), reason)
     reason = f"recomputed in tiles: {mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
-    return TiledGram(kernel.over(X, Y), reason)
+    return TiledGram(pairs, reason)
 
 
 def small_feature_map(

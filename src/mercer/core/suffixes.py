@@ -1,4 +1,4 @@
-"""Sorted suffixes: all substrings of a collection of sequences, in linear space.
+"""Sorted suffixes in NumPy: all substrings of a collection of sequences, in linear space.
 
 Every substring is a prefix of a suffix. Once the suffixes of all sequences are sorted, those that
 share a prefix stand together, and the lengths of the prefixes that neighbours share (``lcp``) say
@@ -10,8 +10,94 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+
+
+class Suffixes:
+    """What the native class of this name does.
+
+    Parameters
+    ----------
+    symbols : (N,) uint32
+    starts : (n + 1,) int64
+        Sequence i is ``symbols[starts[i]:starts[i + 1]]``.
+    letters : int
+        The symbols are below this number.
+    depth : int
+        Substrings of up to so many symbols are compared.
+    """
+
+    def __init__(self, symbols: np.ndarray, starts: np.ndarray, letters: int, depth: int) -> None:
+        parts = pairwise(starts.tolist())
+        self._sorted = SortedSuffixes([symbols[a:b].astype(np.int64) for a, b in parts], depth)
+
+    def rows(
+        self, which: np.ndarray, weight: np.ndarray, presence: bool, threads: int = 0
+    ) -> np.ndarray:
+        """Substrings that the sequences of these numbers share with each sequence.
+
+        Parameters
+        ----------
+        which : (r,) int64
+        weight : (depth + 1,) float64
+            What the lengths 1, ..., l weigh together, for l = 0, 1, ...
+        presence : bool
+            Whether each substring counts once, or for every pair of occurrences.
+
+        Returns
+        -------
+        (r, n) float64
+        """
+        suffixes = self._sorted
+        out = np.empty((len(which), suffixes.n_sequences))
+        for row, i in zip(out, which.tolist(), strict=True):
+            if presence:
+                # A common substring is counted at the first suffix of its sequence it begins.
+                new = weight[suffixes.longest_match(i)] - weight[suffixes.lcp_within]
+                value = np.maximum(new, 0)
+            else:
+                value = suffixes.weighted_matches(i, weight)
+            row[:] = np.bincount(suffixes.owner, weights=value, minlength=len(row))
+        return out
+
+
+class SubstringSum:
+    """f(t) = Σ_i alpha_i K(s_i, t) for the substrings of sequences; the native one is linear in t.
+
+    Parameters
+    ----------
+    symbols, starts, letters : the sequences s_i, as in `Suffixes`
+    alpha : (n, c) float64
+    weight : (depth + 1,) float64
+        As in `Suffixes.rows`; longer substrings weigh nothing.
+    presence : bool
+    """
+
+    def __init__(
+        self,
+        symbols: np.ndarray,
+        starts: np.ndarray,
+        letters: int,
+        alpha: np.ndarray,
+        weight: np.ndarray,
+        presence: bool,
+    ) -> None:
+        self._symbols, self._starts, self._letters = symbols, starts, letters
+        self._alpha, self._weight, self._presence = alpha, weight, presence
+
+    def values(self, symbols: np.ndarray, starts: np.ndarray, threads: int = 0) -> np.ndarray:
+        """(m, c): f of m sequences; symbols that no s_i has may have any number above theirs."""
+        n = len(self._starts) - 1
+        together = np.concatenate([self._symbols, symbols])
+        ends = np.concatenate([self._starts, starts[1:] + self._starts[-1]])
+        depth = len(self._weight) - 1
+        suffixes = Suffixes(together, ends, int(together.max(initial=0)) + 1, depth)
+        reach = suffixes._sorted.length.max(initial=0)
+        weight = self._weight[: reach + 1]
+        rows = suffixes.rows(np.arange(n, len(ends) - 1), weight, self._presence)
+        return rows[:, :n] @ self._alpha
 
 
 class SortedSuffixes:
