@@ -374,31 +374,33 @@ class Pairs:
     @property
     def combines(self) -> bool:
         """Whether there is a way to K V that does not look at every pair."""
-        return all(statistic is not None for _, statistic in self._terms())
+        return self._combinations() is not None
 
-    def _terms(self) -> Iterator[tuple[Sequence[Expression], Statistic | None]]:
-        """The factors of each term, and the statistic if all others are constant or one-sided."""
-        e = self.expression
+    def _combinations(self) -> list[tuple[Sequence[Expression], Statistic]] | None:
+        """Each term as f(x) s(x, z) g(z), its factors and s; None where one is not of this form."""
+        e, found = self.expression, []
         for term in e.terms if isinstance(e, Add) else [e]:
             factors = term.factors if isinstance(term, Multiply) else [term]
             both = [f for f in factors if not isinstance(f, Constant) and side_of(f) is None]
-            found = both[0] if len(both) == 1 else None
-            known = isinstance(found, Statistic) and found.kind.combine is not None
-            yield factors, found if known else None
+            s = both[0] if len(both) == 1 else None
+            if not isinstance(s, Statistic) or s.kind.combine is None:
+                return None
+            found.append((factors, s))
+        return found
 
     def _combined(self, V: np.ndarray) -> np.ndarray:
-        """K V as a sum of f(x) s(x, z) g(z) over statistics s that are combined at once."""
         out = np.zeros((self.shape[0], V.shape[1]))
-        for factors, statistic in self._terms():
-            sides = np.ones(self.shape[0]), np.ones(self.shape[1])
+        for factors, s in self._combinations() or ():
+            sides = [np.ones(self.shape[0]), np.ones(self.shape[1])]
             for factor in factors:
+                side = side_of(factor)
                 if isinstance(factor, Constant):
-                    sides[0][:] *= factor.value
-                elif factor is not statistic:
-                    side = side_of(factor)
-                    sides[side][:] *= self.side(factor, side)
+                    sides[0] *= factor.value
+                elif side is not None:
+                    sides[side] *= self.side(factor, side)
             left, right = (a[:, None] for a in sides)
-            out += left * statistic.kind.combine(*self.prepared(statistic), right * V)
+            assert s.kind.combine is not None
+            out += left * s.kind.combine(*self.prepared(s), right * V)
         return out
 
     def _half_will_do(self, V: np.ndarray, U: np.ndarray) -> bool:
