@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import reference, sequences, suffixes, tables, working_sets
+from mercer.core import descent, reference, sequences, suffixes, tables, working_sets
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
@@ -29,6 +29,7 @@ __all__ = [
     "Op",
     "Program",
     "Source",
+    "coordinate_descent",
     "level",
     "pairs",
     "sequence_routines",
@@ -82,6 +83,11 @@ def solver() -> Any:
 def table(width: int) -> Any:
     """A `mercer.core.tables.KeyTable`, native or the twin."""
     return (_native() or tables).KeyTable(width)
+
+
+def coordinate_descent(*arguments: Any) -> Any:
+    """A `mercer.core.descent.CoordinateDescent`, native or the twin."""
+    return (_native() or descent).CoordinateDescent(*arguments)
 
 
 def sequence_routines() -> Any:

@@ -16,6 +16,7 @@
 
 void bind_suffixes(nb::module_& module);
 void bind_tables(nb::module_& module);
+void bind_coordinate_descent(nb::module_& module);
 void bind_sequences(nb::module_& module);
 void bind_working_sets(nb::module_& module);
 
@@ -256,6 +257,7 @@ NB_MODULE(MERCER_MODULE, module) {
   bind_pairs<double>(module, "Pairs64");
   bind_working_sets(module);
   bind_tables(module);
+  bind_coordinate_descent(module);
   bind_sequences(module);
   bind_suffixes(module);
 }
