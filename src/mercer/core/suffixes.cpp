@@ -1,7 +1,10 @@
 // The binding of sorted suffixes and of sums over substrings.
 #include "mercer/suffixes.hpp"
 
+#include <nanobind/stl/tuple.h>
+
 #include <memory>
+#include <tuple>
 
 #include "binding.hpp"
 
@@ -109,6 +112,34 @@ class SubstringSum {
     return out;
   }
 
+  Out<double, 2> along(Symbols symbols, int threads) {
+    require_aligned(symbols);
+    const std::size_t n = symbols.shape(0), columns = std::size_t(sum_->columns());
+    require(n < (std::size_t(1) << 30), "less than 2^30 symbols");
+    Out<double, 2> out = new_array<double, 2>({n, columns});
+    run(busy_, 1, threads, [&](std::ptrdiff_t, const mercer::Stop& stop) {
+      sum_->along(symbols.data(), std::int64_t(n), out.data(), stop);
+    });
+    return out;
+  }
+
+  // Ends, lengths and weights of the heaviest substrings.
+  std::tuple<Out<std::int64_t, 1>, Out<std::int64_t, 1>, Out<double, 1>> heaviest(
+      int column, std::size_t count) {
+    require(column >= 0 && column < sum_->columns(), "a column that exists");
+    std::vector<mercer::SubstringSum::Heavy> found;
+    run(busy_, 1, 1,
+        [&](std::ptrdiff_t, const mercer::Stop&) { found = sum_->heaviest(column, count); });
+    std::vector<std::int64_t> ends, lengths;
+    std::vector<double> weights;
+    for (const auto& heavy : found) {
+      ends.push_back(heavy.end);
+      lengths.push_back(heavy.length);
+      weights.push_back(heavy.weight);
+    }
+    return {copied(ends), copied(lengths), copied(weights)};
+  }
+
  private:
   std::unique_ptr<mercer::SubstringSum> sum_;
   std::mutex busy_;
@@ -128,5 +159,8 @@ void bind_suffixes(nb::module_& module) {
            exactly("symbols"), exactly("starts"), nb::arg("letters"), exactly("alpha"),
            exactly("weight"), nb::arg("presence"))
       .def("values", &SubstringSum::values, exactly("symbols"), exactly("starts"),
-           nb::arg("threads"), nb::rv_policy::move);
+           nb::arg("threads"), nb::rv_policy::move)
+      .def("along", &SubstringSum::along, exactly("symbols"), nb::arg("threads"),
+           nb::rv_policy::move)
+      .def("heaviest", &SubstringSum::heaviest, nb::arg("column"), nb::arg("count"));
 }

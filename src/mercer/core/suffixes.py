@@ -99,6 +99,56 @@ class SubstringSum:
         rows = suffixes.rows(np.arange(n, len(ends) - 1), weight, self._presence)
         return rows[:, :n] @ self._alpha
 
+    def along(self, symbols: np.ndarray, threads: int = 0) -> np.ndarray:
+        """(N, c): f of one sequence, what a substring adds shared equally by the places it has."""
+        weights, _ = self._listed
+        out, seen = np.zeros((len(symbols), self._alpha.shape[1])), set()
+        for end in range(1, len(symbols) + 1):
+            for length in range(1, min(end, len(self._weight) - 1) + 1):
+                u = tuple(symbols[end - length : end].tolist())
+                if u in weights and not (self._presence and u in seen):
+                    out[end - length : end] += weights[u] * self._step(length) / length
+                seen.add(u)
+        return out
+
+    def heaviest(self, column: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ends, lengths and weights of the substrings with the largest weights in a column of f.
+
+        Of substrings that end at the same places only the longest is given.
+        """
+        weights, ends = self._listed
+        rows = []
+        for u, w in weights.items():
+            longer = any(v[1:] == u and ends[v] == ends[u] for v in weights if len(v) == len(u) + 1)
+            value = float(w[column] * self._step(len(u)))
+            if value and not longer:
+                rows.append((-abs(value), -len(u), ends[u][0], value))
+        rows = sorted(rows)[:count]
+        return (
+            np.array([end for _, _, end, _ in rows], dtype=np.int64),
+            np.array([-length for _, length, _, _ in rows], dtype=np.int64),
+            np.array([value for *_, value in rows], dtype=np.float64),
+        )
+
+    def _step(self, length: int) -> float:
+        return float(self._weight[length] - self._weight[length - 1])
+
+    @cached_property
+    def _listed(self) -> tuple[dict, dict]:
+        """Every substring with its weight in f, lengths left aside, and with where it ends."""
+        weights: dict[tuple[int, ...], np.ndarray] = {}
+        ends: dict[tuple[int, ...], list[int]] = {}
+        for i, (start, stop) in enumerate(pairwise(self._starts.tolist())):
+            own = set()
+            for end in range(start + 1, stop + 1):
+                for length in range(1, min(end - start, len(self._weight) - 1) + 1):
+                    u = tuple(self._symbols[end - length : end].tolist())
+                    ends.setdefault(u, []).append(end)
+                    if not (self._presence and u in own):
+                        weights[u] = weights.get(u, 0.0) + self._alpha[i]
+                    own.add(u)
+        return weights, ends
+
 
 class SortedSuffixes:
     """The suffixes of some sequences in alphabetical order, a prefix after what it begins.

@@ -17,7 +17,8 @@ from sklearn.utils._param_validation import Interval
 from mercer import core
 from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
-from mercer.kernels.sequences import Alphabet, Symbols, parse_sequence, part, spell
+from mercer.kernels.ragged import ragged_arange
+from mercer.kernels.sequences import Alphabet, Symbols, join, parse_sequence, part, spell
 from mercer.kernels.structured import ExplicitKernel, PairwiseKernel
 from mercer.kernels.vocabulary import WordVocabulary
 
@@ -47,6 +48,15 @@ class _WordKernel(ExplicitKernel):
     def _patterns(self, longest: int) -> np.ndarray:
         """(p, k) where the symbols of a word may stand, in sequences no longer than this."""
         return np.arange(self.k, dtype=np.int64)[None]
+
+    def words(self, x: Symbols) -> tuple[np.ndarray, list[Symbols]]:
+        """Every word of a parsed sequence: the places of its symbols, (N, k), and the word."""
+        patterns = self._patterns(len(x))
+        counts = np.maximum(len(x) - patterns[:, -1], 0)
+        starts = ragged_arange(np.zeros(len(counts), dtype=np.int64), counts)
+        places = np.repeat(patterns, counts, axis=0) + starts[:, None]
+        symbols = spell(x)
+        return places, [join(tuple(symbols[i] for i in row)) for row in places.tolist()]
 
 
 class Spectrum(_WordKernel):

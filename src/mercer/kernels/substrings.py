@@ -18,7 +18,7 @@ from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import NoFiniteFeatureMap
-from mercer.kernels.sequences import Alphabet, Symbols, parse_sequence, part
+from mercer.kernels.sequences import Alphabet, Symbols, join, parse_sequence, part
 from mercer.kernels.structured import PairwiseKernel, same_objects
 
 # Sorted suffixes and the arrays on the way there.
@@ -149,15 +149,12 @@ class Substring(PairwiseKernel):
 
     def combine(self, A: list, B: list, V: np.ndarray) -> np.ndarray:
         """K(A, B) V, in time linear in all sequences together; V has shape (m, c)."""
-        alphabet = Alphabet()
-        symbols, starts = alphabet.encode(B, grow=True)
-        weight = self._cumulative_weight(int(np.diff(starts).max(initial=0)))
-        presence = self.count == "presence"
-        sums = core.suffix_routines().SubstringSum(
-            symbols, starts, len(alphabet.code), np.ascontiguousarray(V), weight, presence
-        )
-        symbols, starts = alphabet.encode(A, grow=False)
-        return sums.values(symbols, starts, core.threads(len(symbols), 1))
+        return self.summed(B, V)(A)
+
+    def summed(self, B: list, V: np.ndarray) -> SummedSubstrings:
+        """Σ_i v_i K(·, b_i) over parsed sequences, for each column v of V."""
+        longest = max(map(len, B), default=0)
+        return SummedSubstrings(B, V, self._cumulative_weight(longest), self.count == "presence")
 
     def _cumulative_weight(self, longest: int) -> np.ndarray:
         """w(1) + ... + w(l) for l = 0, 1, ...: what the prefixes of l symbols weigh together."""
@@ -193,6 +190,45 @@ class Substring(PairwiseKernel):
                 f"{self!r} has as many features as there are sequences; set max_length"
             )
         return super().feature_map()
+
+
+class SummedSubstrings:
+    """f(t) = Σ_i v_i K(t, s_i), for each column v of V, as a function of new sequences.
+
+    Parameters
+    ----------
+    sequences : m parsed sequences s_i
+    V : (m, c) array
+    weight : (l + 1,) array
+        What substrings of up to so many symbols weigh together.
+    presence : bool
+    """
+
+    def __init__(self, sequences: list, V: np.ndarray, weight: np.ndarray, presence: bool) -> None:
+        self._alphabet = Alphabet()
+        self._symbols, starts = self._alphabet.encode(sequences, grow=True)
+        letters, V = len(self._alphabet.code), np.ascontiguousarray(V, dtype=np.float64)
+        self._sum = core.suffix_routines().SubstringSum(
+            self._symbols, starts, letters, V, weight, presence
+        )
+
+    def __call__(self, sequences: list) -> np.ndarray:
+        """(n, c)"""
+        symbols, starts = self._alphabet.encode(sequences, grow=False)
+        return self._sum.values(symbols, starts, core.threads(len(symbols), 1))
+
+    def along(self, sequence: Symbols) -> np.ndarray:
+        """(length, c): what the substrings at each place add to f, shared by their places."""
+        return self._sum.along(self._alphabet.encode([sequence], grow=False)[0], 1)
+
+    def heaviest(self, column: int, count: int) -> list[tuple[Symbols, float]]:
+        """The substrings with the largest weights; of those that always stand together, one."""
+        names = list(self._alphabet.code)
+        found = zip(*(a.tolist() for a in self._sum.heaviest(column, count)), strict=True)
+        return [
+            (join(tuple(names[c] for c in self._symbols[end - length : end])), weight)
+            for end, length, weight in found
+        ]
 
 
 def _n_symbols(sequences: list) -> int:

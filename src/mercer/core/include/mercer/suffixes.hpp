@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -340,12 +341,14 @@ class SubstringSum {
     }
     const Place size = automaton_.size();
     own_.assign(std::size_t(size) * columns, 0.0);
+    end_.assign(size, 0);
     std::vector<Place> seen(size, -1), by_length(size);
     for (Place i = 0; i < sequences; ++i) {
       Place state = 0;
       for (std::int64_t j = starts[i]; j < starts[i + 1]; ++j) {
         heed(stop, j);
         state = automaton_.next(state, symbols[j]);
+        end_[state] = Place(j + 1);
         if (!presence) add(state, alpha + std::ptrdiff_t(i) * columns);
         for (Place u = state; presence && u > 0 && seen[u] != i; u = automaton_.link(u)) {
           seen[u] = i;
@@ -357,10 +360,12 @@ class SubstringSum {
     std::sort(by_length.begin(), by_length.end(), [&](Place a, Place b) {
       return automaton_.length(a) < automaton_.length(b);
     });
-    if (!presence)
-      for (Place k = size - 1; k > 0; --k)
-        if (automaton_.link(by_length[k]) > 0)
-          add(automaton_.link(by_length[k]), own_.data() + std::ptrdiff_t(by_length[k]) * columns);
+    for (Place k = size - 1; k > 0; --k) {
+      const Place v = by_length[k], link = automaton_.link(v);
+      if (link == 0) continue;
+      if (!presence) add(link, own_.data() + std::ptrdiff_t(v) * columns);
+      end_[link] = end_[v];
+    }
     all_.assign(own_.size(), 0.0);
     for (Place k = 1; k < size; ++k) {
       const Place v = by_length[k];
@@ -373,6 +378,71 @@ class SubstringSum {
                   const Stop& stop) const {
     std::fill_n(out, columns_, 0.0);
     std::vector<double> part(columns_);
+    follow(symbols, length, stop, [&](std::int64_t, Place state, Place matched, Place before) {
+      sum_to(state, matched, part.data());
+      for (int c = 0; c < columns_; ++c) out[c] += part[c];
+      if (before == 0) return;
+      Place u = state;
+      while (automaton_.length(automaton_.link(u)) >= before) u = automaton_.link(u);
+      sum_to(u, before, part.data());
+      for (int c = 0; c < columns_; ++c) out[c] -= part[c];
+    });
+  }
+
+  int columns() const { return columns_; }
+
+  // The substrings with the largest weights in a column of f, each as long as the sequences that
+  // have it allow: where it ends among all symbols, its length and its weight.
+  struct Heavy {
+    Place end, length;
+    double weight;
+  };
+  std::vector<Heavy> heaviest(int column, std::size_t count) const {
+    std::vector<Heavy> found;
+    for (Place v = 1; v < automaton_.size(); ++v) {
+      const Place length = std::min(automaton_.length(v), Place(weight_.size()) - 1);
+      if (length <= automaton_.length(automaton_.link(v))) continue;
+      const double value = (weight(length) - weight(length - 1)) *
+                           own_[std::ptrdiff_t(v) * columns_ + column];
+      if (value != 0) found.push_back({end_[v], length, value});
+    }
+    count = std::min(count, found.size());
+    std::partial_sort(found.begin(), found.begin() + std::ptrdiff_t(count), found.end(),
+                      [](const Heavy& a, const Heavy& b) {
+                        if (std::abs(a.weight) != std::abs(b.weight))
+                          return std::abs(a.weight) > std::abs(b.weight);
+                        return a.length != b.length ? a.length > b.length : a.end < b.end;
+                      });
+    found.resize(count);
+    return found;
+  }
+
+  // out[length, columns] = f of one sequence, what each substring adds shared equally by the places
+  // where it stands.
+  void along(const std::uint32_t* symbols, std::int64_t length, double* out,
+             const Stop& stop) const {
+    std::fill_n(out, length * columns_, 0.0);
+    // First what begins to count where a substring ends and ceases before it starts, then sums.
+    follow(symbols, length, stop, [&](std::int64_t j, Place state, Place matched, Place before) {
+      for (Place u = state, l = matched; u > 0 && l > before; u = automaton_.link(u))
+        for (; l > std::max(before, automaton_.length(automaton_.link(u))); --l) {
+          const double share = (weight(l) - weight(l - 1)) / l;
+          for (int c = 0; c < columns_; ++c) {
+            const double value = share * own_[std::ptrdiff_t(u) * columns_ + c];
+            out[j * columns_ + c] += value;
+            if (j >= l) out[(j - l) * columns_ + c] -= value;
+          }
+        }
+    });
+    for (std::int64_t j = length - 2; j >= 0; --j)
+      for (int c = 0; c < columns_; ++c) out[j * columns_ + c] += out[(j + 1) * columns_ + c];
+  }
+
+ private:
+  // Walk along a sequence: meet(place, state, symbols matched there, symbols that matched before).
+  template <class Meet>
+  void follow(const std::uint32_t* symbols, std::int64_t length, const Stop& stop,
+              Meet meet) const {
     Automaton own(presence_ ? letters_ + 1 : 0);  // of the sequence itself: what it has had before
     Place state = 0, matched = 0, last = 0;
     for (std::int64_t j = 0; j < length; ++j) {
@@ -390,20 +460,10 @@ class SubstringSum {
         last = own.extend(last, symbol);
         before = own.length(own.link(last));
       }
-      if (matched <= before) continue;
-      sum_to(state, matched, part.data());
-      for (int c = 0; c < columns_; ++c) out[c] += part[c];
-      if (before == 0) continue;
-      Place u = state;
-      while (automaton_.length(automaton_.link(u)) >= before) u = automaton_.link(u);
-      sum_to(u, before, part.data());
-      for (int c = 0; c < columns_; ++c) out[c] -= part[c];
+      if (matched > before) meet(j, state, matched, before);
     }
   }
 
-  int columns() const { return columns_; }
-
- private:
   void add(Place state, const double* alpha) {
     for (int c = 0; c < columns_; ++c) own_[std::ptrdiff_t(state) * columns_ + c] += alpha[c];
   }
@@ -426,6 +486,7 @@ class SubstringSum {
   int columns_;
   bool presence_;
   std::vector<double> weight_, own_, all_;
+  std::vector<Place> end_;  // past a place where the substrings of a state end
 };
 
 }  // namespace mercer
