@@ -68,19 +68,20 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     fit_inverse_transform : bool, default=False
         Whether to learn pre-images: kernel ridge regression from the components, under the same
         kernel, back to the data.
-    eigen_solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
-        LAPACK on the whole matrix, Lanczos on products with it, or a random sketch. "auto" takes
-        Lanczos when few components of more than 200 points are asked for.
+    eigen_solver : {"auto", "dense", "krylov", "arpack", "randomized"}, default="auto"
+        LAPACK on the whole matrix; Lanczos on products with it, many vectors at once ("krylov") or
+        one ("arpack"), which needs no stored matrix; or a random sketch. "auto" takes "krylov" when
+        few components of more than 200 points are asked for.
     tol : float, default=0
-        Tolerance of "arpack"; 0 is machine precision.
+        Tolerance of "krylov" and "arpack"; 0 is about machine precision.
     max_iter : int or None, default=None
-        Restarts of "arpack".
+        Products of "krylov", restarts of "arpack".
     iterated_power : int or "auto", default="auto"
         Power steps of "randomized".
     remove_zero_eig : bool, default=False
         Whether to leave out components whose eigenvalue is zero also when n_components is given.
     random_state : int, RandomState or None, default=None
-        Starting vectors of "arpack" and "randomized".
+        Starting vectors of "krylov", "arpack" and "randomized".
     copy_X : bool, default=True
         Whether ``X_fit_`` is a copy of the training points.
     n_jobs : int or None, default=None
@@ -101,6 +102,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     explained_variance_ratio_ : ndarray of shape (n_components,)
         ``eigenvalues_`` over the exact trace of the centred Gram, so that the shares are of the
         whole variance however few components are kept.
+    residuals_ : ndarray of shape (n_components,)
+        :math:`\|\tilde K v_j - \lambda_j v_j\|`: an eigenvalue lies within this of
+        ``eigenvalues_[j]``.
     dual_coef_ : ndarray of shape (n_samples, n_features)
         Coefficients of the pre-image regression, with ``fit_inverse_transform``.
     X_transformed_fit_ : ndarray of shape (n_samples, n_components)
@@ -139,7 +143,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "n_components": [at_least(1), None],
         "alpha": [NON_NEGATIVE],
         "fit_inverse_transform": ["boolean"],
-        "eigen_solver": [StrOptions({"auto", "dense", "arpack", "randomized"})],
+        "eigen_solver": [StrOptions({"auto", "dense", "krylov", "arpack", "randomized"})],
         "tol": [NON_NEGATIVE],
         "max_iter": [at_least(1), None],
         "iterated_power": [at_least(0), StrOptions({"auto"})],
@@ -229,14 +233,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ).advised(
             "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
         )
-        values, vectors = self.result_.value.values, self.result_.value.vectors
+        pairs = self.result_.value
+        values, vectors, residuals = pairs.values, pairs.vectors, pairs.residuals
         floor = max(floor, ZERO_RATIO[dtype] * values[0])
         values = np.where(values > floor, values, 0.0)
         if self.remove_zero_eig or self.n_components is None:
-            vectors, values = vectors[:, values > 0], values[values > 0]
+            kept = values > 0
+            vectors, values, residuals = vectors[:, kept], values[kept], residuals[kept]
         total = float(np.sum(centred.diagonal(), dtype=np.float64))
         self.explained_variance_ = values / max(n - 1, 1)
         self.explained_variance_ratio_ = values / total if total > floor else np.zeros_like(values)
+        self.residuals_ = residuals
         self.eigenvalues_ = values.astype(dtype, copy=False)
         self.eigenvectors_ = vectors.astype(dtype, copy=False)
 
