@@ -206,6 +206,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         self
         """
+        if self.fit_inverse_transform and is_precomputed(self.kernel):
+            raise ValueError(
+                "Cannot fit_inverse_transform with a precomputed kernel: pre-images are points, "
+                "and only their Gram is known; pass the points and a kernel"
+            )
         X = validate_training(self, X, copy=self.copy_X)
         self.kernel_ = resolve_kernel(self, X)
         self._check_invertible(X)
@@ -293,11 +298,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _check_invertible(self, X: Any) -> None:
         if not self.fit_inverse_transform:
             return
-        if is_precomputed(self.kernel):
-            raise ValueError(
-                "Cannot fit_inverse_transform with a precomputed kernel: pre-images are points, "
-                "and only their Gram is known; pass the points and a kernel"
-            )
         if sp.issparse(X):
             raise NotImplementedError(
                 "Inverse transform not implemented for sparse matrices; pass X.toarray()"

@@ -64,8 +64,8 @@ def _chosen(kernel: Kernel, X: Any, Y: Any, store: bool) -> GramOperator:
     if phi is not None:
         # How many entries of sparse features are not zero shows only when they are asked for.
         with suppress(MemoryError):
-            G = phi.transform(right)
-            F = G if Y is None else phi.transform(X)
+            G = phi.mapped(right)
+            F = G if Y is None else phi.mapped(X)
             if not sp.issparse(G) or FEATURES_PAY * (F.nnz + G.nnz) <= n * m:
                 return FeatureGram(F, G, f"explicit features: {reason}")
     pairs = kernel.over(X, Y)
