@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-NATIVE := CMakeLists.txt $(wildcard src/mercer/core/*.cpp src/mercer/core/include/mercer/*.hpp)
+NATIVE := CMakeLists.txt $(wildcard src/mercer/core/*.cpp src/mercer/core/*.hpp src/mercer/core/include/mercer/*.hpp)
 INSTALL := $(BIN)/python -m pip install --quiet --editable
 
 .venv/.base: pyproject.toml $(NATIVE) .venv/bin/python

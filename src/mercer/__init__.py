@@ -2,8 +2,18 @@
 
 from mercer import estimators, kernels
 from mercer.estimators import *  # noqa: F403 (the estimators are the front door)
+from mercer.estimators.importances import feature_importances
 from mercer.kernels.checking import check_kernel
-from mercer.operators import gram
+from mercer.operators import centred_alignment, gram, hsic, mmd
 
 __version__ = "0.1.0.dev0"
-__all__ = ["check_kernel", "gram", "kernels", *estimators.__all__]
+__all__ = [
+    "centred_alignment",
+    "check_kernel",
+    "feature_importances",
+    "gram",
+    "hsic",
+    "kernels",
+    "mmd",
+    *estimators.__all__,
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from itertools import combinations, product
 
@@ -325,21 +324,6 @@ def test_many_objects_that_fit_one_by_one_are_refused_together():
         for use in (kernel, kernel.feature_map().fit):
             with pytest.raises(MemoryError, match=r"the first [0-9]+ objects"):
                 use(X)
-
-
-def test_objects_are_mapped_one_at_a_time():
-    class Watched(Spectrum):
-        def features(self, x):
-            tracker.append(weakref.ref(found := Features(super().features(x))))
-            alive.append(sum(ref() is not None for ref in tracker))
-            return found
-
-    class Features(dict):
-        pass
-
-    tracker, alive = [], []
-    Watched(2)(["abab", "abba", "bbbb", "aaaa"])
-    assert max(alive) <= 2
 
 
 # Errors.

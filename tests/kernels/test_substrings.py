@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mercer.core.suffixes import SortedSuffixes
 from mercer.kernels.kernel import NoFiniteFeatureMap
 from mercer.kernels.sequences import encode
 from mercer.kernels.substrings import Substring
-from mercer.kernels.suffixes import SortedSuffixes
 
 KERNELS = [
     Substring(),

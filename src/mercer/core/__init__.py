@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import reference, working_sets
+from mercer.core import descent, reference, sequences, suffixes, tables, working_sets
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
@@ -29,9 +29,13 @@ __all__ = [
     "Op",
     "Program",
     "Source",
+    "coordinate_descent",
     "level",
     "pairs",
+    "sequence_routines",
     "solver",
+    "suffix_routines",
+    "table",
     "threads",
 ]
 
@@ -74,6 +78,26 @@ def _native() -> ModuleType | None:
 def solver() -> Any:
     """What has ``Problem`` and ``advance`` of `mercer.core.working_sets`: native, or the twin."""
     return _native() or working_sets
+
+
+def table(width: int) -> Any:
+    """A `mercer.core.tables.KeyTable`, native or the twin."""
+    return (_native() or tables).KeyTable(width)
+
+
+def coordinate_descent(*arguments: Any) -> Any:
+    """A `mercer.core.descent.CoordinateDescent`, native or the twin."""
+    return (_native() or descent).CoordinateDescent(*arguments)
+
+
+def sequence_routines() -> Any:
+    """What has the functions of `mercer.core.sequences`: native, or the twin."""
+    return _native() or sequences
+
+
+def suffix_routines() -> Any:
+    """What has the classes of `mercer.core.suffixes`: native, or the twin."""
+    return _native() or suffixes
 
 
 def threads(n_pairs: int, n_features: int) -> int:

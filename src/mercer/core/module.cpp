@@ -1,6 +1,4 @@
 // The binding: checks what comes from Python, converts it, and nothing more.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -11,38 +9,21 @@
 #include <limits>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
+#include "binding.hpp"
 #include "mercer/products.hpp"
 
-namespace nb = nanobind;
-
+void bind_suffixes(nb::module_& module);
+void bind_tables(nb::module_& module);
+void bind_coordinate_descent(nb::module_& module);
+void bind_sequences(nb::module_& module);
 void bind_working_sets(nb::module_& module);
 
 namespace {
 
-template <class T, int D>
-using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
-template <class T, int D>
-using Out = nb::ndarray<nb::numpy, T, nb::ndim<D>>;
-
 using Operations = nb::ndarray<const std::int32_t, nb::shape<-1, 5>, nb::c_contig, nb::device::cpu>;
 using Constants = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-
-// Sizes beyond this are mistakes, and sums of them would overflow.
-constexpr std::size_t most_points = std::size_t(1) << 40, most_columns = std::size_t(1) << 20;
-
-void require(bool condition, const char* message) {
-  if (!condition) throw std::invalid_argument(message);
-}
-
-// Reading an array at an address that its numbers may not have is undefined.
-template <class Array>
-void require_aligned(const Array& array) {
-  require(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(typename Array::Scalar) == 0,
-          "arrays are aligned");
-}
 
 // operations: (op, out, a, b, source of b) per row; constants: (c, d) per row.
 mercer::Program read_program(const Operations& operations, const Constants& constants,
@@ -89,35 +70,6 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
   }
   require(holds(result), "the result is a register that holds something");
   return program;
-}
-
-bool interrupted() {
-  nb::gil_scoped_acquire held;
-  return PyErr_CheckSignals() != 0;
-}
-
-// Run work without the GIL, one call at a time on one object.
-template <class F>
-void without_gil(std::mutex& busy, F work) {
-  bool done;
-  {
-    nb::gil_scoped_release released;
-    std::lock_guard alone(busy);
-    done = work();
-  }
-  if (!done) throw nb::python_error();
-}
-
-template <class T, int D>
-Out<T, D> new_array(std::initializer_list<std::size_t> shape) {
-  std::size_t size = 1;
-  for (std::size_t s : shape) {
-    require(s == 0 || size <= most_points / s, "no more numbers than fit in memory");
-    size *= s;
-  }
-  T* data = new T[std::max<std::size_t>(size, 1)];
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return Out<T, D>(data, shape, owner);
 }
 
 // An expression over two sets of points; keeps the arrays it was given alive.
@@ -304,4 +256,8 @@ NB_MODULE(MERCER_MODULE, module) {
   bind_pairs<float>(module, "Pairs32");
   bind_pairs<double>(module, "Pairs64");
   bind_working_sets(module);
+  bind_tables(module);
+  bind_coordinate_descent(module);
+  bind_sequences(module);
+  bind_suffixes(module);
 }

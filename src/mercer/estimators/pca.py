@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer.arrays import n_rows
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -27,6 +28,7 @@ from mercer.estimators.inputs import (
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
+from mercer.estimators.pre_images import nearest_images
 from mercer.kernels import Kernel
 from mercer.operators import CentredGram, GramOperator, gram
 from mercer.solvers.spectral import centred_projection, leading_eigenpairs, rounding_floor
@@ -66,21 +68,25 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     alpha : float, default=1.0
         Ridge penalty of the regression that learns the inverse transform.
     fit_inverse_transform : bool, default=False
-        Whether to learn pre-images: kernel ridge regression from the components, under the same
-        kernel, back to the data.
-    eigen_solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
-        LAPACK on the whole matrix, Lanczos on products with it, or a random sketch. "auto" takes
-        Lanczos when few components of more than 200 points are asked for.
+        Whether to prepare for pre-images.
+    pre_image : {"ridge", "fixed_point"}, default="ridge"
+        How `inverse_transform` finds them: by kernel ridge regression from the components, under
+        the same kernel, back to the data; or, for kernels of the distance, as the point whose image
+        is nearest to the point of the components in feature space, from where the regression leads.
+    eigen_solver : {"auto", "dense", "krylov", "arpack", "randomized"}, default="auto"
+        LAPACK on the whole matrix; Lanczos on products with it, many vectors at once ("krylov") or
+        one ("arpack"), which needs no stored matrix; or a random sketch. "auto" takes "krylov" when
+        few components of more than 200 points are asked for.
     tol : float, default=0
-        Tolerance of "arpack"; 0 is machine precision.
+        Tolerance of "krylov" and "arpack"; 0 is about machine precision.
     max_iter : int or None, default=None
-        Restarts of "arpack".
+        Products of "krylov", restarts of "arpack".
     iterated_power : int or "auto", default="auto"
         Power steps of "randomized".
     remove_zero_eig : bool, default=False
         Whether to leave out components whose eigenvalue is zero also when n_components is given.
     random_state : int, RandomState or None, default=None
-        Starting vectors of "arpack" and "randomized".
+        Starting vectors of "krylov", "arpack" and "randomized".
     copy_X : bool, default=True
         Whether ``X_fit_`` is a copy of the training points.
     n_jobs : int or None, default=None
@@ -101,6 +107,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     explained_variance_ratio_ : ndarray of shape (n_components,)
         ``eigenvalues_`` over the exact trace of the centred Gram, so that the shares are of the
         whole variance however few components are kept.
+    residuals_ : ndarray of shape (n_components,)
+        :math:`\|\tilde K v_j - \lambda_j v_j\|`: an eigenvalue lies within this of
+        ``eigenvalues_[j]``.
     dual_coef_ : ndarray of shape (n_samples, n_features)
         Coefficients of the pre-image regression, with ``fit_inverse_transform``.
     X_transformed_fit_ : ndarray of shape (n_samples, n_components)
@@ -108,6 +117,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     X_fit_ : the training points.
     projection_, projection_offset_ : ndarrays of shape (n_samples, n_components), (n_components,)
         The components of x are ``k(x, X_fit_) @ projection_ - projection_offset_``.
+    mean_similarity_ : float
+        The mean of the Gram matrix: :math:`\|\bar\varphi\|^2`.
     kernel_ : Kernel
         The kernel used.
     gamma_ : float
@@ -139,7 +150,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "n_components": [at_least(1), None],
         "alpha": [NON_NEGATIVE],
         "fit_inverse_transform": ["boolean"],
-        "eigen_solver": [StrOptions({"auto", "dense", "arpack", "randomized"})],
+        "pre_image": [StrOptions({"ridge", "fixed_point"})],
+        "eigen_solver": [StrOptions({"auto", "dense", "krylov", "arpack", "randomized"})],
         "tol": [NON_NEGATIVE],
         "max_iter": [at_least(1), None],
         "iterated_power": [at_least(0), StrOptions({"auto"})],
@@ -160,6 +172,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         kernel_params=None,
         alpha=1.0,
         fit_inverse_transform=False,
+        pre_image="ridge",
         eigen_solver="auto",
         tol=0,
         max_iter=None,
@@ -178,6 +191,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.kernel_params = kernel_params
         self.alpha = alpha
         self.fit_inverse_transform = fit_inverse_transform
+        self.pre_image = pre_image
         self.eigen_solver = eigen_solver
         self.tol = tol
         self.max_iter = max_iter
@@ -202,6 +216,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         self
         """
+        if self.fit_inverse_transform and is_precomputed(self.kernel):
+            raise ValueError(
+                "Cannot fit_inverse_transform with a precomputed kernel: pre-images are points, "
+                "and only their Gram is known; pass the points and a kernel"
+            )
         X = validate_training(self, X, copy=self.copy_X)
         self.kernel_ = resolve_kernel(self, X)
         self._check_invertible(X)
@@ -229,14 +248,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ).advised(
             "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
         )
-        values, vectors = self.result_.value.values, self.result_.value.vectors
+        pairs = self.result_.value
+        values, vectors, residuals = pairs.values, pairs.vectors, pairs.residuals
         floor = max(floor, ZERO_RATIO[dtype] * values[0])
         values = np.where(values > floor, values, 0.0)
         if self.remove_zero_eig or self.n_components is None:
-            vectors, values = vectors[:, values > 0], values[values > 0]
+            kept = values > 0
+            vectors, values, residuals = vectors[:, kept], values[kept], residuals[kept]
         total = float(np.sum(centred.diagonal(), dtype=np.float64))
         self.explained_variance_ = values / max(n - 1, 1)
         self.explained_variance_ratio_ = values / total if total > floor else np.zeros_like(values)
+        self.residuals_ = residuals
         self.eigenvalues_ = values.astype(dtype, copy=False)
         self.eigenvectors_ = vectors.astype(dtype, copy=False)
 
@@ -245,6 +267,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         values = self.eigenvalues_.astype(np.float64)
         scale = np.zeros_like(values)
         scale[values > 0] = 1.0 / np.sqrt(values[values > 0])
+        n = K.shape[0]
+        self.mean_similarity_ = float((K @ np.full(n, 1 / n)).mean())
         coef, offset = centred_projection(K, self.eigenvectors_ * scale)
         self.projection_ = K.carry(coef)
         self.projection_offset_ = offset
@@ -283,14 +307,41 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         components = K @ self.projection_ - self.projection_offset_
         return components.astype(np.result_type(K.dtype, self.eigenvectors_.dtype), copy=False)
 
+    def reconstruction_error(self, X: Any) -> np.ndarray:
+        r"""How far points are, in feature space, from the space that the components span.
+
+        .. math:: \|\varphi(x) - \bar\varphi\|^2 - \sum_j c_j(x)^2,
+
+        with the components :math:`c_j`: large for points unlike the training points.
+
+        Parameters
+        ----------
+        X : points of the kind given to `fit`
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+
+        References
+        ----------
+        Hoffmann, "Kernel PCA for novelty detection", Pattern Recognition 40 (2007).
+        """
+        check_is_fitted(self)
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                "reconstruction_error needs k(x, x) of new points, which a precomputed matrix does "
+                "not hold; fit on points with a kernel"
+            )
+        X = validate_query(self, X)
+        components = self.transform(X).astype(np.float64)
+        n = n_rows(self.X_fit_)
+        to_mean = gram(self.kernel_, X, self.X_fit_) @ np.full(n, 1 / n)
+        total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
+        return np.maximum(total - np.sum(components**2, axis=1), 0.0)
+
     def _check_invertible(self, X: Any) -> None:
         if not self.fit_inverse_transform:
             return
-        if is_precomputed(self.kernel):
-            raise ValueError(
-                "Cannot fit_inverse_transform with a precomputed kernel: pre-images are points, "
-                "and only their Gram is known; pass the points and a kernel"
-            )
         if sp.issparse(X):
             raise NotImplementedError(
                 "Inverse transform not implemented for sparse matrices; pass X.toarray()"
@@ -299,6 +350,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError(
                 f"fit_inverse_transform=True averages training points, which "
                 f"{type(self.kernel_).__name__}'s are not; set it to False"
+            )
+        if self.pre_image == "fixed_point" and self.kernel_.distance != "euclidean":
+            raise ValueError(
+                f"pre_image='fixed_point' needs a kernel of the Euclidean distance; "
+                f"{self.kernel_!r} is none: use pre_image='ridge'"
             )
 
     def _learn_pre_images(self, X: np.ndarray) -> None:
@@ -319,8 +375,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Approximate points whose components are the rows of X.
 
-        Kernel ridge regression from components to training points, so the mean that centring
-        removed is only restored as far as the regression can.
+        By default kernel ridge regression from components to training points, so the mean that
+        centring removed is only restored as far as the regression can.
 
         Parameters
         ----------
@@ -337,7 +393,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 "was learned; set it to True and fit again"
             )
         X = check_array(X, dtype=(np.float64, np.float32), accept_sparse="csr")
-        return gram(self.kernel_, X, self.X_transformed_fit_) @ self.dual_coef_
+        points = gram(self.kernel_, X, self.X_transformed_fit_) @ self.dual_coef_
+        if self.pre_image == "ridge":
+            return points
+        expansion = X @ self.projection_.T + 1 / len(self.X_fit_)
+        found = nearest_images(self.kernel_, self.X_fit_, expansion, points)
+        return found.astype(points.dtype, copy=False)
 
     @property
     def gamma_(self) -> float:

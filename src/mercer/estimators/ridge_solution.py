@@ -187,14 +187,14 @@ def evaluate(estimator: Any, X: Any) -> np.ndarray:
     """The fitted function at new points, by the map where there is one."""
     if estimator.feature_map_ is None:
         return expand(estimator, X, estimator.dual_coef_) + estimator.intercept_
-    mapped = estimator.feature_map_.transform(validate_query(estimator, X))
+    mapped = estimator.feature_map_.mapped(validate_query(estimator, X))
     return np.asarray(mapped @ estimator.coef_) + estimator.intercept_
 
 
 def _in_the_primal(
     estimator: Any, phi: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
 ) -> Fit:
-    mapped = phi.transform(X)
+    mapped = phi.mapped(X)
     result = solve_primal(mapped, Y, lam, weight, fit_intercept=estimator.fit_intercept)
     solution = result.value
     # Centring takes one dimension from the points.

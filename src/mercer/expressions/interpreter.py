@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any
 
@@ -13,7 +13,7 @@ from mercer.arrays import as_dense, n_rows, rows_in_order, take_rows
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
-from mercer.expressions.lowering import Lowering
+from mercer.expressions.lowering import Lowering, side_of
 from mercer.expressions.nodes import (
     Add,
     Constant,
@@ -355,6 +355,8 @@ class Pairs:
         V : (m, c) array
         U : (n, c') array; either may have no columns
         """
+        if self.combines and not U.shape[1]:
+            return self._combined(V), np.zeros((self.shape[1], 0))
         V, U = (rows_in_order(A, self.dtype) for A in (V, U))
         out, side = np.zeros((self.shape[0], V.shape[1])), np.zeros((self.shape[1], U.shape[1]))
         for rows, columns in self._chunks():
@@ -368,6 +370,38 @@ class Pairs:
             out[rows] += found
             side[columns] += beside
         return out, side
+
+    @property
+    def combines(self) -> bool:
+        """Whether there is a way to K V that does not look at every pair."""
+        return self._combinations() is not None
+
+    def _combinations(self) -> list[tuple[Sequence[Expression], Statistic]] | None:
+        """Each term as f(x) s(x, z) g(z), its factors and s; None where one is not of this form."""
+        e, found = self.expression, []
+        for term in e.terms if isinstance(e, Add) else [e]:
+            factors = term.factors if isinstance(term, Multiply) else [term]
+            both = [f for f in factors if not isinstance(f, Constant) and side_of(f) is None]
+            s = both[0] if len(both) == 1 else None
+            if not isinstance(s, Statistic) or s.kind.combine is None:
+                return None
+            found.append((factors, s))
+        return found
+
+    def _combined(self, V: np.ndarray) -> np.ndarray:
+        out = np.zeros((self.shape[0], V.shape[1]))
+        for factors, s in self._combinations() or ():
+            sides = [np.ones(self.shape[0]), np.ones(self.shape[1])]
+            for factor in factors:
+                side = side_of(factor)
+                if isinstance(factor, Constant):
+                    sides[0] *= factor.value
+                elif side is not None:
+                    sides[side] *= self.side(factor, side)
+            left, right = (a[:, None] for a in sides)
+            assert s.kind.combine is not None
+            out += left * s.kind.combine(*self.prepared(s), right * V)
+        return out
 
     def _half_will_do(self, V: np.ndarray, U: np.ndarray) -> bool:
         return self.symmetric and not U.shape[1] and V.shape[1] <= HALF_COLUMNS

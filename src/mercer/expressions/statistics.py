@@ -220,6 +220,8 @@ class PairStatistic:
         features on the last axis; where the core has none.
     vanishes : bool
         Whether the statistic of a point with itself is always zero.
+    combine : callable or None
+        ``combine(F, G, V) -> (n, c)``, the block times V, where there is a better way to it.
     magnitude : callable or None
         ``magnitude(F, G) -> (n, m)``, the size of the terms the statistic is summed from, which
         is what its rounding goes by; None where that is the size of the statistic itself.
@@ -235,6 +237,7 @@ class PairStatistic:
     tangent_factor: float = 1.0
     tangents: Tangents | None = None
     vanishes: bool = False
+    combine: Callable[[Any, Any, np.ndarray], np.ndarray] | None = None
     magnitude: Callable[[Any, Any], np.ndarray] | None = None
 
     def __str__(self) -> str:

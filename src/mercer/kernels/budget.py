@@ -8,6 +8,8 @@ from mercer.arrays import memory_budget
 
 # A dictionary entry with its key, as CPython stores them.
 BYTES_PER_NAME = 160
+# A word in a table of the core, and the entries that count it on the way to a sparse matrix.
+BYTES_PER_WORD = 64
 # An entry of a sparse matrix, with its share of the arrays on the way there.
 BYTES_PER_ENTRY = 64
 

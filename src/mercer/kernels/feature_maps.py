@@ -51,6 +51,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self
 
     def transform(self, X: Any) -> Array:
+        return self.mapped(X)
+
+    def mapped(self, X: Any) -> Array:
+        """phi(X) as an array, whatever container scikit-learn is set to give."""
         check_is_fitted(self)
         width = self.width(X)
         if width is not None:
@@ -166,7 +170,7 @@ class MonomialMap(FeatureMap):
         return self._inner().is_sparse(X)
 
     def embed(self, X: Any) -> Array:
-        F, wanted = self.inner_.transform(X), self.log_coefficients
+        F, wanted = self.inner_.mapped(X), self.log_coefficients
         if not wanted:
             return np.zeros((n_rows(F), 0))
         if sp.issparse(F):
@@ -261,7 +265,7 @@ class SumMap(_PairOfMaps):
         return None if widths is None else sum(widths)
 
     def embed(self, X: Any) -> Array:
-        return _beside([self.left_.transform(X), self.right_.transform(X)])
+        return _beside([self.left_.mapped(X), self.right_.mapped(X)])
 
 
 class ProductMap(_PairOfMaps):
@@ -272,7 +276,7 @@ class ProductMap(_PairOfMaps):
         return None if widths is None else math.prod(widths)
 
     def embed(self, X: Any) -> Array:
-        A, B = self.left_.transform(X), self.right_.transform(X)
+        A, B = self.left_.mapped(X), self.right_.mapped(X)
         if sp.issparse(A) or sp.issparse(B):
             refuse_entries(int(_row_counts(A) @ _row_counts(B)))
             return sparse_row_products(sp.csr_array(A), sp.csr_array(B))
@@ -296,7 +300,7 @@ class RescaledMap(FeatureMap):
         return self.inner.is_sparse(X)
 
     def embed(self, X: Any) -> Array:
-        F, f = self.inner.transform(X), self.factor(X)
+        F, f = self.inner.mapped(X), self.factor(X)
         return (sp.diags_array(f) @ F).tocsr() if sp.issparse(F) else F * f[:, None]
 
 
@@ -317,7 +321,7 @@ class ComposedMap(FeatureMap):
         return self.inner.is_sparse(self.function(X))
 
     def embed(self, X: Any) -> Array:
-        return self.inner.transform(self.function(X))
+        return self.inner.mapped(self.function(X))
 
 
 class MatrixMap(FeatureMap):

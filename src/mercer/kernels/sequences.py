@@ -9,7 +9,8 @@ symbol with ``b"ab"``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -78,7 +79,57 @@ def spell(x: Symbols) -> tuple[Hashable, ...]:
     return tuple(x)
 
 
-def encode(sequences: Iterable[Symbols]) -> list[np.ndarray]:
+class Alphabet:
+    """Symbols, each with a number.
+
+    Examples
+    --------
+    >>> symbols, starts = Alphabet().encode(["abba", ("b", "cat")], grow=True)
+    >>> symbols, starts
+    (array([0, 1, 1, 0, 1, 2], dtype=uint32), array([0, 4, 6]))
+    """
+
+    UNKNOWN = 2**32 - 1
+
+    def __init__(self) -> None:
+        self.code: dict[Hashable, int] = {}
+
+    def encode(self, sequences: Sequence[Symbols], grow: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Sequences as one array of numbers, and where each of them begins and the last ends.
+
+        Symbols that are new get a number if the alphabet may grow, else all of them UNKNOWN.
+        """
+        starts = np.zeros(len(sequences) + 1, dtype=np.int64)
+        np.cumsum([len(x) for x in sequences], out=starts[1:])
+        # A long text has few distinct characters: look up those, not every position.
+        if all(isinstance(x, str) for x in sequences):
+            text = "".join(cast("Sequence[str]", sequences)).encode("utf-32-le", "surrogatepass")
+            return self._translate(np.frombuffer(text, dtype="<u4"), chr, grow), starts
+        if all(isinstance(x, bytes) for x in sequences):
+            text = b"".join(cast("Sequence[bytes]", sequences))
+            points = np.frombuffer(text, dtype=np.uint8)
+            return self._translate(points, lambda point: bytes([point]), grow), starts
+        symbols = (symbol for x in sequences for symbol in spell(x))
+        codes = np.fromiter(
+            (self._number(symbol, grow) for symbol in symbols), np.uint32, int(starts[-1])
+        )
+        return codes, starts
+
+    def _translate(self, points: np.ndarray, symbol_of: Any, grow: bool) -> np.ndarray:
+        present = np.zeros(int(points.max(initial=0)) + 1, dtype=bool)
+        present[points] = True
+        code = np.zeros(len(present), dtype=np.uint32)
+        for point in np.flatnonzero(present).tolist():
+            code[point] = self._number(symbol_of(point), grow)
+        return code[points]
+
+    def _number(self, symbol: Hashable, grow: bool) -> int:
+        if grow:
+            return self.code.setdefault(symbol, len(self.code))
+        return self.code.get(symbol, self.UNKNOWN)
+
+
+def encode(sequences: Sequence[Symbols]) -> list[np.ndarray]:
     """Sequences as arrays of non-negative integers, equal where the symbols are.
 
     Examples
@@ -86,32 +137,9 @@ def encode(sequences: Iterable[Symbols]) -> list[np.ndarray]:
     >>> encode(["abba", ("b", "cat")])
     [array([0, 1, 1, 0]), array([1, 2])]
     """
-    code: dict[Hashable, int] = {}
-    return [_encode_one(x, code) for x in sequences]
-
-
-def _encode_one(x: Symbols, code: dict[Hashable, int]) -> np.ndarray:
-    if isinstance(x, tuple):
-        return np.array([code.setdefault(symbol, len(code)) for symbol in x], dtype=np.int64)
-    # A long text has few distinct characters: look up those, not every position.
-    if isinstance(x, bytes):
-        points = np.frombuffer(x, dtype=np.uint8)
-        distinct, where = np.unique(points, return_inverse=True)
-        symbols: Sequence[Hashable] = [bytes([point]) for point in distinct]
-    else:
-        points = np.frombuffer(x.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        distinct, where = np.unique(points, return_inverse=True)
-        symbols = [chr(point) for point in distinct]
-    codes = np.array([code.setdefault(symbol, len(code)) for symbol in symbols], dtype=np.int64)
-    return codes[where]
-
-
-def pad(codes: Sequence[np.ndarray], filler: int) -> np.ndarray:
-    """Encoded sequences as the rows of one array, filled up at the end."""
-    out = np.full((len(codes), max(map(len, codes), default=0)), filler, dtype=np.int64)
-    for row, code in zip(out, codes, strict=True):
-        row[: len(code)] = code
-    return out
+    symbols, starts = Alphabet().encode(sequences, grow=True)
+    symbols = symbols.astype(np.int64)
+    return [symbols[a:b] for a, b in pairwise(starts.tolist())]
 
 
 def describe(x: Any) -> str:

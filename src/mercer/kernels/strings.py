@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import combinations, product
+from collections.abc import Hashable
+from itertools import combinations
 from math import comb
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import cholesky_banded
 from sklearn.utils._param_validation import Interval
 
-from mercer.arrays import row_blocks
-from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
+from mercer import core
+from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
-from mercer.kernels.sequences import Symbols, encode, join, parse_sequence, part, spell
+from mercer.kernels.ragged import ragged_arange
+from mercer.kernels.sequences import Alphabet, Symbols, join, parse_sequence, part, spell
 from mercer.kernels.structured import ExplicitKernel, PairwiseKernel
+from mercer.kernels.vocabulary import WordVocabulary
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 NATURAL = Interval(Integral, 0, None, closed="left")
 
 
 class _WordKernel(ExplicitKernel):
-    """A kernel whose features are words: short sequences of symbols."""
+    """A kernel whose features are words of k symbols."""
+
+    k: int
 
     @property
     def domain(self) -> Domain:
@@ -32,6 +37,26 @@ class _WordKernel(ExplicitKernel):
 
     def parse_object(self, x: Any) -> Symbols:
         return parse_sequence(x)
+
+    def vocabulary(self) -> WordVocabulary:
+        return WordVocabulary(self.k)
+
+    def rows(self, objects: list, vocabulary: WordVocabulary, grow: bool) -> sp.csr_array:
+        longest = max(map(len, objects), default=0)
+        return vocabulary.count(objects, self._patterns(longest), grow)
+
+    def _patterns(self, longest: int) -> np.ndarray:
+        """(p, k) where the symbols of a word may stand, in sequences no longer than this."""
+        return np.arange(self.k, dtype=np.int64)[None]
+
+    def words(self, x: Symbols) -> tuple[np.ndarray, list[Symbols]]:
+        """Every word of a parsed sequence: the places of its symbols, (N, k), and the word."""
+        patterns = self._patterns(len(x))
+        counts = np.maximum(len(x) - patterns[:, -1], 0)
+        starts = ragged_arange(np.zeros(len(counts), dtype=np.int64), counts)
+        places = np.repeat(patterns, counts, axis=0) + starts[:, None]
+        symbols = spell(x)
+        return places, [join(tuple(symbols[i] for i in row)) for row in places.tolist()]
 
 
 class Spectrum(_WordKernel):
@@ -63,9 +88,6 @@ class Spectrum(_WordKernel):
 
     def __init__(self, k: int = 3) -> None:
         self.k = k
-
-    def features(self, x: Symbols) -> dict[Hashable, float]:
-        return _as_features(_words(x, range(self.k)))
 
 
 class Mismatch(_WordKernel):
@@ -132,30 +154,27 @@ class Mismatch(_WordKernel):
     def parse_object(self, x: Any) -> Symbols:
         sequence = super().parse_object(x)
         known = frozenset(self._symbols())
-        for position, symbol in enumerate(spell(sequence)):
-            if symbol not in known:
-                raise ValueError(
-                    f"the symbol {symbol!r} at position {position} is not in "
-                    f"alphabet={self.alphabet!r}; remove it from the data or give the whole "
-                    "alphabet"
-                )
+        if not known.issuperset(spell(sequence)):
+            found = enumerate(spell(sequence))
+            position, symbol = next(pair for pair in found if pair[1] not in known)
+            raise ValueError(
+                f"the symbol {symbol!r} at position {position} is not in "
+                f"alphabet={self.alphabet!r}; remove it from the data or give the whole "
+                "alphabet"
+            )
         return sequence
 
-    def features(self, x: Symbols) -> dict[Hashable, float]:
-        words, symbols = _words(x, range(self.k)), self._symbols()
+    def rows(self, objects: list, vocabulary: WordVocabulary, grow: bool) -> sp.csr_array:
+        symbols, longest = self._symbols(), max(map(len, objects), default=0)
         near = sum(comb(self.k, i) * (len(symbols) - 1) ** i for i in range(self.m + 1))
-        most = min(len(words) * near, len(symbols) ** self.k)
+        most = min(max(longest - self.k + 1, 0) * near, len(symbols) ** self.k)
         refuse_oversized(
-            most * BYTES_PER_NAME,
-            f"a sequence of {len(x)} symbols with k={self.k}, m={self.m} and an alphabet of "
+            most * BYTES_PER_WORD,
+            f"a sequence of {longest} symbols with k={self.k}, m={self.m} and an alphabet of "
             f"{len(symbols)} has up to {quantity(most)} features",
             "lower k or m",
         )
-        counts: Counter[Symbols] = Counter()
-        for word, n in words.items():
-            for neighbour in _neighbours(spell(word), self.m, symbols):
-                counts[join(neighbour)] += n
-        return _as_features(counts)
+        return vocabulary.count(objects, self._patterns(longest), grow, self.m, symbols)
 
 
 class Gappy(_WordKernel):
@@ -195,19 +214,17 @@ class Gappy(_WordKernel):
         self.k = k
         self.gaps = gaps
 
-    def features(self, x: Symbols) -> dict[Hashable, float]:
-        reach = min(self.k + self.gaps, len(x))
-        most = len(x) * comb(max(reach - 1, 0), self.k - 1)
+    def _patterns(self, longest: int) -> np.ndarray:
+        reach = min(self.k + self.gaps, longest)
+        most = longest * comb(max(reach - 1, 0), self.k - 1)
         refuse_oversized(
-            most * BYTES_PER_NAME,
-            f"a sequence of {len(x)} symbols with k={self.k} and gaps={self.gaps} has up to "
+            most * BYTES_PER_WORD,
+            f"a sequence of {longest} symbols with k={self.k} and gaps={self.gaps} has up to "
             f"{quantity(most)} features",
             "lower k or gaps",
         )
-        counts: Counter[Symbols] = Counter()
-        for rest in combinations(range(1, reach), self.k - 1):
-            counts.update(_words(x, (0, *rest)))
-        return _as_features(counts)
+        found = [(0, *rest) for rest in combinations(range(1, reach), self.k - 1)]
+        return np.array(found, dtype=np.int64).reshape(-1, self.k)
 
 
 class WeightedDegree(PairwiseKernel):
@@ -270,30 +287,13 @@ class WeightedDegree(PairwiseKernel):
 
     def pairs(self, A: list, B: list) -> np.ndarray:
         codes = _equally_long([*A, *B])
-        S, T = codes[: len(A), None], codes[None, len(A) :]
-        out = np.empty((len(A), len(B)))
-        for rows in row_blocks(len(A), 64 * len(B)):
-            out[rows] = self._matches(S[rows], T)
-        return out
+        threads = core.threads(len(A) * len(B), codes.shape[1] * (2 * self.shift + 1))
+        S, T = codes[: len(A)], codes[len(A) :]
+        weighted_degree = core.sequence_routines().weighted_degree
+        return weighted_degree(S, T, float(self.degree), self._shifts(codes.shape[1]), threads)
 
-    def self_pairs(self, A: list) -> np.ndarray:
-        codes = _equally_long(A)
-        return self._matches(codes, codes)
-
-    def _matches(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
-        """K of S[..., :] and T[..., :], by how long the words that end at each position agree."""
-        length = S.shape[-1]
-        weight = np.append(0.0, np.cumsum(self._word_weights(length)))
-        out = np.zeros(np.broadcast_shapes(S.shape[:-1], T.shape[:-1]))
-        for r in range(-min(self.shift, length - 1), min(self.shift, length - 1) + 1):
-            start, other = max(r, 0), max(-r, 0)
-            run, total = np.zeros(out.shape, dtype=np.intp), np.zeros(out.shape)
-            for j in range(length - abs(r)):
-                same = S[..., start + j] == T[..., other + j]
-                run = np.where(same, np.minimum(run + 1, len(weight) - 1), 0)
-                total += weight[run]
-            out += self._shift_weight(abs(r)) * total
-        return out
+    def _shifts(self, length: int) -> np.ndarray:
+        return np.array([self._shift_weight(r) for r in range(min(self.shift + 1, max(length, 1)))])
 
     def _word_weights(self, length: int) -> np.ndarray:
         """β_1, β_2, ... of the words that fit into a sequence of this length."""
@@ -325,42 +325,13 @@ class WeightedDegree(PairwiseKernel):
         return dict(found)
 
 
-def _words(x: Symbols, offsets: Sequence[int]) -> Counter[Symbols]:
-    """How often each word stands at these offsets from some position of a sequence."""
-    if offsets[-1] >= len(x):
-        return Counter()
-    columns = zip(*(x[offset:] for offset in offsets), strict=False)
-    if isinstance(x, str):
-        return Counter(map("".join, columns))
-    if isinstance(x, bytes):
-        return Counter(map(bytes, columns))
-    return Counter(map(join, columns))
-
-
-def _neighbours(
-    word: tuple[Hashable, ...], m: int, symbols: Iterable[Hashable]
-) -> Iterator[tuple[Hashable, ...]]:
-    """All words that differ from this one in at most m places."""
-    others = [[symbol for symbol in symbols if symbol != own] for own in word]
-    for n_changes in range(m + 1):
-        for places in combinations(range(len(word)), n_changes):
-            for changes in product(*(others[place] for place in places)):
-                changed = list(word)
-                for place, symbol in zip(places, changes, strict=True):
-                    changed[place] = symbol
-                yield tuple(changed)
-
-
 def _equally_long(sequences: list) -> np.ndarray:
-    codes = encode(sequences)
-    lengths = sorted({len(code) for code in codes})
+    """(n, length) float64: symbols as numbers."""
+    symbols, starts = Alphabet().encode(sequences, grow=True)
+    lengths = np.unique(np.diff(starts))
     if len(lengths) > 1:
         raise ValueError(
             f"sequences of {lengths[0]} and of {lengths[-1]} symbols; WeightedDegree compares "
             "position by position and needs equal lengths: cut or pad them first"
         )
-    return np.stack(codes)
-
-
-def _as_features(counts: Counter[Symbols]) -> dict[Hashable, float]:
-    return {word: float(n) for word, n in counts.items()}
+    return symbols.astype(np.float64).reshape(len(sequences), -1)

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.arrays import memory_budget
 from mercer.expressions import Check, Expression, Map, PairStatistic, Statistic, View
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import Validity, valid
 from mercer.kernels.vocabulary import VocabularyMap, vectorize
+
+# Rows are multiplied as dense ones where so large a part of the products are not zero.
+DENSE_PAYS = 0.01
 
 
 class ObjectKernel(Kernel, abstract=True):
@@ -46,8 +50,19 @@ class ObjectKernel(Kernel, abstract=True):
         """The non-zero features of one parsed object, of kernels that can list them."""
         raise NotImplementedError
 
+    def vocabulary(self) -> Any:
+        """An empty vocabulary: what `rows` gives columns to."""
+        return {}
+
+    def rows(self, objects: list, vocabulary: Any, grow: bool) -> sp.csr_array:
+        """The features of parsed objects; new ones get a column if the vocabulary may grow."""
+        return vectorize(map(self.features, objects), vocabulary, grow)
+
     def feature_map(self) -> FeatureMap:
-        lists_features = type(self).features is not ObjectKernel.features
+        lists_features = any(
+            getattr(type(self), name) is not getattr(ObjectKernel, name)
+            for name in ("features", "rows")
+        )
         return VocabularyMap(self) if lists_features else super().feature_map()
 
 
@@ -60,16 +75,12 @@ class ExplicitKernel(ObjectKernel, abstract=True):
         )
 
     def _shared_vocabulary(self, A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:
-        vocabulary: dict[Hashable, int] = {}
-        left = vectorize(map(self.features, A), vocabulary, grow=True)
-        if same_objects(A, B):
-            return left, left
-        return left, vectorize(map(self.features, B), vocabulary, grow=False)
+        vocabulary = self.vocabulary()
+        left = self.rows(A, vocabulary, grow=True)
+        return left, left if same_objects(A, B) else self.rows(B, vocabulary, grow=False)
 
     def _squared_norms(self, A: list) -> np.ndarray:
-        return np.array(
-            [sum(v * v for v in self.features(a).values()) for a in A], dtype=np.float64
-        )
+        return self.rows(A, self.vocabulary(), grow=True).power(2).sum(axis=1)
 
     def judge(self) -> Validity:
         self.check_parameters()
@@ -105,4 +116,9 @@ def same_objects(A: list, B: list) -> bool:
 
 
 def _sparse_dot(A: sp.csr_array, B: sp.csr_array) -> np.ndarray:
+    n, width = A.shape
+    dense_bytes = 8 * width * (n + B.shape[0])
+    # Entries of A times entries of B in the same column, on average.
+    if A.nnz * B.nnz > DENSE_PAYS * n * B.shape[0] * width**2 and dense_bytes <= memory_budget():
+        return A.toarray() @ B.toarray().T
     return (A @ B.T).toarray()

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from mercer.arrays import memory_budget, row_blocks
+from mercer import core
+from mercer.arrays import row_blocks
 from mercer.kernels.domains import STRINGS, Domain
-from mercer.kernels.sequences import Symbols, encode, pad, parse_sequence
+from mercer.kernels.sequences import Alphabet, Symbols, parse_sequence
 from mercer.kernels.structured import PairwiseKernel, same_objects
-
-# The tables of a batch should stay in cache; how many arrays of its size are alive at once.
-BATCH_BYTES = 2**23
-TABLES = 5
 
 
 class Subsequence(PairwiseKernel):
@@ -72,66 +68,36 @@ class Subsequence(PairwiseKernel):
         )
 
     def pairs(self, A: list, B: list) -> np.ndarray:
-        codes = encode([*A, *B])
-        S, T = codes[: len(A)], codes[len(A) :]
         symmetric = same_objects(A, B)
-        out = np.zeros((len(A), len(B)))
-        # Neighbours in order of length need little padding.
-        order = np.argsort([len(t) for t in T], kind="stable")
-        for i, s in enumerate(S):
-            columns = order[order >= i] if symmetric else order
-            for chosen in _batches(columns, T, len(s)):
-                out[i, chosen] = self._matches([s], [T[j] for j in chosen])
-                if symmetric:
-                    out[chosen, i] = out[i, chosen]
-        return out
+        sizes = np.array([len(b) for b in B], dtype=np.int64)
+        order = np.argsort(sizes, kind="stable")  # neighbours in order of length need no padding
+        out = np.empty((len(A), len(B)))
+        for rows in row_blocks(len(A), 24 * len(B)):
+            left = np.repeat(np.arange(rows.start, rows.stop), len(B))
+            right = np.tile(order, rows.stop - rows.start)
+            if symmetric:
+                upper = left <= right
+                left, right = left[upper], right[upper]
+            out[left, right] = self._matches([*A, *B], left, right + len(A))
+        return np.triu(out) + np.triu(out, 1).T if symmetric else out
 
     def self_pairs(self, A: list) -> np.ndarray:
-        S = encode(A)
-        out = np.zeros(len(A))
-        order = np.argsort([len(s) for s in S], kind="stable")
-        for chosen in _batches(order, S, max(map(len, S), default=0)):
-            batch = [S[i] for i in chosen]
-            out[chosen] = self._matches(batch, batch)
+        order = np.argsort([len(a) for a in A], kind="stable")
+        out = np.empty(len(A))
+        out[order] = self._matches(A, order, order)
         return out
 
-    def _matches(self, S: Sequence[np.ndarray], T: Sequence[np.ndarray]) -> np.ndarray:
-        """K of S[b] (or of the only S) and T[b], for each b.
-
-        ends[b, i, j] is the weight of all common subsequences whose last symbols are at i in s and
-        at j in t. One more symbol may follow anywhere below and to the right, at a cost of decay
-        per step: a first-order recursive filter along each axis. The rows of long sequences are
-        taken in strips, between which the filters along columns hand on their state.
-        """
-        from scipy.signal import lfilter  # slow to import
-
-        s, t = pad(S, -1), pad(T, -2)  # fillers match nothing
-        step = [0.0, 1.0], [1.0, -self.decay]
-        states = np.zeros((self.length - 1, len(t), 1, t.shape[1]))
-        out = np.zeros(len(t))
-        if t.shape[1] == 0:
-            return out
-        strip_bytes = _table_bytes(1, t.shape[1]) * len(t)
-        for rows in row_blocks(s.shape[1], strip_bytes, _batch_bytes()):
-            match = np.where(s[:, rows, None] == t[:, None, :], self.decay**2, 0.0)
-            ends = match
-            for state in states:
-                above, state[:] = lfilter(*step, ends, axis=1, zi=state)
-                ends = match * lfilter(*step, above, axis=2)
-            out += ends.sum(axis=(1, 2))
-        return out
-
-
-def _batches(order: np.ndarray, T: Sequence[np.ndarray], length: int) -> Iterator[np.ndarray]:
-    """Sequences to compare at once with one of this length, each batch within the budget."""
-    longest = len(T[order[-1]]) if len(order) else 0
-    for block in row_blocks(len(order), _table_bytes(length, longest), _batch_bytes()):
-        yield order[block]
-
-
-def _table_bytes(n: int, m: int) -> int:
-    return 8 * TABLES * max(1, n * m)
-
-
-def _batch_bytes() -> int:
-    return min(BATCH_BYTES, memory_budget())
+    def _matches(self, sequences: list, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """K of the sequences of these numbers, pair by pair."""
+        symbols, starts = Alphabet().encode(sequences, grow=True)
+        lengths = np.diff(starts)
+        cells = int((lengths[left] * lengths[right]).sum())
+        return core.sequence_routines().common_subsequences(
+            symbols.astype(np.float64),
+            starts,
+            left,
+            right,
+            int(self.length),
+            float(self.decay),
+            core.threads(cells, self.length),
+        )

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from mercer import core
 from mercer.arrays import memory_budget
+from mercer.expressions import PairStatistic
 from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import NoFiniteFeatureMap
-from mercer.kernels.sequences import Symbols, encode, parse_sequence, part
+from mercer.kernels.sequences import Alphabet, Symbols, join, parse_sequence, part
 from mercer.kernels.structured import PairwiseKernel, same_objects
-from mercer.kernels.suffixes import SortedSuffixes
 
-# Sorted suffixes and the arrays of one pass over them, a generous estimate.
-BYTES_PER_SYMBOL = 256
+# Sorted suffixes and the arrays on the way there.
+BYTES_PER_SYMBOL = 48
 
 
 class Substring(PairwiseKernel):
@@ -31,8 +33,9 @@ class Substring(PairwiseKernel):
     over all non-empty contiguous u with min_length <= \|u\| <= max_length, where f_u(s) says
     whether u occurs in s (``count="presence"``: with the default weighting K is the number of
     distinct common substrings) or how often it does (``count="occurrences"``, overlaps included).
-    Substrings are never listed: suffixes are sorted once for many sequences, and each row of the
-    Gram matrix is a pass over them, so a pair costs time proportional to its length, times log².
+    Substrings are never listed: suffixes are sorted once for many sequences, in linear time, and
+    each row of the Gram matrix is a pass over them. Predictions of a model walk along the automaton
+    of all its sequences, in time linear in the new one however many support vectors there are.
 
     Parameters
     ----------
@@ -115,46 +118,53 @@ class Substring(PairwiseKernel):
         feature = "presence" if self.count == "presence" else "number of occurrences"
         return f"inner product of explicit features: the weighted {feature} of each substring"
 
+    def statistic(self) -> PairStatistic:
+        return replace(super().statistic(), combine=self.combine)
+
     def pairs(self, A: list, B: list) -> np.ndarray:
         if len(A) > len(B):  # each sequence of A is a pass over everything: make the fewer passes
             return self.pairs(B, A).T
-        symmetric = same_objects(A, B)
-        S = encode(A if symmetric else [*A, *B])
-        weight = self._cumulative_weight(S)
-        if symmetric and _n_symbols(S) <= _symbol_budget():
-            return self._rows(S, range(len(A)), weight)
-        S, T = S[: len(A)], S[-len(B) :]
+        if same_objects(A, B) and _n_symbols(A) <= _symbol_budget():
+            return self._rows(A, len(A))
         out = np.empty((len(A), len(B)))
-        for rows in _blocks(S):
-            for columns in _blocks(T):
+        for rows in _blocks(A):
+            for columns in _blocks(B):
                 n = rows.stop - rows.start
-                found = self._rows(S[rows] + T[columns], range(n), weight)
-                out[rows, columns] = found[:, n:]
+                out[rows, columns] = self._rows([*A[rows], *B[columns]], n)[:, n:]
         return out
 
-    def _rows(self, codes: list[np.ndarray], rows: range, weight: np.ndarray) -> np.ndarray:
-        """K of the sequences in ``rows`` with all of them."""
-        suffixes = SortedSuffixes(codes, self.max_length)
-        out = np.empty((len(rows), len(codes)))
-        for i in rows:
-            if self.count == "presence":
-                # A common substring is counted at the first suffix of its sequence it begins.
-                new = weight[suffixes.longest_match(i)] - weight[suffixes.lcp_within]
-                value = np.maximum(new, 0)
-            else:
-                value = suffixes.weighted_matches(i, weight)
-            out[i] = np.bincount(suffixes.owner, weights=value, minlength=len(codes))
-        return out
+    def self_pairs(self, A: list) -> np.ndarray:
+        return np.array([self._rows([a], 1)[0, 0] for a in A], dtype=np.float64)
 
-    def _cumulative_weight(self, codes: list[np.ndarray]) -> np.ndarray:
+    def _rows(self, sequences: list, n: int) -> np.ndarray:
+        """K of the first n sequences with all of them."""
+        alphabet = Alphabet()
+        symbols, starts = alphabet.encode(sequences, grow=True)
+        weight = self._cumulative_weight(int(np.diff(starts).max(initial=0)))
+        depth = len(weight) - 1
+        routines = core.suffix_routines()
+        suffixes = routines.Suffixes(symbols, starts, len(alphabet.code), depth)
+        threads = core.threads(len(symbols) * n, 1)
+        return suffixes.rows(np.arange(n), weight, self.count == "presence", threads)
+
+    def combine(self, A: list, B: list, V: np.ndarray) -> np.ndarray:
+        """K(A, B) V, in time linear in all sequences together; V has shape (m, c)."""
+        return self.summed(B, V)(A)
+
+    def summed(self, B: list, V: np.ndarray) -> SummedSubstrings:
+        """Σ_i v_i K(·, b_i) over parsed sequences, for each column v of V."""
+        longest = max(map(len, B), default=0)
+        return SummedSubstrings(B, V, self._cumulative_weight(longest), self.count == "presence")
+
+    def _cumulative_weight(self, longest: int) -> np.ndarray:
         """w(1) + ... + w(l) for l = 0, 1, ...: what the prefixes of l symbols weigh together."""
-        length = np.arange(max(map(len, codes), default=0) + 1)
+        if self.max_length is not None:
+            longest = min(longest, int(self.max_length))
+        length = np.arange(longest + 1)
         weight = (
             float(self.decay) ** length if self.weighting == "exponential" else np.ones(len(length))
         )
         weight[: self.min_length] = 0
-        if self.max_length is not None:
-            weight[self.max_length + 1 :] = 0
         return np.cumsum(weight)
 
     def features(self, x: Symbols) -> dict[Hashable, float]:
@@ -182,20 +192,59 @@ class Substring(PairwiseKernel):
         return super().feature_map()
 
 
-def _n_symbols(codes: list[np.ndarray]) -> int:
-    return sum(map(len, codes))
+class SummedSubstrings:
+    """f(t) = Σ_i v_i K(t, s_i), for each column v of V, as a function of new sequences.
+
+    Parameters
+    ----------
+    sequences : m parsed sequences s_i
+    V : (m, c) array
+    weight : (l + 1,) array
+        What substrings of up to so many symbols weigh together.
+    presence : bool
+    """
+
+    def __init__(self, sequences: list, V: np.ndarray, weight: np.ndarray, presence: bool) -> None:
+        self._alphabet = Alphabet()
+        self._symbols, starts = self._alphabet.encode(sequences, grow=True)
+        letters, V = len(self._alphabet.code), np.ascontiguousarray(V, dtype=np.float64)
+        self._sum = core.suffix_routines().SubstringSum(
+            self._symbols, starts, letters, V, weight, presence
+        )
+
+    def __call__(self, sequences: list) -> np.ndarray:
+        """(n, c)"""
+        symbols, starts = self._alphabet.encode(sequences, grow=False)
+        return self._sum.values(symbols, starts, core.threads(len(symbols), 1))
+
+    def along(self, sequence: Symbols) -> np.ndarray:
+        """(length, c): what the substrings at each place add to f, shared by their places."""
+        return self._sum.along(self._alphabet.encode([sequence], grow=False)[0], 1)
+
+    def heaviest(self, column: int, count: int) -> list[tuple[Symbols, float]]:
+        """The substrings with the largest weights; of those that always stand together, one."""
+        names = list(self._alphabet.code)
+        found = zip(*(a.tolist() for a in self._sum.heaviest(column, count)), strict=True)
+        return [
+            (join(tuple(names[c] for c in self._symbols[end - length : end])), weight)
+            for end, length, weight in found
+        ]
+
+
+def _n_symbols(sequences: list) -> int:
+    return sum(map(len, sequences))
 
 
 def _symbol_budget() -> int:
     return memory_budget() // BYTES_PER_SYMBOL
 
 
-def _blocks(codes: list[np.ndarray]) -> Iterator[slice]:
+def _blocks(sequences: list) -> Iterator[slice]:
     """Slices of the sequences, each with at most half the symbols that memory allows, or one."""
     start, size = 0, 0
-    for stop, code in enumerate(codes):
-        if stop > start and size + len(code) > _symbol_budget() // 2:
+    for stop, x in enumerate(sequences):
+        if stop > start and size + len(x) > _symbol_budget() // 2:
             yield slice(start, stop)
             start, size = stop, 0
-        size += len(code)
-    yield slice(start, len(codes))
+        size += len(x)
+    yield slice(start, len(sequences))

@@ -1,6 +1,7 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
 from mercer.operators.choice import gram, small_feature_map
+from mercer.operators.dependence import centred_alignment, hsic, mmd
 from mercer.operators.gram import (
     CentredGram,
     CorrectedGram,
@@ -18,9 +19,12 @@ __all__ = [
     "FeatureGram",
     "GramOperator",
     "TiledGram",
+    "centred_alignment",
     "corrected",
     "first_indefinite",
     "gram",
+    "hsic",
     "is_indefinite",
+    "mmd",
     "small_feature_map",
 ]

@@ -6,6 +6,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import scipy.sparse as sp
+
 from mercer.arrays import memory_budget, n_rows
 from mercer.expressions import Pairs
 from mercer.kernels.budget import quantity
@@ -57,21 +59,36 @@ def _chosen(kernel: Kernel, X: Any, Y: Any, store: bool) -> GramOperator:
     n, m = n_rows(X), n_rows(right)
     mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20
     phi, reason = small_feature_map(kernel, right, min(n, m), look=mib > budget)
+    if phi is None and mib > budget:
+        phi, reason = _sparse_feature_map(kernel, right)
     if phi is not None:
         # How many entries of sparse features are not zero shows only when they are asked for.
         with suppress(MemoryError):
-            G = phi.transform(right)
-            F = G if Y is None else phi.transform(X)
-            return FeatureGram(F, G, f"explicit features: {reason}")
-    if not store and n * m > STORED:
-        pairs = kernel.over(X, Y)
-        if pairs.native:
-            return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
+            G = phi.mapped(right)
+            F = G if Y is None else phi.mapped(X)
+            if not sp.issparse(G) or FEATURES_PAY * (F.nnz + G.nnz) <= n * m:
+                return FeatureGram(F, G, f"explicit features: {reason}")
+    pairs = kernel.over(X, Y)
+    if not store and pairs.combines:
+        return TiledGram(pairs, "summed over all points at once")
+    if not store and n * m > STORED and pairs.native:
+        return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
     if mib <= budget:
         reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
-        return DenseGram(kernel(X, Y), reason)
+        return DenseGram(pairs.gram(), reason)
     reason = f"recomputed in tiles: {mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
-    return TiledGram(kernel.over(X, Y), reason)
+    return TiledGram(pairs, reason)
+
+
+def _sparse_feature_map(kernel: Kernel, X: Any) -> tuple[FeatureMap | None, str]:
+    """The kernel's feature map, fitted on X, where its features are sparse, however many."""
+    try:
+        phi = kernel.feature_map()
+        if not phi.is_sparse(X):
+            return None, "no sparse feature map"
+        return phi.fit(X), "few entries are not zero"
+    except (NoFiniteFeatureMap, MemoryError, ValueError):
+        return None, "no finite feature map"
 
 
 def small_feature_map(

@@ -10,6 +10,7 @@ import numpy as np
 from mercer import core
 from mercer.arrays import memory_budget
 from mercer.core.working_sets import MOST_WORK, State
+from mercer.solvers.coordinate_descent import descend
 from mercer.solvers.kept_rows import KeptRows, kept_bytes, origin
 from mercer.solvers.quadratic_program import (
     LARGEST_GAP,
@@ -154,6 +155,7 @@ def smo_together(
             if kept_bytes(search.program.K) <= budget:
                 _by_rows([search], search.program.K, clock, parts=False)
             else:
+                search.descend()
                 _by_products(search, clock)
             if isinstance(search.program.K, RestrictedGram):
                 search.program.K.forget()  # the points of all pairs of classes are many times X
@@ -211,6 +213,21 @@ class _Search:
         self.problem: Any = None
         if self.status is None and clock.late:
             self.status = Status.MAX_TIME
+
+    def descend(self) -> None:
+        """Start near the solution where explicit features lead there at once."""
+        end = self.clock.monitor
+
+        def seconds_left() -> float:
+            return np.inf if end.max_time is None else end.max_time - end.seconds
+
+        def report(rounds: int, violation: float) -> Any:
+            return self.clock.report and self.clock.report(rounds, violation)
+
+        found = descend(self.program, self.a, self.tol, seconds_left, report)
+        near = None if found is None else self.program.feasible(found)
+        if near is not None:
+            self.a = near
 
     def begin(self, column: np.ndarray, diagonal: np.ndarray) -> None:
         """Set up the working sets, for points at these places of a Gram matrix."""

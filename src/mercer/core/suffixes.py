@@ -1,4 +1,4 @@
-"""Sorted suffixes: all substrings of a collection of sequences, in linear space.
+"""Sorted suffixes in NumPy: all substrings of a collection of sequences, in linear space.
 
 Every substring is a prefix of a suffix. Once the suffixes of all sequences are sorted, those that
 share a prefix stand together, and the lengths of the prefixes that neighbours share (``lcp``) say
@@ -10,8 +10,144 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+
+
+class Suffixes:
+    """What the native class of this name does.
+
+    Parameters
+    ----------
+    symbols : (N,) uint32
+    starts : (n + 1,) int64
+        Sequence i is ``symbols[starts[i]:starts[i + 1]]``.
+    letters : int
+        The symbols are below this number.
+    depth : int
+        Substrings of up to so many symbols are compared.
+    """
+
+    def __init__(self, symbols: np.ndarray, starts: np.ndarray, letters: int, depth: int) -> None:
+        parts = pairwise(starts.tolist())
+        self._sorted = SortedSuffixes([symbols[a:b].astype(np.int64) for a, b in parts], depth)
+
+    def rows(
+        self, which: np.ndarray, weight: np.ndarray, presence: bool, threads: int = 0
+    ) -> np.ndarray:
+        """Substrings that the sequences of these numbers share with each sequence.
+
+        Parameters
+        ----------
+        which : (r,) int64
+        weight : (depth + 1,) float64
+            What the lengths 1, ..., l weigh together, for l = 0, 1, ...
+        presence : bool
+            Whether each substring counts once, or for every pair of occurrences.
+
+        Returns
+        -------
+        (r, n) float64
+        """
+        suffixes = self._sorted
+        out = np.empty((len(which), suffixes.n_sequences))
+        for row, i in zip(out, which.tolist(), strict=True):
+            if presence:
+                # A common substring is counted at the first suffix of its sequence it begins.
+                new = weight[suffixes.longest_match(i)] - weight[suffixes.lcp_within]
+                value = np.maximum(new, 0)
+            else:
+                value = suffixes.weighted_matches(i, weight)
+            row[:] = np.bincount(suffixes.owner, weights=value, minlength=len(row))
+        return out
+
+
+class SubstringSum:
+    """f(t) = Σ_i alpha_i K(s_i, t) for the substrings of sequences; the native one is linear in t.
+
+    Parameters
+    ----------
+    symbols, starts, letters : the sequences s_i, as in `Suffixes`
+    alpha : (n, c) float64
+    weight : (depth + 1,) float64
+        As in `Suffixes.rows`; longer substrings weigh nothing.
+    presence : bool
+    """
+
+    def __init__(
+        self,
+        symbols: np.ndarray,
+        starts: np.ndarray,
+        letters: int,
+        alpha: np.ndarray,
+        weight: np.ndarray,
+        presence: bool,
+    ) -> None:
+        self._symbols, self._starts, self._letters = symbols, starts, letters
+        self._alpha, self._weight, self._presence = alpha, weight, presence
+
+    def values(self, symbols: np.ndarray, starts: np.ndarray, threads: int = 0) -> np.ndarray:
+        """(m, c): f of m sequences; symbols that no s_i has may have any number above theirs."""
+        n = len(self._starts) - 1
+        together = np.concatenate([self._symbols, symbols])
+        ends = np.concatenate([self._starts, starts[1:] + self._starts[-1]])
+        depth = len(self._weight) - 1
+        suffixes = Suffixes(together, ends, int(together.max(initial=0)) + 1, depth)
+        reach = suffixes._sorted.length.max(initial=0)
+        weight = self._weight[: reach + 1]
+        rows = suffixes.rows(np.arange(n, len(ends) - 1), weight, self._presence)
+        return rows[:, :n] @ self._alpha
+
+    def along(self, symbols: np.ndarray, threads: int = 0) -> np.ndarray:
+        """(N, c): f of one sequence, what a substring adds shared equally by the places it has."""
+        weights, _ = self._listed
+        out, seen = np.zeros((len(symbols), self._alpha.shape[1])), set()
+        for end in range(1, len(symbols) + 1):
+            for length in range(1, min(end, len(self._weight) - 1) + 1):
+                u = tuple(symbols[end - length : end].tolist())
+                if u in weights and not (self._presence and u in seen):
+                    out[end - length : end] += weights[u] * self._step(length) / length
+                seen.add(u)
+        return out
+
+    def heaviest(self, column: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ends, lengths and weights of the substrings with the largest weights in a column of f.
+
+        Of substrings that end at the same places only the longest is given.
+        """
+        weights, ends = self._listed
+        rows = []
+        for u, w in weights.items():
+            longer = any(v[1:] == u and ends[v] == ends[u] for v in weights if len(v) == len(u) + 1)
+            value = float(w[column] * self._step(len(u)))
+            if value and not longer:
+                rows.append((-abs(value), -len(u), ends[u][0], value))
+        rows = sorted(rows)[:count]
+        return (
+            np.array([end for _, _, end, _ in rows], dtype=np.int64),
+            np.array([-length for _, length, _, _ in rows], dtype=np.int64),
+            np.array([value for *_, value in rows], dtype=np.float64),
+        )
+
+    def _step(self, length: int) -> float:
+        return float(self._weight[length] - self._weight[length - 1])
+
+    @cached_property
+    def _listed(self) -> tuple[dict, dict]:
+        """Every substring with its weight in f, lengths left aside, and with where it ends."""
+        weights: dict[tuple[int, ...], np.ndarray] = {}
+        ends: dict[tuple[int, ...], list[int]] = {}
+        for i, (start, stop) in enumerate(pairwise(self._starts.tolist())):
+            own = set()
+            for end in range(start + 1, stop + 1):
+                for length in range(1, min(end - start, len(self._weight) - 1) + 1):
+                    u = tuple(self._symbols[end - length : end].tolist())
+                    ends.setdefault(u, []).append(end)
+                    if not (self._presence and u in own):
+                        weights[u] = weights.get(u, 0.0) + self._alpha[i]
+                    own.add(u)
+        return weights, ends
 
 
 class SortedSuffixes:

@@ -1,0 +1,125 @@
+"""Kernels of sequences, pair by pair, in NumPy: the twin of the native routines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+# The tables of a batch should stay in cache; how many arrays of its size are alive at once.
+BATCH_BYTES = 2**23
+TABLES = 5
+
+
+def common_subsequences(
+    symbols: np.ndarray,
+    starts: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    length: int,
+    decay: float,
+    threads: int = 0,
+) -> np.ndarray:
+    """Gap-weighted common subsequences of pairs of sequences.
+
+    Parameters
+    ----------
+    symbols : (N,) float64, whole numbers, not negative
+        Sequence i is ``symbols[starts[i]:starts[i + 1]]``.
+    starts : (n + 1,) int64
+    left, right : (p,) int64
+        The numbers of the sequences of each pair.
+    length : int
+        Symbols of a subsequence.
+    decay : float
+
+    Returns
+    -------
+    (p,) float64
+    """
+    out = np.zeros(len(left))
+    for pairs in _batches(np.diff(starts)[left], np.diff(starts)[right]):
+        s = _padded(symbols, starts, left[pairs], -1.0)  # fillers match nothing
+        t = _padded(symbols, starts, right[pairs], -2.0)
+        out[pairs] = _matches(s, t, length, decay)
+    return out
+
+
+def _matches(s: np.ndarray, t: np.ndarray, length: int, decay: float) -> np.ndarray:
+    """For each row of s and t.
+
+    ends[b, i, j] is the weight of all common subsequences whose last symbols are at i in s and at j
+    in t. One more symbol may follow anywhere below and to the right, at a cost of decay per step: a
+    first-order recursive filter along each axis. The rows of long sequences are taken in strips,
+    between which the filters along columns hand on their state.
+    """
+    from scipy.signal import lfilter  # slow to import
+
+    step = [0.0, 1.0], [1.0, -decay]
+    states = np.zeros((length - 1, len(t), 1, t.shape[1]))
+    out = np.zeros(len(t))
+    if t.shape[1] == 0:
+        return out
+    strip = max(1, BATCH_BYTES // (8 * TABLES * t.size))
+    for start in range(0, s.shape[1], strip):
+        rows = slice(start, start + strip)
+        match = np.where(s[:, rows, None] == t[:, None, :], decay**2, 0.0)
+        ends = match
+        for state in states:
+            above, state[:] = lfilter(*step, ends, axis=1, zi=state)
+            ends = match * lfilter(*step, above, axis=2)
+        out += ends.sum(axis=(1, 2))
+    return out
+
+
+def weighted_degree(
+    S: np.ndarray, T: np.ndarray, degree: float, shifts: np.ndarray, threads: int = 0
+) -> np.ndarray:
+    """Words of up to ``degree`` symbols that sequences share at positions r apart.
+
+    Parameters
+    ----------
+    S : (n, length) float64, whole numbers
+    T : (m, length) float64
+    degree : float, a whole number
+    shifts : (reach + 1,) float64
+        What words at positions r apart weigh.
+
+    Returns
+    -------
+    (n, m) float64
+    """
+    S, T, length = S[:, None], T[None], S.shape[1]
+    out = np.zeros((S.shape[0], T.shape[1]))
+    for r in range(1 - len(shifts), len(shifts)):
+        start, other = max(r, 0), max(-r, 0)
+        run, total = np.zeros(out.shape), np.zeros(out.shape)
+        for k in range(length - abs(r)):
+            same = S[..., start + k] == T[..., other + k]
+            run = np.where(same, np.minimum(run + 1, degree), 0)
+            total += run * (2 * degree + 1 - run)  # of the words that end here
+        out += shifts[abs(r)] * total
+    return out / (degree * (degree + 1))
+
+
+def _batches(n: np.ndarray, m: np.ndarray) -> Iterator[slice]:
+    """Neighbouring pairs whose tables fit together."""
+    start, widest = 0, 0
+    for stop, size in enumerate((np.maximum(n, 1) * np.maximum(m, 1)).tolist()):
+        widest = max(widest, size)
+        if stop > start and 8 * TABLES * widest * (stop + 1 - start) > BATCH_BYTES:
+            yield slice(start, stop)
+            start, widest = stop, size
+    if start < len(n):
+        yield slice(start, len(n))
+
+
+def _padded(
+    symbols: np.ndarray, starts: np.ndarray, chosen: np.ndarray, filler: float
+) -> np.ndarray:
+    """The chosen sequences as the rows of one array, filled up at the end."""
+    lengths = starts[chosen + 1] - starts[chosen]
+    out = np.full((len(chosen), int(lengths.max(initial=0))), filler)
+    for row, i, length in zip(out, chosen, lengths, strict=True):
+        row[:length] = symbols[starts[i] : starts[i] + length]
+    return out

@@ -1,0 +1,162 @@
+"""What a model of sequences goes by: substrings and their weights, place by place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import kernels as K
+from mercer.arrays import as_dense
+from mercer.kernels.algebra import Product
+from mercer.kernels.sequences import Symbols
+from mercer.kernels.transformations import Normalized
+
+# Of substrings that contain one another only the heaviest are told: so many are looked at.
+CANDIDATES = 50
+
+
+@dataclass(frozen=True)
+class FeatureImportances:
+    """What a model of sequences goes by.
+
+    Attributes
+    ----------
+    substrings : list of (substring, weight), one list per function of the model
+        The substrings with the largest weights in the function, heaviest first.
+    positions : list of (length, n_functions) arrays
+        For each sequence asked about, what the substrings at each place add to the functions, every
+        substring's share divided equally among its places: the sum over all places is the value of
+        the function without its intercept.
+    """
+
+    substrings: list[list[tuple[Symbols, float]]]
+    positions: list[np.ndarray]
+
+
+def feature_importances(model: Any, X: Any = (), n_largest: int = 20) -> FeatureImportances:
+    r"""Which substrings a model of sequences goes by, and where they stand in some sequences.
+
+    A model of kernel machines on sequences is :math:`f(x) = \sum_u w_u \phi_u(x) + b` with a weight
+    for every substring u. These weights are found, and summed place by place.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With ``kernel_`` one of `Spectrum`, `Mismatch`, `Gappy` or `Substring`, perhaps normalised
+        or multiplied by a number, and coefficients ``dual_coef_`` over its points.
+    X : sequences to look at, optional
+    n_largest : int, default=20
+        How many substrings to list for each function.
+
+    Returns
+    -------
+    FeatureImportances
+
+    Examples
+    --------
+    >>> from mercer import SVC
+    >>> X = ["ACGTACGA", "TTCGTCCA", "GACGTTTA", "AAAATTTT", "GGGCCCAA", "TCTCTGGA"]
+    >>> model = SVC(kernel=K.Spectrum(3)).fit(X, [1, 1, 1, 0, 0, 0])
+    >>> found = feature_importances(model, ["AACGTA"])
+    >>> sorted(word for word, weight in found.substrings[0][:2])
+    ['ACG', 'CGT']
+    >>> float((found.positions[0].sum() + model.intercept_[0]).round(6)) == float(
+    ...     model.decision_function(["AACGTA"])[0].round(6))
+    True
+    """
+    check_is_fitted(model)
+    points, V = _expansion(model)
+    base, scale = _base(model.kernel_)
+    points = base.domain.check(points, "X")
+    V = V * scale(points)[:, None]
+    X = base.domain.check(X, "X") if len(X) else []
+    parsed, asked = base.parse_objects(points), base.parse_objects(X)
+    factors = scale(X) if len(X) else np.zeros(0)
+    if isinstance(base, K.Substring):
+        sums = base.summed(parsed, V)
+        largest = [sums.heaviest(c, CANDIDATES * n_largest) for c in range(V.shape[1])]
+        positions = [factor * sums.along(x) for factor, x in zip(factors, asked, strict=True)]
+    else:
+        vocabulary = base.vocabulary()
+        w = base.rows(parsed, vocabulary, grow=True).T @ V
+        largest = [_largest(list(vocabulary), column) for column in w.T]
+        positions = [
+            factor * _along(base, vocabulary, w, x)
+            for factor, x in zip(factors, asked, strict=True)
+        ]
+    return FeatureImportances([_apart(some, n_largest) for some in largest], positions)
+
+
+def _expansion(model: Any) -> tuple[Any, np.ndarray]:
+    """The points that the model's functions are expanded over, and their coefficients (m, c)."""
+    if hasattr(model, "support_vectors_"):
+        pairs = getattr(model, "pair_coef_", None)  # of classes, where there are several
+        return model.support_vectors_, as_dense(model.dual_coef_).T if pairs is None else pairs
+    if hasattr(model, "X_fit_") and hasattr(model, "dual_coef_"):
+        V = np.asarray(model.dual_coef_, dtype=np.float64)
+        return model.X_fit_, V if V.ndim == 2 else V[:, None]
+    raise TypeError(
+        f"{type(model).__name__} has no coefficients over its points; expected a support vector "
+        "machine or a kernel ridge model"
+    )
+
+
+def _base(kernel: K.Kernel) -> tuple[Any, Callable[[Any], np.ndarray]]:
+    """The kernel of sequences within, and what f(x) and f(z) it is multiplied by."""
+    if isinstance(kernel, K.Spectrum | K.Mismatch | K.Gappy | K.Substring):
+        return kernel, lambda X: np.ones(len(X))
+    if isinstance(kernel, Normalized):
+        base, scale = _base(kernel.kernel)
+
+        def normalised(X: Any) -> np.ndarray:
+            squared = kernel.kernel.diag(X)
+            return scale(X) * np.where(
+                squared > 0, 1 / np.sqrt(np.where(squared > 0, squared, 1)), 0
+            )
+
+        return base, normalised
+    if isinstance(kernel, Product) and isinstance(kernel.left, K.Constant):
+        base, scale = _base(kernel.right)
+        root = np.sqrt(kernel.left.value)
+        return base, lambda X: root * scale(X)
+    raise TypeError(
+        f"the kernel {kernel!r} has no weights for substrings; expected Spectrum, Mismatch, Gappy "
+        "or Substring, perhaps normalised or multiplied by a number"
+    )
+
+
+def _largest(names: list[Symbols], w: np.ndarray) -> list[tuple[Symbols, float]]:
+    order = np.argsort(-np.abs(w[: len(names)]), kind="stable")
+    return [(names[u], float(w[u])) for u in order if w[u]]
+
+
+def _apart(found: list[tuple[Symbols, float]], count: int) -> list[tuple[Symbols, float]]:
+    """The heaviest, without those inside one that is as heavy."""
+    kept: list[tuple[Symbols, float]] = []
+    for word, weight in found:
+        if len(kept) == count:
+            break
+        if not any(_inside(word, other) and abs(weight) <= abs(w) for other, w in kept):
+            kept.append((word, weight))
+    return kept
+
+
+def _inside(word: Symbols, other: Symbols) -> bool:
+    if isinstance(word, tuple) or isinstance(other, tuple):
+        return any(other[i : i + len(word)] == word for i in range(len(other) - len(word) + 1))
+    return isinstance(word, type(other)) and word in other  # type: ignore[operator]
+
+
+def _along(base: Any, vocabulary: Any, w: np.ndarray, x: Symbols) -> np.ndarray:
+    """(length, c): each word's weight, shared by the places of its symbols."""
+    places, words = base.words(x)
+    out = np.zeros((len(x), w.shape[1]))
+    if len(words):
+        values = np.asarray(sp.csr_array(base.rows(words, vocabulary, grow=False)) @ w)
+        np.add.at(out, places, values[:, None] / places.shape[1])
+    return out

@@ -1,0 +1,76 @@
+"""What models of sequences go by: weights of substrings, place by place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import SVC, SVR, KernelDensity, KernelRidge, feature_importances
+from mercer import kernels as K
+
+
+def sequences(seed=0, n=40, letters="ACGT"):
+    rng = np.random.default_rng(seed)
+    X = ["".join(rng.choice(list(letters), size=rng.integers(5, 25))) for _ in range(n)]
+    y = np.arange(n) % 2
+    return [x[:2] + "GATTACA" + x[2:] if c else x for x, c in zip(X, y, strict=True)], y
+
+
+KERNELS = [
+    K.Spectrum(3),
+    K.Spectrum(3).normalize(),
+    2.5 * K.Gappy(3, 1).normalize(),
+    K.Mismatch(3, 1),
+    K.Substring(max_length=4),
+    K.Substring(count="occurrences", weighting="exponential").normalize(),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("model", [SVC(), KernelRidge(), SVR()], ids=str)
+def test_places_add_up_to_the_value(any_level, kernel, model):
+    X, y = sequences()
+    model.set_params(kernel=kernel).fit(X, y)
+    new = [*X[:2], "GATTACA" * 2, "A", "ACGT"]
+    found = feature_importances(model, new)
+    value = model.decision_function(new) if isinstance(model, SVC) else model.predict(new)
+    b = getattr(model, "intercept_", 0.0)
+    sums = [float(p.sum()) for p in found.positions]
+    np.testing.assert_allclose(np.array(sums) + b, value, rtol=1e-8, atol=1e-8)
+    assert [p.shape for p in found.positions] == [(len(x), 1) for x in new]
+
+
+def test_weights_are_those_of_the_feature_map(any_level):
+    X, y = sequences()
+    model = SVC(kernel=K.Spectrum(4)).fit(X, y)
+    phi = K.Spectrum(4).feature_map().fit(model.support_vectors_)
+    w = phi.transform(model.support_vectors_).T @ model.dual_coef_.ravel()
+    expected = dict(zip(phi.get_feature_names_out(), w, strict=True))
+    found = dict(feature_importances(model, n_largest=10_000).substrings[0])
+    assert found == pytest.approx({word: w for word, w in expected.items() if w}, abs=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [K.Substring(min_length=4, max_length=9).normalize()], ids=repr)
+def test_a_planted_signature_is_found(any_level, kernel):
+    X, y = sequences(n=30)
+    model = SVC(kernel=kernel).fit(X, y)
+    (word, weight), *_ = feature_importances(model).substrings[0]
+    assert word == "GATTACA"
+    assert weight > 0
+    (places,) = feature_importances(model, ["CCC" + "GATTACA" + "GGGT"]).positions
+    assert places[3:10].sum() > 0.9 * places.sum() > 0
+
+
+def test_several_functions_have_several_lists():
+    X, y = sequences()
+    y = np.where(y, 2, np.arange(len(X)) % 4 // 2)
+    model = SVC(kernel=K.Spectrum(3)).fit(X, y)
+    found = feature_importances(model, X[:1])
+    assert len(found.substrings) == found.positions[0].shape[1] == 3  # pairs of classes
+
+
+def test_what_has_no_substrings_is_refused():
+    with pytest.raises(TypeError, match="no weights for substrings"):
+        feature_importances(SVC().fit([[0.0], [1.0]], [0, 1]))
+    with pytest.raises(TypeError, match="no coefficients"):
+        feature_importances(KernelDensity().fit([[0.0], [1.0]]))
