@@ -224,3 +224,14 @@ def test_inexact_directions_lead_to_the_same_optimum(monkeypatch, form, C):
     assert inexact.status.ok
     check_optimal(program, inexact, tol=1e-6)
     assert_allclose(inexact.value.objective, exact.value.objective, rtol=1e-8, atol=1e-8)
+
+
+def test_exact_directions_go_on_where_others_do_not_get_there(monkeypatch):
+    program = make("c_svc", gram(120), 100.0)
+    monkeypatch.setattr("mercer.solvers.interior_point._MANY", 100)
+    monkeypatch.setattr("mercer.solvers.interior_point._INEXACT", 1e3)
+    monkeypatch.setattr(crossover, "_ROUNDS", 0)
+    first = interior_point(program, tol=1e-6)
+    assert first.status.ok
+    assert first.history[0] > first.history[-1]
+    check_optimal(program, first, tol=1e-6)

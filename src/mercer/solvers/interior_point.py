@@ -93,23 +93,36 @@ def interior_point(
         a = np.clip(np.zeros(len(program.p)), program.lo, program.hi)
         return close(program, monitor, a, tol, status=Status.INFEASIBLE, method=method)
     path = _CentralPath(program)
-    if path.shifts is not None:
-        monitor.tol = _INEXACT
-    while not monitor.record(path.complementarity(), steps=int(len(monitor.history) > 0)):
-        moved = path.advance()
-        if program.unbounded_along(path.a, path.F):
+    while True:
+        # Directions that are not exact lead near enough, as a rule; else exact ones go on.
+        monitor.tol = _COMPLEMENTARITY if path.shifts is None else _INEXACT
+        monitor.max_iter = max_iter
+        if not _follow(path, monitor):
             return close(program, monitor, path.a, tol, status=Status.INFEASIBLE, method=method)
-        if not moved or _stalled(monitor.history):
+        monitor.max_iter = None  # of the path, not of the crossover
+
+        def stop(gap: float) -> bool:
+            monitor.record(gap, steps=0)
+            return monitor.status in (Status.MAX_TIME, Status.STOPPED)
+
+        a = crossover(program, path.K, path.a, path.reduced_gradient(), tol, path.size, stop)
+        result = close(program, monitor, a, tol, method=method)
+        early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
+        if result.status.ok or early or path.shifts is None:
+            return result
+        path.shifts, monitor.status = None, None
+
+
+def _follow(path: _CentralPath, monitor: Monitor) -> bool:
+    """Steps until the monitor or rounding ends them; False if the objective falls without end."""
+    before = len(monitor.history)
+    while not monitor.record(path.complementarity(), steps=int(len(monitor.history) > before)):
+        moved = path.advance()
+        if path.program.unbounded_along(path.a, path.F):
+            return False
+        if not moved or _stalled(monitor.history[before:]):
             break
-
-    monitor.max_iter = None  # of the path, not of the crossover
-
-    def stop(gap: float) -> bool:
-        monitor.record(gap, steps=0)
-        return monitor.status in (Status.MAX_TIME, Status.STOPPED)
-
-    a = crossover(program, path.K, path.a, path.reduced_gradient(), tol, path.size, stop)
-    return close(program, monitor, a, tol, method=method)
+    return True
 
 
 def _stalled(history: list[float]) -> bool:
