@@ -107,7 +107,7 @@ default="pivoted"
         Step of "gd"; None takes half of the largest stable one,
         ``1 / (largest eigenvalue of K + alpha)``.
     max_iter : int or None, default=None
-        Steps of "gd" and "pcg", 1000 if None; passes of "nystrom" after the first, 20 if None.
+        Steps of "gd" and "pcg", 1000 if None; passes of "nystrom", 100 if None.
     max_time : float or None, default=None
         Seconds after which "pcg" and "nystrom" stop where they are, with a warning.
     tol : float, default=1e-6
@@ -244,7 +244,7 @@ default="pivoted"
         The first call chooses the centres, among its points unless ``centers`` has them, and every
         call adds to sums whose size does not grow, so that a loop over chunks fits what `fit` on
         all of them would with the same centres. After a `fit` its centres stay, unless it was so
-        large that it took sums in float32.
+        large that its sums are estimates.
 
         Parameters
         ----------

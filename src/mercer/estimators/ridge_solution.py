@@ -100,10 +100,10 @@ def fit_on_moments(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | N
     centres, before = estimator.centres_, estimator.moments_
     if centres.operator is not None:
         raise ValueError("partial_fit needs points; a precomputed or corrected matrix has none")
-    if centres.single:
+    if before is not None and not before.exact:
         raise ValueError(
-            "the sums of this fit have float32 accuracy, which passes over the points made up for; "
-            "to learn from points in chunks give all of them to partial_fit"
+            "the sums of this fit are over a part of its points, which passes over all made up "
+            "for; to learn from points in chunks give all of them to partial_fit"
         )
     if before is not None and len(before.squares) != Y.shape[1]:
         raise ValueError(

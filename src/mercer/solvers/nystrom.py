@@ -7,14 +7,15 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, eigh
+from scipy.linalg import blas, cho_solve, eigh
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from mercer.operators import DenseGram, GramOperator
-from mercer.solvers.cholesky import shifted_solve
+from mercer.solvers.cholesky import factorised
+from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, gradient_ratio
+from mercer.solvers.ridge import EPS, EPS32, FLOAT32_PAYS
 
 # A pivot so many times rounding counts as small.
 SMALL_PIVOT = 100
@@ -82,7 +83,14 @@ class Moments:
     ----------
     r, t : int
         Numbers of features and of targets.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether the sums are over all points in float64; if not, ``features`` is an estimate.
     """
+
+    exact = True
 
     def __init__(self, r: int, t: int):
         self.features = np.zeros((r, r), order="F")  # the upper triangle
@@ -104,8 +112,12 @@ class Moments:
         else:
             blas.dsyrk(1.0, Phi.T, beta=1.0, c=self.features, overwrite_c=1)
         self.cross += Phi.T @ (root * Y).astype(Phi.dtype)
-        self.squares += s @ Y**2
         self.sums += Phi.T @ root[:, 0].astype(Phi.dtype)
+        self.add_targets(Y, s)
+
+    def add_targets(self, Y: np.ndarray, s: np.ndarray) -> None:
+        """The sums over more points that need no features: targets (b, t), weights (b,)."""
+        self.squares += s @ Y**2
         self.target_sums += s @ Y
         self.weight += float(s.sum())
         self.n += int(np.count_nonzero(s))
@@ -165,6 +177,71 @@ def accumulated(
     return moments
 
 
+def estimated(blocks: Iterable[Block], whitening: Whitening, part: Moments) -> Moments:
+    """The moments of all blocks, with ``Phi^T S Phi`` made up from the moments of a part of them.
+
+    Its covariance is that of the part, its mean that of all. The other sums take one product with
+    the transposed kernel per block, which is far less.
+    """
+    t = part.cross.shape[1]
+    moments = Moments(0, t)
+    pulled = np.zeros((len(whitening.kept), t + 1))
+    for block in blocks:
+        s = np.ones(len(block.Y)) if block.weight is None else block.weight
+        pulled += block.gram.T @ (s[:, None] * np.column_stack([block.Y, np.ones(len(s))]))
+        moments.add_targets(block.Y, s)
+    pulled = whitening.W.T @ pulled
+    moments.cross, moments.sums = pulled[:, :t], pulled[:, t]
+    H, _, _ = part.system(fit_intercept=True)
+    moments.features = H * (moments.weight / part.weight if part.weight > 0 else 0.0)
+    moments.features += np.outer(moments.sums, moments.sums) / max(moments.weight, EPS)
+    moments.exact = False
+    return moments
+
+
+class _NormalEquations:
+    """``Phi^T S Phi + lam I``, the features centred where there is an intercept, by passes.
+
+    Parameters
+    ----------
+    blocks : callable
+    whitening : Whitening
+    moments : Moments
+    lam : ndarray of shape (t,)
+    fit_intercept : bool
+    """
+
+    def __init__(
+        self,
+        blocks: Callable[[], Iterable[Block]],
+        whitening: Whitening,
+        moments: Moments,
+        lam: np.ndarray,
+        fit_intercept: bool,
+    ):
+        self.blocks, self.W, self.moments, self.lam = blocks, whitening.W, moments, lam
+        self.centred = fit_intercept and moments.weight > 0
+
+    def product(self, V: np.ndarray, columns: np.ndarray, single: bool = False) -> np.ndarray:
+        """The product with V for the targets of this mask; ``single`` is of float32 accuracy."""
+        coef = self.W @ V
+        pulled, level = np.zeros_like(coef), np.zeros(V.shape[1])
+        for block in self.blocks():
+            K = block.gram.single() if single else block.gram
+            fitted = K @ coef
+            if block.weight is not None:
+                fitted *= block.weight[:, None]
+            pulled += K.T @ fitted
+            level += fitted.sum(axis=0)
+        out = self.W.T @ pulled
+        if self.centred:
+            out -= np.outer(self.moments.sums, level / self.moments.weight)
+        return out + self.lam[columns] * V
+
+    def quick(self, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self.product(V, columns, single=True)
+
+
 def solve_nystrom(
     blocks: Callable[[], Iterable[Block]] | None,
     whitening: Whitening,
@@ -172,16 +249,16 @@ def solve_nystrom(
     lam: np.ndarray,
     *,
     fit_intercept: bool = False,
+    single: bool = False,
     tol: float = 1e-6,
-    max_iter: int = 20,
+    max_iter: int = 100,
     max_time: float | None = None,
     report: Callable[[int, float], bool | None] | None = None,
 ) -> Result:
     r"""Minimise over ``w`` the ridge objective with features ``Phi = K_nM W``.
 
-    The moments alone give w. A pass over the data then computes the gradient in float64, which is
-    the certificate; if it is above ``tol``, as it may be where the moments were accumulated in
-    float32, they correct w and another pass follows.
+    Exact moments alone give w, and a pass over the data in float64 computes the gradient, which is
+    the certificate. Estimated moments precondition conjugate gradients, one pass per step.
 
     Parameters
     ----------
@@ -190,12 +267,14 @@ def solve_nystrom(
         then the gradient is that of the moments.
     whitening : Whitening
     moments : Moments
-        Of all the data.
+        Of all the data, or `estimated`.
     lam : ndarray of shape (t,)
     fit_intercept : bool
+    single : bool
+        Whether steps may take products of float32 accuracy, corrected by some in float64.
     tol : float
     max_iter : int
-        Passes at most.
+        Passes at most, the one for the moments included.
     max_time, report
         As for the other solvers.
 
@@ -209,36 +288,38 @@ def solve_nystrom(
     ----------
     Williams and Seeger (2001), "Using the Nyström method to speed up kernel machines", NIPS.
     Rudi, Carratino and Rosasco (2017), "FALKON: an optimal large scale kernel method", NIPS.
+    Avron, Maymounkov and Toledo (2010), "Blendenpik: supercharging LAPACK's least-squares solver".
     """
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
+    monitor.n_iter = 1
     H, G, _ = moments.system(fit_intercept)
-    w = _solve(H, G, lam)
-    intercept = moments.intercept(w, fit_intercept)
-    start, gap, best = np.einsum("ij,ij->j", G, G), np.inf, np.inf
-    status = None
-    while True:
-        if blocks is None:
-            pull, drift = G - H @ w, np.zeros(len(lam))
-        else:
-            pull, drift = _pull(blocks(), whitening, w, intercept)
-        if fit_intercept and moments.weight > 0:
-            intercept = intercept + drift / moments.weight
-            pull = pull - np.outer(moments.sums, drift) / moments.weight
-        gradient = pull - lam * w
-        gap = gradient_ratio(np.einsum("ij,ij->j", gradient, gradient), start)
-        if monitor.record(gap):
-            break
-        if gap > 0.5 * best:
-            status = Status.STALLED
-            break
-        best = gap
-        step = _solve(H, gradient, lam)
-        w = w + step
-        if fit_intercept and moments.weight > 0:
-            intercept = intercept - moments.sums @ step / moments.weight
-    solution = NystromSolution(w, whitening.W @ w, intercept)
-    method = f"nystrom with {len(whitening.kept)} centres"
-    return monitor.result(solution, gap, status=status, method=method)
+    inverse = _Inverse(H, lam)
+    w = inverse(G, np.ones(len(lam), dtype=bool)) if moments.exact else np.zeros_like(G)
+    if blocks is None:
+        gradient, stalled = G - H @ w - lam * w, False
+        monitor.record(relative(gradient, G), steps=0)
+    else:
+        equations = _NormalEquations(blocks, whitening, moments, lam, fit_intercept)
+        quick = equations.quick if single else None
+        gradient, stalled = conjugate_gradients(equations.product, inverse, G, w, monitor, quick)
+    solution = NystromSolution(w, whitening.W @ w, moments.intercept(w, fit_intercept))
+    return monitor.result(
+        solution,
+        relative(gradient, G),
+        status=Status.STALLED if stalled else None,
+        method=f"nystrom with {len(whitening.kept)} centres",
+    )
+
+
+def float32_pays(whitening: Whitening, weight: float, largest: float, lam: float) -> bool:
+    """Whether float32 rounding of the kernel, random over its entries, is small beside lam.
+
+    ``W^T E^T`` takes it to the gradient, where E has n rows, and vectors of the length of the
+    features of n points. ``largest`` is that of the kernel's values.
+    """
+    reach = np.linalg.norm(whitening.W, axis=0).max(initial=0.0)
+    error = EPS32 * largest * reach * np.sqrt(weight * largest)
+    return bool(error <= FLOAT32_PAYS * lam and EPS32 * weight * largest <= lam)
 
 
 class NystromPath:
@@ -336,23 +417,30 @@ def distance_bound(
     return np.sqrt(np.maximum(squared, 0.0) + rounding)
 
 
-def _pull(
-    blocks: Iterable[Block], whitening: Whitening, w: np.ndarray, intercept: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """``Phi^T S (Y - Phi w - b)`` and the sums of ``S (Y - Phi w - b)``, in float64."""
-    coef = whitening.W @ w
-    pull, drift = np.zeros_like(w), np.zeros(w.shape[1])
-    for block in blocks:
-        error = block.Y - block.gram @ coef - intercept
-        if block.weight is not None:
-            error *= block.weight[:, None]
-        pull += block.gram.T @ error
-        drift += error.sum(axis=0)
-    return whitening.W.T @ pull, drift
+class _Inverse:
+    """``(H + lam I)^{-1} G``, of minimum norm where lam is lost in the rounding of H.
 
+    Parameters
+    ----------
+    H : ndarray of shape (r, r)
+    lam : ndarray of shape (t,)
+    """
 
-def _solve(H: np.ndarray, G: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """``(H + lam I)^{-1} G``, of minimum norm where lam is lost in the rounding of H."""
-    if np.any(lam <= len(H) * EPS * np.trace(H)):
-        return Eigensystem(H).coefficients(G, lam)
-    return shifted_solve(H, G, lam)
+    def __init__(self, H: np.ndarray, lam: np.ndarray):
+        self.lam, self._system, self._factors = lam, None, {}
+        if np.any(lam <= len(H) * EPS * np.trace(H)):
+            self._system = Eigensystem(H)
+            return
+        for value in np.unique(lam):
+            self._factors[value] = factorised(H + value * np.eye(len(H)))
+
+    def __call__(self, G: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """For the columns of this mask, G having these only."""
+        lams = self.lam[columns]
+        if self._system is not None:
+            return self._system.coefficients(G, lams)
+        solution = np.empty_like(G)
+        for value in np.unique(lams):
+            at = lams == value
+            solution[:, at] = cho_solve(self._factors[value], G[:, at])
+        return solution

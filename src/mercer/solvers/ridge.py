@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
+EPS32 = float(np.finfo(np.float32).eps)
+# What float32 rounding does to K must be so small beside lam for float32 arithmetic to pay.
+FLOAT32_PAYS = 0.02
 
 # A direct solve leaves a relative gradient near rounding; far above it, rounding has won.
 ROUNDING_LIMIT = 1e-6
