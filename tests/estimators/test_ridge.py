@@ -307,6 +307,22 @@ def test_pcg_refuses_alpha_zero_with_the_condition_number():
         KernelRidge(0.0, kernel="rbf", solver="pcg").fit(X, y)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_points_are_factorised_in_float32_unless_alpha_is_small(dtype, monkeypatch):
+    X, y = data(n=300)
+    X = X.astype(dtype)
+    for alpha, method in ((0.1, "cholesky in float32, refined to float64"), (1e-7, "cholesky:")):
+        model = KernelRidge(alpha, kernel=K.RBF(0.3), fit_intercept=True)
+        expected = clone(model).fit(X.astype(np.float64), y)
+        assert expected.result_.method.startswith("cholesky:")
+        with monkeypatch.context() as m:
+            m.setattr("mercer.estimators.ridge_solution.FLOAT32_FROM", 100)
+            model.fit(X, y)
+        assert model.result_.method.startswith(method)
+        assert_allclose(model.dual_coef_, expected.dual_coef_, rtol=1e-7, atol=1e-7)
+        assert model.intercept_ == pytest.approx(expected.intercept_, rel=1e-9)
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_chunks_learn_what_all_points_at_once_do(fit_intercept):
     X, y = data(n=300, targets=2)

@@ -442,5 +442,5 @@ class _Inverse:
         solution = np.empty_like(G)
         for value in np.unique(lams):
             at = lams == value
-            solution[:, at] = cho_solve(self._factors[value], G[:, at])
+            solution[:, at] = cho_solve(self._factors[value], G[:, at], check_finite=False)
         return solution

@@ -15,7 +15,7 @@ from mercer.solvers.cholesky import factorised
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots, relative
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, EPS32, FLOAT32_PAYS, as_columns, is_negligible, weighted_mean
+from mercer.solvers.ridge import EPS, as_columns, float32_is_small, is_negligible, weighted_mean
 
 # The preconditioner's rank over sqrt(n): to build it then takes the time of a few products.
 RANK = 10
@@ -119,7 +119,7 @@ def solve_pcg(
         np.divide(start.reshape(B.shape), system.root, out=X, where=system.root > 0)
         X = system.projected(X)
     quick = None
-    if single is not None and system.float32_pays():
+    if single is not None and float32_is_small(len(Y), system.diagonal.max(), lams.min()):
         quick = partial(system.product, single)
     R, stalled = conjugate_gradients(partial(system.product, K), precondition, B, X, monitor, quick)
     bounds = _bounds(system, precondition, R)
@@ -161,7 +161,10 @@ class Preconditioner:
             self._image = {v: self._plain(constant[:, None], v) for v in self._factorised}
 
     def _plain(self, R: np.ndarray, lam: float) -> np.ndarray:
-        return (R - self.factor @ cho_solve(self._factorised[lam], self.factor.T @ R)) / lam
+        return (
+            R
+            - self.factor @ cho_solve(self._factorised[lam], self.factor.T @ R, check_finite=False)
+        ) / lam
 
     def __call__(self, R: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """``P^{-1} R`` for the columns of this mask, shape (n, number of them)."""
@@ -228,11 +231,6 @@ class _System:
         """Of the system, from the part that the preconditioner knows."""
         inner = low.factor.T @ low.factor
         return float(np.linalg.norm(inner, 2) / self.lam.min()) + 1.0
-
-    def float32_pays(self) -> bool:
-        """Whether float32 rounding of K, random over its entries, is small beside lam."""
-        rounding = EPS32 * np.sqrt(len(self.root)) * self.diagonal.max()
-        return bool(rounding <= FLOAT32_PAYS * self.lam.min())
 
 
 def _bounds(system: _System, precondition: Preconditioner, R: np.ndarray) -> np.ndarray:

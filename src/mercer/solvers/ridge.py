@@ -73,7 +73,8 @@ def relative_gradient(
         residual, Y = (R - weighted_mean(R, weight) for R in (residual, Y))
     now = weight[:, None] * residual - lam * alpha
     start = weight[:, None] * Y
-    return gradient_ratio(_squared_norms(K, now), _squared_norms(K, start))
+    # One product, for K may be recomputed.
+    return gradient_ratio(*np.split(_squared_norms(K, np.hstack([now, start])), 2))
 
 
 def gradient_ratio(now: np.ndarray, start: np.ndarray) -> float:
@@ -88,6 +89,11 @@ def gradient_ratio(now: np.ndarray, start: np.ndarray) -> float:
 def is_negligible(lam: float, trace: float) -> bool:
     """Whether ``lam`` is lost in the rounding of a matrix with this trace."""
     return lam <= 10.0 * EPS * max(trace, 0.0)
+
+
+def float32_is_small(n: int, largest: float, lam: float) -> bool:
+    """Whether float32 rounding of n rows, random over their entries, is small beside lam."""
+    return EPS32 * np.sqrt(n) * largest <= FLOAT32_PAYS * lam
 
 
 def _squared_norms(K: Any, U: np.ndarray) -> np.ndarray:
