@@ -6,6 +6,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
@@ -348,6 +349,57 @@ def test_chunks_learn_what_all_points_at_once_do(fit_intercept):
     half.partial_fit(X[150:], y[150:], weight[150:])
     assert_allclose(half.predict(X), whole.predict(X), atol=1e-6)
     assert not hasattr(KernelRidge(), "partial_fit")
+
+
+def test_readers_of_tables_and_iterators_give_what_fit_does(tmp_path):
+    X, y = data(n=300)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=300)
+    model = KernelRidge(0.1, kernel=K.RBF(0.3), solver="nystrom", centers=X[:40])
+    expected = clone(model).fit(X, y, weight).predict(X)
+    cuts = [slice(i, i + 70) for i in range(0, 300, 70)]
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(goal=y, mass=weight)
+    table.to_csv(tmp_path / "points.csv", index=False)
+    names = {"target": "goal", "sample_weight": "mass"}
+    for chunks, named in (
+        (((X[rows], y[rows], weight[rows]) for rows in cuts), {}),
+        (pd.read_csv(tmp_path / "points.csv", chunksize=70), names),
+    ):
+        found = clone(model).fit_chunks(chunks, **named)
+        query = table[["a", "b", "c"]] if named else X
+        assert_allclose(found.predict(query), expected, atol=1e-9)
+        assert found.moments_.n == 300
+        assert "from the sums over 300 points" in found.result_.method
+    again = found.fit_chunks([(X[:50], y[:50])])
+    assert again.moments_.n == 50
+    two = clone(model).fit_chunks([table], target=["goal", "mass"])
+    assert two.dual_coef_.shape == (40, 2)
+    whole = clone(model).fit(X, y)
+    for chunks, named, words in (
+        ([], {}, "chunks is empty"),
+        ([table], {}, "name the target's column"),
+        ([table], {"target": "none"}, "no column 'none'"),
+        ([(X, y)], {"target": "goal"}, "chunks are tuples"),
+        ([(X,)], {}, "chunk 0 has 1 parts"),
+        ([(X[:9], y[:9]), (X[:9, :2], y[:9])], {}, "features"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            whole.fit_chunks(chunks, **named)
+        assert whole.moments_.n == 300
+    with pytest.raises(TypeError, match="chunk 0 is of type list"):
+        whole.fit_chunks([[1, 2]])
+    assert not hasattr(KernelRidge(), "fit_chunks")
+
+
+def test_parquet_is_read_in_batches(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    X, y = data(n=300)
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(goal=y)
+    table.to_parquet(tmp_path / "points.parquet")
+    model = KernelRidge(0.1, kernel=K.RBF(0.3), solver="nystrom", centers=X[:40])
+    expected = clone(model).fit(X, y).predict(X)
+    batches = parquet.ParquetFile(tmp_path / "points.parquet").iter_batches(64)
+    found = model.fit_chunks(batches, target="goal")
+    assert_allclose(found.predict(table[["a", "b", "c"]]), expected, atol=1e-9)
 
 
 def test_a_memory_map_is_read_in_blocks(tmp_path, monkeypatch):

@@ -19,12 +19,12 @@ from mercer.estimators.inputs import (
     validate_query,
 )
 from mercer.estimators.progress import reporter
-from mercer.estimators.ridge_nystrom import doubled, fit_nystrom
+from mercer.estimators.ridge_nystrom import Centres, doubled, fit_nystrom
 from mercer.operators import GramOperator, TiledGram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
-from mercer.solvers.nystrom import accumulated, solve_nystrom
+from mercer.solvers.nystrom import Moments, accumulated, solve_nystrom
 from mercer.solvers.pcg import solve_pcg
 from mercer.solvers.primal import solve_primal
 from mercer.solvers.refinement import solve_refined
@@ -98,12 +98,13 @@ def fit_ridge(
     return fit
 
 
-def fit_on_moments(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Fit:
-    """Add points to the estimator's moments, and solve for what they have come to."""
+def with_more_points(
+    centres: Centres, before: Moments | None, X: Any, Y: np.ndarray, weight: np.ndarray | None
+) -> Moments:
+    """The sums over the points before and these."""
     Y = Y.reshape(len(Y), -1)
-    centres, before = estimator.centres_, estimator.moments_
     if centres.operator is not None:
-        raise ValueError("partial_fit needs points; a precomputed or corrected matrix has none")
+        raise ValueError("chunks must be of points; a precomputed or corrected matrix has none")
     if before is not None and not before.exact:
         raise ValueError(
             "the sums of this fit are over a part of its points, which passes over all made up "
@@ -114,16 +115,19 @@ def fit_on_moments(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | N
             f"y has {Y.shape[1]} targets and the points before had {len(before.squares)}"
         )
     moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
-    if before is not None:
-        moments = before.merged(moments)
-    lam = regularisers(estimator.alpha, Y.shape[1])
+    return moments if before is None else before.merged(moments)
+
+
+def fit_on_moments(estimator: Any) -> Fit:
+    """Solve for what the estimator's sums have come to."""
+    centres, moments = estimator.centres_, estimator.moments_
+    lam = regularisers(estimator.alpha, len(moments.squares))
     result = solve_nystrom(
         None, centres.whitening, moments, lam, fit_intercept=estimator.fit_intercept
     )
     result = replace(result, method=f"{result.method}, from the sums over {moments.n} points")
-    points, dual_coef = centres.expansion(X, result.value.coef)
-    intercept = result.value.intercept
-    return Fit(dual_coef, result, intercept, points=points, centres=centres, moments=moments)
+    coef, intercept = result.value.coef, result.value.intercept
+    return Fit(coef, result, intercept, points=centres.points, centres=centres, moments=moments)
 
 
 def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, eigvalsh
+from scipy.linalg.blas import dsyrk
 
 from mercer.arrays import memory_budget
 from mercer.solvers.cholesky import factorised
@@ -18,7 +19,7 @@ from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS, as_columns, float32_is_small, is_negligible, weighted_mean
 
 # The preconditioner's rank over sqrt(n): to build it then takes the time of a few products.
-RANK = 10
+RANK = 15
 
 
 class PcgSolution(NamedTuple):
@@ -74,7 +75,7 @@ def solve_pcg(
         Quicker products, of float32 accuracy. The residual is then computed afresh with K
         whenever it has shrunk a thousandfold, and K takes over where that shows no progress.
     rank : int, optional
-        Of the preconditioner; None is 10 sqrt(n), or what the memory budget allows. Less is taken
+        Of the preconditioner; None is 15 sqrt(n), or what the memory budget allows. Less is taken
         where the trace of what is left of the matrix falls below lam.
     tol : float
         Stop when the residual is at most this times the right-hand side.
@@ -130,11 +131,12 @@ def solve_pcg(
         status=Status.STALLED if stalled else None,
         method=f"pcg with a preconditioner of rank {low.factor.shape[1]}",
     )
-    advice = (
-        f"rounding stops further progress at condition number {system.condition(low):.1e}: choose "
-        "a larger alpha"
-    )
-    result = result.advised(advice) if stalled else result
+    if stalled:
+        number = precondition.largest() / lams.min() + 1.0
+        result = result.advised(
+            f"rounding stops further progress at condition number {number:.1e}: choose a larger "
+            "alpha"
+        )
     return replace(result, bound=float(bounds.max(initial=0.0)))
 
 
@@ -151,14 +153,21 @@ class Preconditioner:
 
     def __init__(self, factor: np.ndarray, lam: np.ndarray, constant: np.ndarray | None = None):
         self.factor, self.lam, self.constant = factor, lam, constant
-        inner, diagonal = factor.T @ factor, np.diag_indices(factor.shape[1])
+        # Half of the products, in the order in which the factor is kept.
+        upper = dsyrk(1.0, factor, trans=1)
+        self._inner = np.triu(upper) + np.triu(upper, 1).T
         self._factorised = {}
         for value in np.unique(lam):
-            shifted = inner.copy()
-            shifted[diagonal] += value
+            shifted = self._inner.copy()
+            np.fill_diagonal(shifted, shifted.diagonal() + value)
             self._factorised[value] = factorised(shifted)
         if constant is not None:
             self._image = {v: self._plain(constant[:, None], v) for v in self._factorised}
+
+    def largest(self) -> float:
+        """The largest eigenvalue of ``F F^T``."""
+        r = len(self._inner)
+        return float(eigvalsh(self._inner, subset_by_index=(r - 1, r - 1))[0]) if r else 0.0
 
     def _plain(self, R: np.ndarray, lam: float) -> np.ndarray:
         return (
@@ -187,6 +196,7 @@ class _System:
     def __init__(self, K: Any, lam: np.ndarray, weight: np.ndarray, fit_intercept: bool):
         self.K, self.lam = K, lam
         self.root = np.sqrt(weight)[:, None]
+        self.weighted = bool(np.any(weight != 1.0))
         self.total = float(weight.sum())
         # The trace of K bounds its norm, and its diagonal its entries.
         self.diagonal = weight * np.asarray(K.diagonal(), dtype=np.float64)
@@ -216,7 +226,8 @@ class _System:
             rank = int(min(np.ceil(RANK * np.sqrt(n)), memory_budget() / (8.0 * n)))
 
         def rows(indices: np.ndarray) -> np.ndarray:
-            return self.root[indices] * self.K.rows(indices) * self.root[:, 0]
+            K = self.K.rows(indices)
+            return self.root[indices] * K * self.root[:, 0] if self.weighted else K
 
         # Beyond a trace of lam the condition number is below two.
         return randomly_pivoted_cholesky(
@@ -226,11 +237,6 @@ class _System:
             trace_tol=float(self.lam.min()),
             random_state=random_state,
         )
-
-    def condition(self, low: LowRank) -> float:
-        """Of the system, from the part that the preconditioner knows."""
-        inner = low.factor.T @ low.factor
-        return float(np.linalg.norm(inner, 2) / self.lam.min()) + 1.0
 
 
 def _bounds(system: _System, precondition: Preconditioner, R: np.ndarray) -> np.ndarray:
