@@ -92,8 +92,9 @@ def fit_ridge(
         fit = fit._replace(centres=centres, moments=moments)
     else:
         fit = _in_the_dual(estimator, solver, X, Y, lam, weight, start)
-    if reason and ": " not in fit.result.method:
-        method = f"{fit.result.method}: {reason}"
+    name, mark, rest = fit.result.method.partition("; ")
+    if reason and ": " not in name:
+        method = f"{name}: {reason}{mark}{rest}"
         fit = fit._replace(result=replace(fit.result, method=method))
     return fit
 
