@@ -18,6 +18,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from mercer import kernels as K
 from mercer.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from mercer.estimators.ridge_cv import KernelRidgeCV
+from mercer.solvers.result import Status
 from ridge_examples import data
 
 
@@ -262,3 +263,28 @@ def test_classifiers_take_the_large_solvers(solver):
     assert model.intercept_.shape == (3,)
     assert_allclose(model.decision_function(X), plain.decision_function(X), atol=0.05)
     assert np.mean(model.predict(X) == plain.predict(X)) > 0.98
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("alpha", [1e-8, 1e-3, 1.0, [0.1, 10.0]])
+@pytest.mark.parametrize("spread", [1e-3, 1.0])
+def test_passes_over_the_points_find_what_sums_over_them_do(
+    fit_intercept, alpha, spread, monkeypatch
+):
+    """Clusters of near points make the kernel between the centres nearly singular."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(20, 3)), 100, axis=0) + spread * rng.normal(size=(2000, 3))
+    Y = np.column_stack([np.sin(X[:, 0]) + 3.0, X[:, 1]]) + 0.1 * rng.normal(size=(2000, 2))
+    weight = rng.uniform(0.1, 2.0, size=2000)
+    model = KernelRidge(
+        alpha, kernel=K.RBF(0.3), solver="nystrom", n_centers=60, fit_intercept=fit_intercept
+    )
+    by_sums = clone(model).fit(X, Y, weight)
+    monkeypatch.setattr("mercer.estimators.ridge_nystrom.PASSES_PAY", 0)
+    by_passes = clone(model).fit(X, Y, weight)
+    for fitted in (by_sums, by_passes):
+        assert fitted.result_.status is Status.CONVERGED
+        assert fitted.result_.gap <= 1e-6
+    assert_allclose(by_passes.predict(X), by_sums.predict(X), atol=2e-4)
+    # Where rounding would stop the passes, the sums are taken.
+    assert by_passes.moments_.exact == (alpha == 1e-8 and spread == 1e-3)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
@@ -22,12 +23,12 @@ from mercer.solvers.nystrom import (
     accumulated,
     distance_bound,
     estimated,
-    float32_pays,
+    rounding_is_small,
     solve_nystrom,
 )
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
-from mercer.solvers.result import Result
-from mercer.solvers.ridge import EPS
+from mercer.solvers.result import Result, Status
+from mercer.solvers.ridge import EPS, EPS32
 
 # Pivots are chosen among so many random points per centre; more gain little and cost as much as
 # the fit.
@@ -117,7 +118,7 @@ class Centres:
         Without ``dense`` only products are going to be asked for, and blocks are larger.
         """
         n = len(Y) if among is None else len(among)
-        width = len(self.whitening.kept) if dense else 4 * n_features(X)
+        width = len(self.whitening.kept) if dense else 4 * numbers_per_point(X)
         for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
             rows = part if among is None else among[part]
             if self.operator is None:
@@ -140,16 +141,16 @@ class Centres:
         pairs = self.kernel.over(doubled(take_rows(X, slice(0, 1))), doubled(self.points))
         largest = float(np.max(self.kernel.over(self.points, None).diagonal()))
         total = float(n) if weight is None else float(weight.sum())
-        lowest = float(lam.min())
-        if lowest <= r * EPS * total * largest:
+        given = self.whitening, total, largest, float(lam.min())
+        if not rounding_is_small(*given, eps=EPS):
             return None, False
-        single = float32_pays(self.whitening, total, largest, lowest)
+        single = rounding_is_small(*given, eps=EPS32)
         if not pairs.native:
             return (n, True) if single else (None, False)
         # With independent points the residual falls by sqrt(r / m) per pass.
         sizes = np.unique(np.minimum(r * 2.0 ** np.arange(1, 30), n))
         passes = np.maximum(np.log(2 / max(tol, EPS)) / np.log(sizes / r) * 2, 2.0)
-        cost = sizes * r**2 + passes * 2 * n * r * (n_features(X) + VALUE)
+        cost = sizes * r**2 + passes * 2 * n * r * (numbers_per_point(X) + VALUE)
         return int(sizes[np.argmin(cost)]), single
 
     def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -171,30 +172,34 @@ def fit_nystrom(
     def blocks() -> Iterator[Block]:
         return centres.blocks(X, Y, weight, dense=False)
 
+    def solve(moments: Moments, single: bool = False) -> Result:
+        return solve_nystrom(
+            blocks,
+            centres.whitening,
+            moments,
+            lam,
+            fit_intercept=estimator.fit_intercept,
+            single=single,
+            tol=estimator.tol,
+            max_iter=100 if estimator.max_iter is None else estimator.max_iter,
+            max_time=estimator.max_time,
+            report=reporter(estimator),
+        )
+
     m, single = centres.part(X, weight, lam, estimator.tol)
-    if m is None:
-        moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
-    else:
+    result = None
+    if m is not None:
         rng = check_random_state(estimator.random_state)
         drawn = np.sort(sample_without_replacement(n, m, random_state=rng))
         some = centres.blocks(X, Y, weight, drawn)
         part = accumulated(some, centres.whitening, Y.shape[1], single=single)
         moments = estimated(blocks(), centres.whitening, part)
-    result = solve_nystrom(
-        blocks,
-        centres.whitening,
-        moments,
-        lam,
-        fit_intercept=estimator.fit_intercept,
-        single=single,
-        tol=estimator.tol,
-        max_iter=100 if estimator.max_iter is None else estimator.max_iter,
-        max_time=estimator.max_time,
-        report=reporter(estimator),
-    )
-    if m is not None:
+        result = solve(moments, single)
         words = f"sums over {m} points precondition {result.n_iter} passes over all"
         result = replace(result, method=f"{result.method}; {words}")
+    if result is None or result.status is Status.STALLED:
+        moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
+        result = solve(moments)
     if n > BOUND_PAYS * r:
         words = f"no bound on the distance from the exact solution: {n} points take too long"
         return centres, moments, replace(result, method=f"{result.method}; {words}"), None
@@ -210,8 +215,10 @@ def default_centres(n: int) -> int:
     return int(max(1, min(n, np.ceil(4 * np.sqrt(n)), np.sqrt(memory_budget() / 24.0))))
 
 
-def n_features(X: Any) -> int:
-    """The width of a table; 1 for other objects."""
+def numbers_per_point(X: Any) -> int:
+    """What a row of a table holds, on the average of a sparse one; 1 for other objects."""
+    if issparse(X):
+        return X.nnz // max(X.shape[0], 1) + 1
     return int(X.shape[1]) if len(getattr(X, "shape", ())) == 2 else 1
 
 

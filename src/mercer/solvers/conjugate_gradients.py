@@ -10,7 +10,7 @@ from mercer.solvers.result import Monitor
 from mercer.solvers.ridge import gradient_ratio
 
 # ``product(V, columns)`` is A V for the right-hand sides of this mask, V having their columns
-# only; so for what stands for A^{-1}.
+# only; so for residuals, and for what stands for A^{-1}.
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 # A residual that has shrunk by so much since it was last computed afresh is computed afresh, if
@@ -19,6 +19,7 @@ REPLACE = 1e-3
 
 
 def conjugate_gradients(
+    residual: Product,
     product: Product,
     precondition: Product,
     B: np.ndarray,
@@ -30,6 +31,8 @@ def conjugate_gradients(
 
     Parameters
     ----------
+    residual : callable
+        ``B - A X``, in float64.
     product : callable
         ``A V``, in float64.
     precondition : callable
@@ -55,7 +58,7 @@ def conjugate_gradients(
     """
     step_product = product if quick is None else quick
     every = np.ones(B.shape[1], dtype=bool)
-    R = B - product(X, every) if X.any() else B.copy()
+    R = residual(X, every) if X.any() else B.copy()
     goal = monitor.tol * np.linalg.norm(B, axis=0)
     fresh = np.linalg.norm(R, axis=0)  # of the residual when last computed afresh
     active = fresh > goal
@@ -77,7 +80,7 @@ def conjugate_gradients(
         due = active & (size <= np.maximum(goal, reach))
         due[active] |= ~moving
         if due.any():
-            R[:, active] = B[:, active] - product(X[:, active], active)
+            R[:, active] = residual(X[:, active], active)
             exact = True
             size = np.linalg.norm(R, axis=0)
             if np.any(due & (size > goal) & (size > 0.5 * fresh)):
@@ -92,7 +95,7 @@ def conjugate_gradients(
         done = monitor.record(relative(R, B)) or stalled
         active &= size > goal
     if not exact:
-        R = B - product(X, every)
+        R = residual(X, every)
     return R, stalled and not bool(np.all(np.linalg.norm(R, axis=0) <= goal))
 
 

@@ -15,7 +15,7 @@ from mercer.solvers.cholesky import factorised
 from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, EPS32, FLOAT32_PAYS
+from mercer.solvers.ridge import EPS, FLOAT32_PAYS
 
 # A pivot so many times rounding counts as small.
 SMALL_PIVOT = 100
@@ -139,11 +139,13 @@ class Moments:
         squares = self.squares - self.weight * target**2
         return H, self.cross - np.outer(self.sums, target), np.maximum(squares, 0.0)
 
-    def intercept(self, w: np.ndarray, fit_intercept: bool) -> np.ndarray:
-        """What goes with the weights w (r, t): shape (t,)."""
+    def intercept(
+        self, w: np.ndarray, fit_intercept: bool, targets: np.ndarray | slice = slice(None)
+    ) -> np.ndarray:
+        """What goes with the weights w (r, t) of all targets, or of some: shape (t,)."""
         if not fit_intercept or self.weight == 0:
             return np.zeros(w.shape[1])
-        return (self.target_sums - self.sums @ w) / self.weight
+        return (self.target_sums[targets] - self.sums @ w) / self.weight
 
 
 class NystromSolution(NamedTuple):
@@ -224,19 +226,37 @@ class _NormalEquations:
 
     def product(self, V: np.ndarray, columns: np.ndarray, single: bool = False) -> np.ndarray:
         """The product with V for the targets of this mask; ``single`` is of float32 accuracy."""
+        out = self._pulled(V, single=single)
+        return out + self.lam[columns] * V
+
+    def residual(self, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """``Phi^T S (Y - Phi V - b) - lam V``: what is pulled back is small where V is good."""
+        level = self.moments.intercept(V, self.centred, columns)
+        return self._pulled(V, columns, level) - self.lam[columns] * V
+
+    def _pulled(
+        self,
+        V: np.ndarray,
+        columns: np.ndarray | None = None,
+        level: float | np.ndarray = 0.0,
+        single: bool = False,
+    ) -> np.ndarray:
+        """``Phi^T S Phi V`` or, for the targets of a mask, ``Phi^T S (Y - Phi V - level)``."""
         coef = self.W @ V
-        pulled, level = np.zeros_like(coef), np.zeros(V.shape[1])
+        pulled, total = np.zeros_like(coef), np.zeros(V.shape[1])
         for block in self.blocks():
             K = block.gram.single() if single else block.gram
-            fitted = K @ coef
+            values = K @ coef
+            if columns is not None:
+                values = block.Y[:, columns] - values - level
             if block.weight is not None:
-                fitted *= block.weight[:, None]
-            pulled += K.T @ fitted
-            level += fitted.sum(axis=0)
+                values *= block.weight[:, None]
+            pulled += K.T @ values
+            total += values.sum(axis=0)
         out = self.W.T @ pulled
         if self.centred:
-            out -= np.outer(self.moments.sums, level / self.moments.weight)
-        return out + self.lam[columns] * V
+            out -= np.outer(self.moments.sums, total / self.moments.weight)
+        return out
 
     def quick(self, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return self.product(V, columns, single=True)
@@ -301,7 +321,9 @@ def solve_nystrom(
     else:
         equations = _NormalEquations(blocks, whitening, moments, lam, fit_intercept)
         quick = equations.quick if single else None
-        gradient, stalled = conjugate_gradients(equations.product, inverse, G, w, monitor, quick)
+        gradient, stalled = conjugate_gradients(
+            equations.residual, equations.product, inverse, G, w, monitor, quick
+        )
     solution = NystromSolution(w, whitening.W @ w, moments.intercept(w, fit_intercept))
     return monitor.result(
         solution,
@@ -311,15 +333,17 @@ def solve_nystrom(
     )
 
 
-def float32_pays(whitening: Whitening, weight: float, largest: float, lam: float) -> bool:
-    """Whether float32 rounding of the kernel, random over its entries, is small beside lam.
+def rounding_is_small(
+    whitening: Whitening, weight: float, largest: float, lam: float, eps: float
+) -> bool:
+    """Whether rounding of the kernel, random over its entries, is small beside lam.
 
     ``W^T E^T`` takes it to the gradient, where E has n rows, and vectors of the length of the
-    features of n points. ``largest`` is that of the kernel's values.
+    features of n points. ``largest`` is that of the kernel's values, ``eps`` their precision.
     """
     reach = np.linalg.norm(whitening.W, axis=0).max(initial=0.0)
-    error = EPS32 * largest * reach * np.sqrt(weight * largest)
-    return bool(error <= FLOAT32_PAYS * lam and EPS32 * weight * largest <= lam)
+    error = eps * largest * reach * np.sqrt(weight * largest)
+    return bool(error <= FLOAT32_PAYS * lam and eps * weight * largest <= lam)
 
 
 class NystromPath:

@@ -122,7 +122,12 @@ def solve_pcg(
     quick = None
     if single is not None and float32_is_small(len(Y), system.diagonal.max(), lams.min()):
         quick = partial(system.product, single)
-    R, stalled = conjugate_gradients(partial(system.product, K), precondition, B, X, monitor, quick)
+    product = partial(system.product, K)
+
+    def residual(X: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return B[:, columns] - product(X, columns)
+
+    R, stalled = conjugate_gradients(residual, product, precondition, B, X, monitor, quick)
     bounds = _bounds(system, precondition, R)
     solution = PcgSolution(system.root * X, mean + system.level(X), bounds)
     result = monitor.result(
