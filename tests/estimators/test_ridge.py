@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -155,6 +157,44 @@ def test_constant_columns_and_single_points():
             model.predict(X), SklearnKernelRidge(0.5, kernel=kernel).fit(X, y).predict(X)
         )
     assert_allclose(KernelRidge(1.0).fit([[2.0]], [5.0]).predict([[2.0]]), [4.0])
+
+
+def in_decimals(A, y):
+    """A^{-1} y by elimination with 60 digits, the floats of A taken as exact."""
+    with localcontext() as context:
+        context.prec = 60
+        rows = [[Decimal(a) for a in row] for row in np.column_stack([A, y]).tolist()]
+        for k, pivot in enumerate(rows):
+            for i in range(k + 1, len(rows)):
+                factor = rows[i][k] / pivot[k]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], pivot, strict=True)]
+        x = []  # from the last to the first
+        for k in reversed(range(len(rows))):
+            known = sum(a * b for a, b in zip(reversed(rows[k][k + 1 : -1]), x, strict=True))
+            x.append((rows[k][-1] - known) / rows[k][k])
+        return np.array([float(a) for a in reversed(x)])
+
+
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "eigh", "pcg", "nystrom"])
+@pytest.mark.parametrize("alpha", [1e-14, 1e-12, 1e-10, 1e-8, 1e-4])
+@pytest.mark.parametrize("gamma", [1e-4, 1e-2])
+def test_near_singular_systems_are_solved_or_the_condition_number_is_told(solver, alpha, gamma):
+    X, y = data(n=15)
+    G = K.RBF(gamma)(X)
+    expected = y - alpha * in_decimals(G + alpha * np.eye(15), y)
+    model = KernelRidge(alpha, kernel="precomputed", solver=solver)
+    model.set_params(n_centers=15 if solver == "nystrom" else None)
+    if solver == "pcg" and alpha == 1e-14:
+        with pytest.raises(ValueError, match="condition number"):
+            model.fit(G, y)
+        return
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(G, y)
+    if heard:
+        assert re.search("condition number|undetermined", str(heard[0].message))
+    else:
+        assert_allclose(model.predict(G), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [1e-14, 1e14])

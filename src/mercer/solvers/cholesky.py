@@ -16,7 +16,7 @@ from scipy.linalg import (
 )
 
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient
+from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient, rounding_advice
 
 # LAPACK factors at most so many rows at once: OpenBLAS with several threads crashes beyond 14,000.
 BLOCK = 8192
@@ -109,7 +109,8 @@ def certified(
     gap = relative_gradient(K, alpha, Y, lams, weight, fit_intercept)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
-    return monitor.result(alpha, gap, status=status, method=method)
+    result = monitor.result(alpha, gap, status=status, method=method)
+    return result.advised(rounding_advice(float(weight @ K.diagonal()), lams))
 
 
 def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from mercer.solvers.cholesky import factorised
 from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, FLOAT32_PAYS
+from mercer.solvers.ridge import EPS, FLOAT32_PAYS, rounding_advice
 
 # A pivot so many times rounding counts as small.
 SMALL_PIVOT = 100
@@ -325,12 +325,13 @@ def solve_nystrom(
             equations.residual, equations.product, inverse, G, w, monitor, quick
         )
     solution = NystromSolution(w, whitening.W @ w, moments.intercept(w, fit_intercept))
-    return monitor.result(
+    result = monitor.result(
         solution,
         relative(gradient, G),
         status=Status.STALLED if stalled else None,
         method=f"nystrom with {len(whitening.kept)} centres",
     )
+    return result.advised(rounding_advice(float(np.trace(H)), lam)) if stalled else result
 
 
 def rounding_is_small(

@@ -16,7 +16,14 @@ from mercer.solvers.cholesky import factorised
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots, relative
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, as_columns, float32_is_small, is_negligible, weighted_mean
+from mercer.solvers.ridge import (
+    EPS,
+    as_columns,
+    float32_is_small,
+    is_negligible,
+    rounding_advice,
+    weighted_mean,
+)
 
 # The preconditioner's rank over sqrt(n): to build it then takes the time of a few products.
 RANK = 15
@@ -137,11 +144,7 @@ def solve_pcg(
         method=f"pcg with a preconditioner of rank {low.factor.shape[1]}",
     )
     if stalled:
-        number = precondition.largest() / lams.min() + 1.0
-        result = result.advised(
-            f"rounding stops further progress at condition number {number:.1e}: choose a larger "
-            "alpha"
-        )
+        result = result.advised(rounding_advice(precondition.largest(), lams))
     return replace(result, bound=float(bounds.max(initial=0.0)))
 
 

@@ -91,6 +91,16 @@ def is_negligible(lam: float, trace: float) -> bool:
     return lam <= 10.0 * EPS * max(trace, 0.0)
 
 
+def rounding_advice(largest: float, lam: np.ndarray) -> str:
+    """What to do where rounding stops a solver; ``largest`` is K's largest eigenvalue or trace."""
+    lowest = float(np.min(lam))
+    number = (largest + lowest) / lowest if lowest > 0 else np.inf
+    return (
+        f"rounding stops further progress at a condition number of up to {number:.1e}: choose a "
+        "larger alpha"
+    )
+
+
 def float32_is_small(n: int, largest: float, lam: float) -> bool:
     """Whether float32 rounding of n rows, random over their entries, is small beside lam."""
     return EPS32 * np.sqrt(n) * largest <= FLOAT32_PAYS * lam
