@@ -227,6 +227,7 @@ def cost(options: argparse.Namespace) -> None:
         "eigh": [500, 1000, 2000, 4000],
         "pcg": [4000, 8000, 16000, 32000],
         "nystrom": [20_000, 40_000, 80_000, 160_000, 320_000],
+        "primal": [20_000, 40_000, 80_000, 160_000, 320_000],
         "gd": [1000, 2000, 4000, 8000],
     }
     curves = {}
@@ -236,6 +237,8 @@ def cost(options: argparse.Namespace) -> None:
             X, y = made_up(n, 8)
             model = KernelRidge(0.1, kernel=K.RBF(0.1), solver=solver)
             model.set_params(n_centers=500 if solver == "nystrom" else None)
+            if solver == "primal":
+                model.set_params(kernel=K.Polynomial(2))
             if solver == "gd":
                 model.set_params(max_iter=50, tol=0.0, step_size=1e-6)
             spent.append(quietly(lambda m=model, X=X, y=y: timed(lambda: m.fit(X, y), 2)[0]))
