@@ -175,7 +175,7 @@ def stream(options: argparse.Namespace) -> None:
         before = peak()
         model = KernelRidge(1.0, kernel=K.RBF(0.1), solver="nystrom", n_centers=options.centers)
         seconds, model = timed(lambda: model.fit(mapped, y))
-        X, y = made_up(5000, d, seed=1)
+        X, y = made_up(50_000, d, seed=1)
         print(
             f"memory map, {n} x {d}, {options.centers} centres: {seconds:.1f} s, {peak():.2f} GB at"
             f" most, pages of the map included ({before:.2f} GB before), gap "
