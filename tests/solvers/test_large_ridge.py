@@ -10,13 +10,13 @@ from mercer import kernels as K
 from mercer.operators import DenseGram, TiledGram
 from mercer.solvers.nystrom import (
     Block,
-    NystromPath,
     Whitening,
     accumulated,
     distance_bound,
     estimated,
     solve_nystrom,
 )
+from mercer.solvers.nystrom_path import NystromPath
 from mercer.solvers.pcg import Preconditioner, solve_pcg
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 from mercer.solvers.result import Status

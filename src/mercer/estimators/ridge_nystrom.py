@@ -115,10 +115,12 @@ class Centres:
     ) -> Iterator[Block]:
         """The data, or those at the positions ``among``, some rows at a time.
 
-        Without ``dense`` only products are going to be asked for, and blocks are larger.
+        Without ``dense`` only products are going to be asked for, and blocks of vectors are larger.
         """
         n = len(Y) if among is None else len(among)
-        width = len(self.whitening.kept) if dense else 4 * numbers_per_point(X)
+        width = len(self.whitening.kept)
+        if not dense and len(getattr(X, "shape", ())) == 2:
+            width = 4 * numbers_per_point(X)
         for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
             rows = part if among is None else among[part]
             if self.operator is None:
@@ -138,15 +140,15 @@ class Centres:
         n, r = n_rows(X), len(self.whitening.kept)
         if float(n) * r**2 < PASSES_PAY or self.operator is not None:
             return None, False
-        pairs = self.kernel.over(doubled(take_rows(X, slice(0, 1))), doubled(self.points))
+        # Values that are dear to recompute are computed as seldom as can be.
+        if not self.kernel.over(doubled(take_rows(X, slice(0, 1))), doubled(self.points)).native:
+            return None, False
         largest = float(np.max(self.kernel.over(self.points, None).diagonal()))
         total = float(n) if weight is None else float(weight.sum())
         given = self.whitening, total, largest, float(lam.min())
         if not rounding_is_small(*given, eps=EPS):
             return None, False
         single = rounding_is_small(*given, eps=EPS32)
-        if not pairs.native:
-            return (n, True) if single else (None, False)
         # With independent points the residual falls by sqrt(r / m) per pass.
         sizes = np.unique(np.minimum(r * 2.0 ** np.arange(1, 30), n))
         passes = np.maximum(np.log(2 / max(tol, EPS)) / np.log(sizes / r) * 2, 2.0)
@@ -216,10 +218,8 @@ def default_centres(n: int) -> int:
 
 
 def numbers_per_point(X: Any) -> int:
-    """What a row of a table holds, on the average of a sparse one; 1 for other objects."""
-    if issparse(X):
-        return X.nnz // max(X.shape[0], 1) + 1
-    return int(X.shape[1]) if len(getattr(X, "shape", ())) == 2 else 1
+    """What a row of a table holds, on the average of a sparse one."""
+    return X.nnz // max(X.shape[0], 1) + 1 if issparse(X) else int(X.shape[1])
 
 
 def doubled(X: Any) -> Any:
