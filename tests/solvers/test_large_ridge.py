@@ -10,6 +10,7 @@ from mercer import kernels as K
 from mercer.operators import DenseGram, TiledGram
 from mercer.solvers.nystrom import (
     Block,
+    Moments,
     Whitening,
     accumulated,
     distance_bound,
@@ -284,6 +285,33 @@ def test_nystrom_solves_the_least_squares_problem(weighted, fit_intercept, sums,
     assert_allclose(result.value.weights, w, atol=1e-7)
     assert_allclose(result.value.intercept, level, atol=1e-7)
     assert_allclose(KERNEL(X, centres) @ result.value.coef, Phi @ w, atol=1e-7)
+
+
+def test_sums_alone_tell_where_rounding_stops_them():
+    X, Y, _ = problem()
+    white = Whitening(K.RBF(1e-4)(X[:30]))
+    Phi = K.RBF(1e-4)(X, X[:30][white.kept]) @ white.W
+    moments = Moments(Phi.shape[1], 2)
+    moments.add(Phi, Y, None)
+    good = solve_nystrom(None, white, moments, np.full(2, 1.0))
+    assert good.status is Status.CONVERGED
+    assert good.n_iter == 1
+    bad = solve_nystrom(None, white, moments, np.full(2, 1.0), tol=1e-30)
+    assert bad.status is Status.STALLED
+    assert "condition number" in bad.message
+
+
+def test_an_estimate_that_is_not_positive_definite_still_preconditions():
+    X, Y, weight = problem()
+    white = Whitening(KERNEL(X[:30]))
+    centres = X[:30][white.kept]
+    blocks = in_blocks(X, Y, weight, centres)
+    moments = estimated(blocks(), white, accumulated(blocks(), white, 2))
+    moments.features[0, 0] = -moments.features[0, 0]
+    result = solve_nystrom(blocks, white, moments, np.full(2, 1e-3))
+    w = nystrom_oracle(KERNEL(X, centres) @ white.W, Y, 1e-3, weight, False)[0]
+    assert result.status is Status.CONVERGED
+    assert_allclose(result.value.weights, w, atol=1e-3)
 
 
 def test_moments_add_up():

@@ -254,6 +254,9 @@ def test_refinement_is_refused_where_float32_is_not_enough():
     other.single = lambda: DenseGram(1.5 * np.eye(300))
     with pytest.raises(np.linalg.LinAlgError, match="does not contract"):
         refined(other, y, 1e-2)
+    # Beyond the range of float32 there are infinities.
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(np.linalg.LinAlgError):
+        refined(DenseGram(1e39 * K.RBF(0.2)(X)), y, 1e38)
 
 
 def test_refinement_leaves_a_stored_matrix_as_it_is():

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, cho_solve
+from scipy.linalg import LinAlgError, blas, cho_solve
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from mercer.operators import DenseGram, GramOperator
@@ -316,8 +316,8 @@ def solve_nystrom(
     inverse = _Inverse(H, lam)
     w = inverse(G, np.ones(len(lam), dtype=bool)) if moments.exact else np.zeros_like(G)
     if blocks is None:
-        gradient, stalled = G - H @ w - lam * w, False
-        monitor.record(relative(gradient, G), steps=0)
+        gradient = G - H @ w - lam * w
+        stalled = not monitor.record(relative(gradient, G), steps=0)
     else:
         equations = _NormalEquations(blocks, whitening, moments, lam, fit_intercept)
         quick = equations.quick if single else None
@@ -388,8 +388,11 @@ class _Inverse:
         if np.any(lam <= len(H) * EPS * np.trace(H)):
             self._system = Eigensystem(H)
             return
-        for value in np.unique(lam):
-            self._factors[value] = factorised(H + value * np.eye(len(H)))
+        try:
+            for value in np.unique(lam):
+                self._factors[value] = factorised(H + value * np.eye(len(H)))
+        except LinAlgError:  # an estimate in float32 may not be positive definite
+            self._system = Eigensystem(H)
 
     def __call__(self, G: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """For the columns of this mask, G having these only."""

@@ -106,7 +106,7 @@ def _refined(
     target = np.linalg.norm(B, axis=0)
     while True:
         size = np.linalg.norm(R, axis=0)
-        left = size > rounding * np.linalg.norm(X, axis=0)
+        left = ~(size <= rounding * np.linalg.norm(X, axis=0))  # also where numbers have run out
         if not left.any():
             return X + correction(R, size)
         now = float(np.max(size[left] / target[left]))
