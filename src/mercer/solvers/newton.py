@@ -170,20 +170,24 @@ def _over_points(risk: Risk, h: np.ndarray, v: np.ndarray, b: float) -> tuple[np
 def _line_search(
     risk: Risk, alpha: np.ndarray, f: np.ndarray, d_alpha: np.ndarray, d_b: float
 ) -> float:
+    d_ridge = risk.K @ d_alpha
+    linear, quadratic = risk.lam * float(alpha @ d_ridge), risk.lam * float(d_alpha @ d_ridge)
+    return step_along(risk.loss, risk.y, f, d_ridge + d_b, linear, quadratic)
+
+
+def step_along(
+    loss: Loss, y: np.ndarray, f: np.ndarray, d_f: np.ndarray, linear: float, quadratic: float
+) -> float:
     """A step at which the slope along the direction has shrunk tenfold, by bisection.
 
-    Along a line the objective is convex and costs O(n), next to nothing beside a factorisation,
-    so the step may be sought with care; near the minimum the first one tried, 1, is it. Zero where
-    rounding hides any decrease.
+    The objective along it is ``L(y, f + step d_f) + step linear + 1/2 step^2 quadratic``, which is
+    convex and costs O(n), next to nothing beside a factorisation, so the step may be sought with
+    care; near the minimum the first one tried, 1, is it. Zero where rounding hides any decrease.
     """
-    lam, y, loss = risk.lam, risk.y, risk.loss
-    d_ridge = risk.K @ d_alpha
-    d_f = d_ridge + d_b
-    linear, quadratic = lam * float(alpha @ d_ridge), lam * float(d_alpha @ d_ridge)
 
     def slope(step: float) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
-            along = float(loss.gradient(y, f + step * d_f) @ d_f)
+            along = float(np.sum(loss.gradient(y, f + step * d_f) * d_f))
         # Past the range of floating point the loss is rising.
         return along + linear + step * quadratic if np.isfinite(along) else np.inf
 

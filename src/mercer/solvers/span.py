@@ -1,0 +1,134 @@
+"""Machines over features: functions ``f = Phi w + b`` in the span of some points, by blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from scipy.linalg import LinAlgError, blas, cho_solve, lstsq
+
+from mercer.solvers.cholesky import factorised
+from mercer.solvers.losses import Loss
+from mercer.solvers.risk import balanced
+
+Rows = tuple[slice, np.ndarray]
+
+
+class Span:
+    """Features of n points, and a column of ones where there is a bias.
+
+    A machine's coordinates are ``z = (w, b)``, shape (p,) or (p, c) for c machines, with
+    ``||w||`` the norm of its function.
+
+    Parameters
+    ----------
+    blocks : callable
+        ``blocks()`` goes through the features once: slices of rows, and ``Phi[rows]`` of shape
+        (rows, r), in float64.
+    n, r : int
+    fit_intercept : bool
+    keep : bool
+        Whether the features are kept in memory; else every pass computes them anew.
+    """
+
+    def __init__(
+        self,
+        blocks: Callable[[], Iterable[Rows]],
+        n: int,
+        r: int,
+        fit_intercept: bool,
+        keep: bool = True,
+    ):
+        self.n, self.r, self.fit_intercept = n, r, fit_intercept
+        self.p = r + fit_intercept
+        self._blocks = blocks
+        self._kept: list[Rows] | None = None
+        if keep:
+            self._kept = list(self._extended())
+
+    @classmethod
+    def of(cls, Phi: np.ndarray, fit_intercept: bool) -> Span:
+        """The span of the columns of a matrix (n, r)."""
+        return cls(lambda: [(slice(0, len(Phi)), Phi)], *Phi.shape, fit_intercept)
+
+    def __iter__(self) -> Iterable[Rows]:
+        return iter(self._extended() if self._kept is None else self._kept)
+
+    def _extended(self) -> Iterable[Rows]:
+        for rows, Phi in self._blocks():
+            if self.fit_intercept:
+                Phi = np.column_stack([Phi, np.ones(len(Phi))])
+            yield rows, np.ascontiguousarray(Phi)
+
+    def penalties(self, lam: float) -> np.ndarray:
+        """What the square of each coordinate is penalised by, shape (p,): nothing for the bias."""
+        return np.append(np.full(self.r, lam), np.zeros(self.p - self.r))
+
+    def predict(self, z: np.ndarray) -> np.ndarray:
+        """``Phi w + b``, shape (n,) or (n, c)."""
+        f = np.empty((self.n, *z.shape[1:]))
+        for rows, Phi in self:
+            f[rows] = Phi @ z
+        return f
+
+    def gather(self, u: np.ndarray) -> np.ndarray:
+        """``Phi^T u`` and the sum of u, for u of shape (n,) or (n, c): shape (p,) or (p, c)."""
+        total = np.zeros((self.p, *u.shape[1:]))
+        for rows, Phi in self:
+            total += Phi.T @ u[rows]
+        return total
+
+    def curvature(self, h: np.ndarray) -> np.ndarray:
+        """``Phi^T diag(h) Phi`` for h >= 0 of shape (n,): shape (p, p)."""
+        total = np.zeros((self.p, self.p), order="F")
+        for rows, Phi in self:
+            scaled = Phi * np.sqrt(h[rows])[:, None]
+            blas.dsyrk(1.0, scaled.T, beta=1.0, c=total, overwrite_c=1)
+        return np.triu(total) + np.triu(total, 1).T
+
+    def norms(self, z: np.ndarray) -> np.ndarray:
+        """``||w||^2`` for each machine: shape () or (c,)."""
+        return np.sum(z[: self.r] ** 2, axis=0)
+
+
+def span_gap(
+    span: Span,
+    y: np.ndarray,
+    loss: Loss,
+    lam: float,
+    z: np.ndarray,
+    f: np.ndarray,
+    start: float,
+) -> float:
+    """How far coordinates z with predictions f are from optimal, as `Risk.gap` for a Gram matrix.
+
+    The duality gap over the size of the objectives at the dual point that is the gradient of the
+    loss; where the conjugate is unknown, the norm of the gradient relative to ``start``.
+    """
+    g = loss.gradient(y, f)
+    u = balanced(g) if span.fit_intercept else g
+    conjugate = loss.conjugate(y, u)
+    if conjugate is None:
+        size = float(np.linalg.norm(span.gather(g) + span.penalties(lam) * z))
+        return size / start if start > 0 else size
+    value, norm = loss.value(y, f), 0.5 * lam * float(span.norms(z))
+    dual_norm = 0.5 / lam * float(span.norms(span.gather(u)))
+    size = max(abs(value) + norm, abs(conjugate) + dual_norm if np.isfinite(conjugate) else 0.0)
+    return max(value + norm + conjugate + dual_norm, 0.0) / (size or 1.0)
+
+
+def solve_scaled(A: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """``A^{-1} v`` for a positive semidefinite A, which is scaled to a unit diagonal first.
+
+    Where A is singular to rounding, the solution of least norm after scaling.
+    """
+    size = np.sqrt(np.diagonal(A))
+    size = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+    unit = A * np.outer(size, size)
+    unit[np.diag_indices_from(unit)] += size == 0
+    side = (v.T * size).T
+    try:
+        solution = cho_solve(factorised(unit.copy()), side)
+    except LinAlgError:
+        solution = lstsq(unit, side, lapack_driver="gelsy")[0]
+    return (solution.T * size).T
