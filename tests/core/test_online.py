@@ -1,4 +1,4 @@
-"""Online learners in the native module against their NumPy twin, at every level this machine runs."""
+"""Online learners in the native module against their NumPy twin, at every level there is."""
 
 from __future__ import annotations
 

@@ -189,23 +189,34 @@ def test_epsilon_insensitive_is_support_vector_regression(epsilon):
     assert_allclose(machine.predict(X), svr.predict(X), atol=1e-4)
 
 
-def test_logistic_is_logistic_regression_on_a_linear_kernel():
+@pytest.mark.parametrize("solver", ["exact", "nystrom"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("k", [2, 3])
+def test_logistic_is_logistic_regression_on_the_feature_map(k, fit_intercept, solver):
     X, y = load_wine(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
-    for labels in (y == 0, y):
-        machine = KernelMachineClassifier("logistic", alpha=0.5, kernel="linear", tol=1e-10)
-        machine.fit(X, labels)
-        for one in range(3) if labels is y else [1]:
-            linear = LogisticRegression(C=2.0, tol=1e-10, max_iter=10_000)
-            linear.fit(X, labels == machine.classes_[one])
-            scores = machine.decision_function(X)
-            ours = scores[:, one] if scores.ndim == 2 else scores
-            assert_allclose(ours, linear.decision_function(X), atol=1e-3)
-        assert_allclose(machine.predict_proba(X).sum(axis=1), 1.0)
-        assert_array_equal(
-            machine.classes_[machine.predict_proba(X).argmax(axis=1)], machine.predict(X)
-        )
-        assert_allclose(machine.predict_log_proba(X), np.log(machine.predict_proba(X)))
+    X, y = StandardScaler().fit_transform(X)[:, :4], np.minimum(y, k - 1)
+    kernel = K.Polynomial(degree=2)
+    Phi = kernel.feature_map().fit_transform(X)  # 15 features: 53 centres span them all
+    weight = np.random.default_rng(0).uniform(0.2, 2.0, size=len(y))
+    machine = KernelMachineClassifier(
+        "logistic", alpha=0.5, kernel=kernel, fit_intercept=fit_intercept, tol=1e-13, solver=solver
+    ).fit(X, y, sample_weight=weight)
+    linear = LogisticRegression(
+        C=2.0, solver="newton-cg", tol=1e-12, max_iter=10_000, fit_intercept=fit_intercept
+    ).fit(Phi, y, sample_weight=weight)
+    scores = linear.decision_function(Phi)
+    assert_allclose(machine.decision_function(X), scores, atol=1e-6)
+    assert_allclose(machine.predict_proba(X), linear.predict_proba(Phi), atol=1e-7)
+    assert_allclose(machine.predict_log_proba(X), np.log(machine.predict_proba(X)), atol=1e-9)
+    assert_array_equal(machine.predict(X), linear.predict(Phi))
+
+
+def test_improbable_classes_have_finite_logarithms():
+    X, y = np.array([[-1.0], [0.0], [1.0]]) * 1e3, np.array([0, 1, 2])
+    machine = KernelMachineClassifier("logistic", kernel="linear", alpha=1e-4).fit(X, y)
+    log = machine.predict_log_proba(1e3 * X)
+    assert np.all(np.isfinite(log))
+    assert np.min(machine.predict_proba(1e3 * X)) == 0.0
 
 
 def test_squared_hinge_is_linear_svc_without_bias():

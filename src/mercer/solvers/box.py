@@ -72,7 +72,7 @@ def box_machine(
     risk = Risk(K, y, loss, lam, fit_intercept)
     alpha = np.zeros(len(y))
     b = best_intercept(loss, y, alpha) if fit_intercept else 0.0
-    gap = risk.gap(alpha, alpha + b, 1.0)
+    gap = risk.gap(alpha, alpha + b)
     method = "interior point (box dual)"
     if gap == 0.0:
         return monitor.result(Machine(alpha, b), gap, status=Status.EXACT, method=method)
@@ -86,7 +86,7 @@ def box_machine(
     alpha = np.clip(alpha, lo / lam, hi / lam)
     f = K @ alpha
     b = best_intercept(loss, y, f) if fit_intercept else 0.0
-    gap = risk.gap(alpha, f + b, 1.0)
+    gap = risk.gap(alpha, f + b)
     if gap <= tol:
         status = Status.CONVERGED
     elif status.ok:

@@ -75,8 +75,7 @@ def newton(
     alpha, f = np.zeros(len(y)), np.zeros(len(y))
     b = best_intercept(loss, y, f) if fit_intercept else 0.0
     f = f + b
-    start = risk.gradient_norm(alpha, f)
-    gap, status = risk.gap(alpha, f, start), None
+    gap, status = risk.gap(alpha, f), None
     if gap <= tol:
         return monitor.result(Machine(alpha, b), gap, status=Status.CONVERGED, method="newton")
     # Few points curve alike on both sides of a long step; along a path of regularisers, steps are
@@ -91,7 +90,7 @@ def newton(
             V = target.basis[0]
             alpha = V @ (V.T @ alpha)
             f = K @ alpha + b
-            gap = risk.gap(alpha, f, start)
+            gap = risk.gap(alpha, f)
         step = _line_search(now, alpha, f, new_alpha - alpha, new_b - b)
         if not step and now.lam == lam:
             status = Status.STALLED
@@ -100,10 +99,10 @@ def newton(
             alpha = alpha + step * (new_alpha - alpha)
             b = b + step * (new_b - b)
             f = K @ alpha + b
-            gap = risk.gap(alpha, f, start)
+            gap = risk.gap(alpha, f)
             if monitor.record(gap):
                 break
-        if not step or now.gap(alpha, f, start) <= NEAR:
+        if not step or now.gap(alpha, f) <= NEAR:
             now = replace(now, lam=max(lam, 0.1 * now.lam))
     return monitor.result(Machine(alpha, float(b)), gap, status=status, method="newton")
 

@@ -12,7 +12,7 @@ from mercer.solvers.cholesky import factorised
 from mercer.solvers.losses import BoxLoss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import best_intercept
-from mercer.solvers.span import Span
+from mercer.solvers.span import Solution, Span
 
 _STEP_TO_BOUNDARY = 0.995
 # So many steps in a row that do not halve the gap are taken as the work of rounding.
@@ -52,7 +52,7 @@ def piecewise_machine(
     Returns
     -------
     Result
-        ``value`` is the coordinates, shape (p, q); ``gap`` is the relative duality gap.
+        ``value`` is a `Solution`; ``gap`` is the relative duality gap.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def piecewise_machine(
     >>> from mercer.solvers.losses import Quantile
     >>> span = Span.of(np.zeros((5, 1)), fit_intercept=True)
     >>> y = np.array([1.0, 2.0, 3.0, 4.0, 100.0])
-    >>> piecewise_machine(span, y, [Quantile(0.3), Quantile(0.5)], 1.0).value[-1].round(4)
+    >>> piecewise_machine(span, y, [Quantile(0.3), Quantile(0.5)], 1.0).value.z[-1].round(4)
     array([2., 3.])
 
     References
@@ -70,18 +70,18 @@ def piecewise_machine(
     """
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
     path = _CentralPath(span, y, losses, lam)
-    best, status = (path.gap(), path.z), None
+    best, status = path.certified(), None
     while not monitor.record(best[0], steps=int(len(monitor.history) > 0)):
         if not path.advance():
             status = Status.STALLED
             break
-        best = min(best, (path.gap(), path.z), key=lambda found: found[0])
+        best = min(best, path.certified(), key=lambda found: found[0])
         history = monitor.history
         if len(history) > _PATIENCE and best[0] > 0.5 * history[-_PATIENCE]:
             status = Status.STALLED
             break
-    gap, z = best
-    return monitor.result(z, gap, status=status, method="interior point")
+    gap, found = best
+    return monitor.result(found, gap, status=status, method="interior point")
 
 
 @dataclass
@@ -142,8 +142,8 @@ class _CentralPath:
         self.a = np.where(self.finite, 0.5 * c, 0.1 * typical * self.on)
         self.rest = np.where(self.finite, 0.5 * c, 1.0)  # c - a, carried for its accuracy
 
-    def gap(self) -> float:
-        """The duality gap, at the multipliers balanced so that each machine's sum to zero."""
+    def certified(self) -> tuple[float, Solution]:
+        """The relative duality gap, at multipliers balanced so that each machine's sum to zero."""
         span, pieces, q = self.span, self.pieces, self.pieces.q
         a = self.a.copy()
         if span.fit_intercept:
@@ -152,16 +152,18 @@ class _CentralPath:
                 side = j if over > 0 else q + j
                 total = a[:, side].sum()
                 if not total > abs(over):
-                    return np.inf
+                    return np.inf, Solution(self.z)
                 a[:, side] *= 1.0 - abs(over) / total
         norm = 0.5 * self.lam * float(np.sum(span.norms(self.z)))
         # What functions that still cross would pay for it.
         crossing = float(np.sum(a[:, 2 * q :] * np.maximum(-np.diff(self.f, axis=1), 0.0)))
         value = sum(loss.value(self.y, self.f[:, j]) for j, loss in enumerate(self.losses))
         linear = float(np.sum(np.where(self.on, pieces.g * a, 0.0)))
-        dual_norm = 0.5 / self.lam * float(np.sum(span.norms(span.gather(pieces.adjoint(a)))))
+        u = -pieces.adjoint(a)
+        dual_norm = 0.5 / self.lam * float(np.sum(span.norms(span.gather(u))))
         size = max(abs(value) + norm, abs(linear) + dual_norm) or 1.0
-        return max(value + norm + crossing - linear + dual_norm, 0.0) / size
+        excess = max(value + norm + crossing - linear + dual_norm, 0.0)
+        return excess / size, Solution(self.z, u, excess)
 
     def advance(self) -> bool:
         """One predictor-corrector step; False if rounding stops it."""

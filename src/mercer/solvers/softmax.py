@@ -12,7 +12,8 @@ from mercer.solvers.cholesky import factorised
 from mercer.solvers.losses import Loss
 from mercer.solvers.newton import step_along
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.span import Span, solve_scaled
+from mercer.solvers.risk import relative_gap
+from mercer.solvers.span import Solution, Span, solve_scaled
 
 # A Hessian of at most this size is factorised; a larger one is used in products only.
 DENSE = 1200
@@ -65,14 +66,14 @@ def softmax_machine(
     Returns
     -------
     Result
-        ``value`` is the coordinates, shape (p, k); ``gap`` is the relative duality gap.
+        ``value`` is a `Solution`; ``gap`` is the relative duality gap.
 
     Examples
     --------
     >>> import numpy as np
     >>> span = Span.of(np.eye(3), fit_intercept=False)
-    >>> softmax_machine(span, np.eye(3), 1.0).value.round(4)[0]
-    array([ 0.4295, -0.2148, -0.2148])
+    >>> softmax_machine(span, np.eye(3), 1.0).value.z.round(4)[0]
+    array([ 0.4897, -0.2448, -0.2448])
 
     References
     ----------
@@ -90,9 +91,9 @@ def softmax_machine(
     f, status = span.predict(z), None
     g = span.gather(loss.gradient(T, f)) + penalty * z
     first = float(np.linalg.norm(g))
-    gap = _gap(span, loss, T, lam, z, f, g)
+    gap, found = _certified(span, loss, T, lam, z, f, g)
     if gap <= tol:
-        return monitor.result(z, gap, status=Status.CONVERGED, method="newton (softmax)")
+        return monitor.result(found, gap, status=Status.CONVERGED, method="newton (softmax)")
     while True:
         P = softmax(f, axis=1)
         if span.p * T.shape[1] <= DENSE:
@@ -103,20 +104,22 @@ def softmax_machine(
         d -= d.mean(axis=1, keepdims=True)
         d_f = span.predict(d)
         linear, quadratic = float(np.sum(penalty * z * d)), float(np.sum(penalty * d**2))
-        step = step_along(loss, T, f, d_f, linear, quadratic)
-        if not step:
-            status = Status.STALLED
-            break
-        z = z + step * d
+        step, before = step_along(loss, T, f, d_f, linear, quadratic), gap
+        # Where rounding hides the decrease of the objective the gap may still tell of one.
+        z = z + (step or 1.0) * d
         f = span.predict(z)
         g = span.gather(loss.gradient(T, f)) + penalty * z
-        gap = _gap(span, loss, T, lam, z, f, g)
+        gap, ahead = _certified(span, loss, T, lam, z, f, g)
+        if not step and gap >= before:
+            gap, status = before, Status.STALLED
+            break
+        found = ahead
         if monitor.record(gap):
             break
-    return monitor.result(z, gap, status=status, method="newton (softmax)")
+    return monitor.result(found, gap, status=status, method="newton (softmax)")
 
 
-def _gap(
+def _certified(
     span: Span,
     loss: Loss,
     T: np.ndarray,
@@ -124,23 +127,21 @@ def _gap(
     z: np.ndarray,
     f: np.ndarray,
     g: np.ndarray,
-) -> float:
-    """The duality gap at the dual point ``u = s (P - T)``, relative to the objective.
+) -> tuple[float, Solution]:
+    """The relative duality gap at the dual point ``u = s (P - T)``, and its parts.
 
     Since ``L(f) + L*(u) = u·f`` there, it is ``||lam W + Phi^T u||^2 / (2 lam)``, and the sums of u
     times the biases where they are not quite zero.
     """
     size = loss.value(T, f) + 0.5 * lam * float(np.sum(span.norms(z)))
-    gap = 0.5 / lam * float(np.sum(g[: span.r] ** 2))
-    if span.fit_intercept:
-        gap += float(np.sum(np.abs(g[-1]))) * (1.0 + float(np.max(np.abs(f))))
-    return gap / (size or 1.0)
+    u = loss.gradient(T, f)
+    gap = 0.5 / lam * float(np.sum(span.norms(g)))
+    relative = relative_gap(gap, u, f, size, span.fit_intercept)
+    return relative, Solution(z, u, relative * (size or 1.0))
 
 
-def _by_factor(
-    span: Span, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarray
-) -> np.ndarray:
-    """The Newton step from the whole Hessian, whose blocks are ``Phi^T s (p_c [c=d] - p_c p_d) Phi``.
+def _by_factor(span: Span, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarray) -> np.ndarray:
+    """The Newton step from the Hessian, whose blocks are ``Phi^T s (p_c [c=d] - p_c p_d) Phi``.
 
     What is the same for all classes has no curvature but lam's; it is given the mean one of the
     classes, which the sum of the gradient over them, being zero, does not see.

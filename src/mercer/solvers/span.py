@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve, lstsq
 
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.losses import Loss
-from mercer.solvers.risk import balanced
+from mercer.solvers.risk import balanced, relative_gap
 
 Rows = tuple[slice, np.ndarray]
 
@@ -51,10 +52,10 @@ class Span:
         """The span of the columns of a matrix (n, r)."""
         return cls(lambda: [(slice(0, len(Phi)), Phi)], *Phi.shape, fit_intercept)
 
-    def __iter__(self) -> Iterable[Rows]:
+    def __iter__(self) -> Iterator[Rows]:
         return iter(self._extended() if self._kept is None else self._kept)
 
-    def _extended(self) -> Iterable[Rows]:
+    def _extended(self) -> Iterator[Rows]:
         for rows, Phi in self._blocks():
             if self.fit_intercept:
                 Phi = np.column_stack([Phi, np.ones(len(Phi))])
@@ -91,30 +92,44 @@ class Span:
         return np.sum(z[: self.r] ** 2, axis=0)
 
 
-def span_gap(
-    span: Span,
-    y: np.ndarray,
-    loss: Loss,
-    lam: float,
-    z: np.ndarray,
-    f: np.ndarray,
-    start: float,
-) -> float:
-    """How far coordinates z with predictions f are from optimal, as `Risk.gap` for a Gram matrix.
+class Solution(NamedTuple):
+    """A machine over features, and the dual point that certifies it.
 
-    The duality gap over the size of the objectives at the dual point that is the gradient of the
-    loss; where the conjugate is unknown, the norm of the gradient relative to ``start``.
+    Attributes
+    ----------
+    z : ndarray of shape (p,) or (p, c)
+        Coordinates.
+    u : ndarray of shape (n,) or (n, c), or None
+        Dual point, None where the penalty is the loss's own.
+    excess : float
+        The duality gap at u, not relative to anything.
+    """
+
+    z: np.ndarray
+    u: np.ndarray | None = None
+    excess: float = np.inf
+
+
+def certified(
+    span: Span, y: np.ndarray, loss: Loss, lam: float, z: np.ndarray, f: np.ndarray
+) -> tuple[float, Solution]:
+    """The relative duality gap of coordinates z with predictions f, as `Risk.gap`; and its parts.
+
+    The dual point is the gradient of the loss.
     """
     g = loss.gradient(y, f)
     u = balanced(g) if span.fit_intercept else g
     conjugate = loss.conjugate(y, u)
-    if conjugate is None:
-        size = float(np.linalg.norm(span.gather(g) + span.penalties(lam) * z))
-        return size / start if start > 0 else size
     value, norm = loss.value(y, f), 0.5 * lam * float(span.norms(z))
+    if conjugate is None:
+        r = span.gather(g) + lam * z
+        gap = 0.5 / lam * float(span.norms(r))
+        relative = relative_gap(gap, g, f, abs(value) + norm, span.fit_intercept)
+        return relative, Solution(z, g, relative * ((abs(value) + norm) or 1.0))
     dual_norm = 0.5 / lam * float(span.norms(span.gather(u)))
     size = max(abs(value) + norm, abs(conjugate) + dual_norm if np.isfinite(conjugate) else 0.0)
-    return max(value + norm + conjugate + dual_norm, 0.0) / (size or 1.0)
+    excess = max(value + norm + conjugate + dual_norm, 0.0)
+    return excess / (size or 1.0), Solution(z, u, excess)
 
 
 def solve_scaled(A: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from mercer.solvers.losses import Loss
 from mercer.solvers.newton import NEAR, PATH_START, step_along
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import best_intercept
-from mercer.solvers.span import Span, solve_scaled, span_gap
+from mercer.solvers.span import Span, certified, solve_scaled
 
 
 def span_newton(
@@ -44,14 +44,14 @@ def span_newton(
     Returns
     -------
     Result
-        ``value`` is the coordinates ``(w, b)``, shape (p,); ``gap`` is that of `span_gap`.
+        ``value`` is a `Solution`; ``gap`` is the relative duality gap of `certified`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer.solvers.losses import Squared
     >>> span = Span.of(np.array([[1.0], [2.0]]), fit_intercept=False)
-    >>> span_newton(span, np.array([1.0, 2.0]), Squared(), 5.0).value
+    >>> span_newton(span, np.array([1.0, 2.0]), Squared(), 5.0).value.z
     array([0.5])
     """
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
@@ -59,11 +59,9 @@ def span_newton(
     if span.fit_intercept:
         z[-1] = best_intercept(loss, y, np.zeros(span.n))
     f = span.predict(z)
-    g = span.gather(loss.gradient(y, f))
-    start = float(np.linalg.norm(g))
-    gap, status = span_gap(span, y, loss, lam, z, f, start), None
+    (gap, found), status = certified(span, y, loss, lam, z, f), None
     if gap <= tol:
-        return monitor.result(z, gap, status=Status.CONVERGED, method="newton")
+        return monitor.result(found, gap, status=Status.CONVERGED, method="newton")
     size = float(np.trace(span.curvature(np.ones(span.n)))) - span.n * span.fit_intercept
     now = max(lam, PATH_START * size / span.n)
     while True:
@@ -86,9 +84,9 @@ def span_newton(
         if step:
             z = z + step * d
             f = span.predict(z)
-            gap = span_gap(span, y, loss, lam, z, f, start)
+            gap, found = certified(span, y, loss, lam, z, f)
             if monitor.record(gap):
                 break
-        if not step or span_gap(span, y, loss, now, z, f, start) <= NEAR:
+        if not step or certified(span, y, loss, now, z, f)[0] <= NEAR:
             now = max(lam, 0.1 * now)
-    return monitor.result(z, gap, status=status, method="newton")
+    return monitor.result(found, gap, status=status, method="newton")
