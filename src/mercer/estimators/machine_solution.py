@@ -87,7 +87,9 @@ def fit_machines(
     worst = max(fit.results, key=lambda result: (not result.status.ok, result.gap))
     method = f"{worst.method}; {reason}" if reason else worst.method
     seconds = sum(result.seconds for result in fit.results)
-    machine.result_ = replace(worst, seconds=seconds, method=method)
+    bounds = [result.bound for result in fit.results if result.bound is not None]
+    bound = max(bounds) if len(bounds) == len(fit.results) else None
+    machine.result_ = replace(worst, seconds=seconds, method=method, bound=bound)
     machine.n_iter_ = max(result.n_iter for result in fit.results)
 
 

@@ -11,12 +11,14 @@ from scipy.linalg import LinAlgError, cho_solve
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.losses import BoxLoss
 from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.ridge import EPS
 from mercer.solvers.risk import best_intercept
 from mercer.solvers.span import Solution, Span
 
 _STEP_TO_BOUNDARY = 0.995
-# So many steps in a row that do not halve the gap are taken as the work of rounding.
+# So many steps in a row that do not halve the gap are taken as the work of rounding, near the end.
 _PATIENCE = 8
+_NEARLY_THERE = 1e-3
 
 
 def piecewise_machine(
@@ -76,8 +78,8 @@ def piecewise_machine(
             status = Status.STALLED
             break
         best = min(best, path.certified(), key=lambda found: found[0])
-        history = monitor.history
-        if len(history) > _PATIENCE and best[0] > 0.5 * history[-_PATIENCE]:
+        before = monitor.history[-_PATIENCE:][0]
+        if len(monitor.history) > _PATIENCE and 0.5 * before < best[0] < _NEARLY_THERE:
             status = Status.STALLED
             break
     gap, found = best
@@ -161,9 +163,12 @@ class _CentralPath:
         linear = float(np.sum(np.where(self.on, pieces.g * a, 0.0)))
         u = -pieces.adjoint(a)
         dual_norm = 0.5 / self.lam * float(np.sum(span.norms(span.gather(u))))
-        size = max(abs(value) + norm, abs(linear) + dual_norm) or 1.0
-        excess = max(value + norm + crossing - linear + dual_norm, 0.0)
-        return excess / size, Solution(self.z, u, excess)
+        # No loss is negative, which is a bound of its own.
+        excess = max(value + norm + crossing - max(linear - dual_norm, 0.0), 0.0)
+        # Losses this small are the rounding of y - f.
+        rounding = 4 * EPS * float(np.sum(np.where(self.finite, pieces.c * np.abs(pieces.g), 0.0)))
+        relative = excess / (value + norm) if excess > rounding else 0.0
+        return relative, Solution(self.z, u, excess)
 
     def advance(self) -> bool:
         """One predictor-corrector step; False if rounding stops it."""
