@@ -188,18 +188,18 @@ def _in_span(machine: Any, span: Span, y: np.ndarray, loss: Loss) -> Result:
     return replace(result, method=f"{result.method}: {reason}")
 
 
-def _method(loss: Loss, y: np.ndarray) -> tuple[str, str, int]:
-    """What suits the loss, why, and how many steps it may take."""
+def _method(loss: Loss, y: np.ndarray) -> tuple[str, str, int | None]:
+    """What suits the loss, why, and how many steps it may take; None for what the solver has."""
     if loss.penalty is not None:
         return "lbfgs", "the loss has its own penalty", 10_000
     if isinstance(loss, BoxLoss):
-        return "box", "the loss is piecewise linear", 100
+        return "box", "the loss is piecewise linear", None
     if loss.curvature(y, np.zeros_like(y)) is not None:
         return "newton", "the loss is smooth", 100
     return "lbfgs", "the loss has no curvature", 10_000
 
 
-def _stopping(machine: Any, max_iter: int) -> dict[str, Any]:
+def _stopping(machine: Any, max_iter: int | None) -> dict[str, Any]:
     return {
         "tol": machine.tol,
         "max_iter": max_iter if machine.max_iter is None else machine.max_iter,

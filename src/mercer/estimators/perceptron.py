@@ -32,6 +32,9 @@ from mercer.operators import (
 )
 from mercer.solvers.perceptron import PerceptronState, perceptron
 
+# More entries than these take longer to store than to compute again where they are asked for.
+STORED = 2**25
+
 
 class KernelPerceptron(ClassifierMixin, BaseEstimator):
     r"""The perceptron with kernels.
@@ -250,7 +253,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         n, m = n_rows(X), n_rows(X if same else points)
         pairs = self.kernel_.over(X if same else points, None if same else X)
         asked = m if self.budget is None else self.budget * self.n_epochs
-        if 8 * n * m <= memory_budget() and (asked >= m or not pairs.native):
+        pays = asked >= m and n * m <= STORED
+        if 8 * n * m <= memory_budget() and (pays or not pairs.native):
             return DenseGram(pairs.gram())
         return TiledGram(pairs)
 

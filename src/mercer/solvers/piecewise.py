@@ -28,7 +28,7 @@ def piecewise_machine(
     lam: float,
     *,
     tol: float = 1e-8,
-    max_iter: int | None = 100,
+    max_iter: int | None = None,
     max_time: float | None = None,
     report: Callable[[int, float], bool | None] | None = None,
 ) -> Result:
@@ -49,7 +49,7 @@ def piecewise_machine(
     lam : float
         Regulariser, positive.
     tol, max_iter, max_time, report
-        See `Monitor`.
+        See `Monitor`; 100 steps at most if ``max_iter`` is None.
 
     Returns
     -------
@@ -70,6 +70,7 @@ def piecewise_machine(
     Mehrotra (1992), "On the implementation of a primal-dual interior point method"; Takeuchi, Le,
     Sears and Smola (2006), "Nonparametric quantile estimation", section 3.
     """
+    max_iter = 100 if max_iter is None else max_iter
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
     path = _CentralPath(span, y, losses, lam)
     best, status = path.certified(), None
@@ -166,7 +167,8 @@ class _CentralPath:
         # No loss is negative, which is a bound of its own.
         excess = max(value + norm + crossing - max(linear - dual_norm, 0.0), 0.0)
         # Losses this small are the rounding of y - f.
-        rounding = 4 * EPS * float(np.sum(np.where(self.finite, pieces.c * np.abs(pieces.g), 0.0)))
+        weights = np.where(self.finite, pieces.c, 0.0)
+        rounding = 4 * EPS * float(np.sum(weights * np.abs(pieces.g)))
         relative = excess / (value + norm) if excess > rounding else 0.0
         return relative, Solution(self.z, u, excess)
 

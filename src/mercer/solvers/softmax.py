@@ -99,7 +99,7 @@ def softmax_machine(
         if span.p * T.shape[1] <= DENSE:
             d = -_by_factor(span, P, s, lam, g)
         else:
-            accuracy = min(0.1, np.linalg.norm(g) / first)
+            accuracy = float(np.clip(np.linalg.norm(g) / first, 1e-4, 0.1))
             d = -_by_products(span, P, s, lam, g, accuracy)
         d -= d.mean(axis=1, keepdims=True)
         d_f = span.predict(d)
@@ -186,6 +186,7 @@ def _by_products(
             break
         step = inner / bend
         x, r = x + step * d, r - step * Hd
+        r -= r.mean(axis=1, keepdims=True)  # what is the same for all classes is rounding
         q = cho_solve(factor, r)
         last, inner = inner, float(np.sum(r * q))
         if inner <= enough:

@@ -8,11 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve, lstsq
 
+from mercer.arrays import row_blocks
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.losses import Loss
 from mercer.solvers.risk import balanced, relative_gap
 
 Rows = tuple[slice, np.ndarray]
+# Rows that are scaled at a time, so that they stay in the processor's cache.
+FEW = 2048
 
 
 class Span:
@@ -43,9 +46,7 @@ class Span:
         self.n, self.r, self.fit_intercept = n, r, fit_intercept
         self.p = r + fit_intercept
         self._blocks = blocks
-        self._kept: list[Rows] | None = None
-        if keep:
-            self._kept = list(self._extended())
+        self._kept = list(blocks()) if keep else None
 
     @classmethod
     def of(cls, Phi: np.ndarray, fit_intercept: bool) -> Span:
@@ -53,13 +54,7 @@ class Span:
         return cls(lambda: [(slice(0, len(Phi)), Phi)], *Phi.shape, fit_intercept)
 
     def __iter__(self) -> Iterator[Rows]:
-        return iter(self._extended() if self._kept is None else self._kept)
-
-    def _extended(self) -> Iterator[Rows]:
-        for rows, Phi in self._blocks():
-            if self.fit_intercept:
-                Phi = np.column_stack([Phi, np.ones(len(Phi))])
-            yield rows, np.ascontiguousarray(Phi)
+        return iter(self._blocks() if self._kept is None else self._kept)
 
     def penalties(self, lam: float) -> np.ndarray:
         """What the square of each coordinate is penalised by, shape (p,): nothing for the bias."""
@@ -68,24 +63,48 @@ class Span:
     def predict(self, z: np.ndarray) -> np.ndarray:
         """``Phi w + b``, shape (n,) or (n, c)."""
         f = np.empty((self.n, *z.shape[1:]))
+        w, b = z[: self.r], z[self.r :].sum(axis=0)
         for rows, Phi in self:
-            f[rows] = Phi @ z
+            f[rows] = Phi @ w + b
         return f
 
     def gather(self, u: np.ndarray) -> np.ndarray:
         """``Phi^T u`` and the sum of u, for u of shape (n,) or (n, c): shape (p,) or (p, c)."""
         total = np.zeros((self.p, *u.shape[1:]))
         for rows, Phi in self:
-            total += Phi.T @ u[rows]
+            total[: self.r] += Phi.T @ u[rows]
+        total[self.r :] = u.sum(axis=0)
         return total
 
-    def curvature(self, h: np.ndarray) -> np.ndarray:
-        """``Phi^T diag(h) Phi`` for h >= 0 of shape (n,): shape (p, p)."""
-        total = np.zeros((self.p, self.p), order="F")
+    def curvature(self, h: np.ndarray, single: bool = False) -> np.ndarray:
+        """``Phi^T diag(h) Phi`` for h >= 0 of shape (n,): shape (p, p).
+
+        With ``single`` products are taken in float32, and summed in float64 across blocks.
+        """
+        r = self.r
+        total = np.zeros((r, r), order="F")
+        border = np.zeros(r)
+        room = np.empty((FEW, r), np.float32 if single else np.float64)
         for rows, Phi in self:
-            scaled = Phi * np.sqrt(h[rows])[:, None]
-            blas.dsyrk(1.0, scaled.T, beta=1.0, c=total, overwrite_c=1)
-        return np.triu(total) + np.triu(total, 1).T
+            root = np.sqrt(h[rows, None])
+            for few in row_blocks(len(Phi), bytes_per_row=1, budget=FEW):
+                scaled = room[: few.stop - few.start]
+                np.multiply(Phi[few], root[few], out=scaled, casting="same_kind")
+                if single:
+                    total += blas.ssyrk(1.0, scaled.T)
+                else:
+                    blas.dsyrk(1.0, scaled.T, beta=1.0, c=total, overwrite_c=1)
+            border += Phi.T @ h[rows]
+        A = np.empty((self.p, self.p))
+        A[:r, :r] = np.triu(total) + np.triu(total, 1).T
+        if self.fit_intercept:
+            A[r, :r] = A[:r, r] = border
+            A[r, r] = h.sum()
+        return A
+
+    def squares(self, h: np.ndarray) -> float:
+        """The trace of ``Phi^T diag(h) Phi``, without the bias."""
+        return float(sum(np.einsum("i,ij,ij->", h[rows], Phi, Phi) for rows, Phi in self))
 
     def norms(self, z: np.ndarray) -> np.ndarray:
         """``||w||^2`` for each machine: shape () or (c,)."""

@@ -12,6 +12,9 @@ from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import best_intercept
 from mercer.solvers.span import Span, certified, solve_scaled
 
+# float32 curvatures serve where the regulariser is at least this share of their sum.
+SINGLE = 1e-6
+
 
 def span_newton(
     span: Span,
@@ -62,8 +65,7 @@ def span_newton(
     (gap, found), status = certified(span, y, loss, lam, z, f), None
     if gap <= tol:
         return monitor.result(found, gap, status=Status.CONVERGED, method="newton")
-    size = float(np.trace(span.curvature(np.ones(span.n)))) - span.n * span.fit_intercept
-    now = max(lam, PATH_START * size / span.n)
+    now = max(lam, PATH_START * span.squares(np.ones(span.n)) / span.n)
     while True:
         h = loss.curvature(y, f)
         assert h is not None
@@ -72,7 +74,8 @@ def span_newton(
         if span.fit_intercept and h.sum() <= 1e-10 * len(h):
             h = np.full_like(h, 1e-6)
         penalty = span.penalties(now)
-        A = span.curvature(h)
+        # A step from curvatures in float32 ends nearly where it should, unless lam is lost in them.
+        A = span.curvature(h, single=SINGLE * span.squares(h) <= now)
         A[np.diag_indices_from(A)] += penalty
         d = -solve_scaled(A, span.gather(loss.gradient(y, f)) + penalty * z)
         linear, quadratic = float(penalty @ (z * d)), float(penalty @ d**2)
