@@ -219,12 +219,15 @@ def _span(
     if solver == "exact":
         operator = training_gram(machine, X, machine.kernel_)
         K = stored(operator)
-        whitening = Whitening(K)
-        Phi = whitening.features(DenseGram(K[:, whitening.kept]))
+        kept, W, Phi = np.arange(1), np.zeros((1, 1)), np.zeros((n, 1))
+        if K.diagonal().any():
+            whitening = Whitening(K)
+            kept, W = whitening.kept, whitening.W
+            Phi = whitening.features(DenseGram(K[:, kept]))
 
         def at_points(w: np.ndarray) -> tuple[Any, np.ndarray]:
             alpha = np.zeros((n, w.shape[1]))
-            alpha[whitening.kept] = whitening.W @ w
+            alpha[kept] = W @ w
             return X, operator.carry(alpha)
 
         return Span.of(Phi, machine.fit_intercept), at_points, None

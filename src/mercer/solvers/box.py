@@ -85,15 +85,17 @@ def box_machine(
     lo, hi = loss.box(y)
     # A point of no weight has no room to move.
     used = np.flatnonzero(hi > lo)
-    program = _program(K, y, used, lo / lam, hi / lam, loss.tube, fit_intercept)
+    # The programme in units of y, whatever they are.
+    size = float(np.max(np.abs(y))) or 1.0
+    box, tube = (lo / lam / size, hi / lam / size), loss.tube / size
+    program = _program(K, y / size, used, *box, tube, fit_intercept)
     found: list[Result] = []
     if max_iter is None and len(used) > SMALL:
-        # Violations have the unit of y.
-        spread = float(np.mean(np.abs(y - np.median(y)))) or 1.0
+        spread = float(np.mean(np.abs(y - np.median(y)))) / size or 1.0
         found.append(solve_program(program, tol=tol * spread, max_time=max_time, report=report))
     while True:
         if found:
-            alpha[used] = found[-1].value.coefficients
+            alpha[used] = size * found[-1].value.coefficients
             alpha = np.clip(alpha, lo / lam, hi / lam)
             f = K @ alpha
             b = best_intercept(loss, y, f) if fit_intercept else 0.0

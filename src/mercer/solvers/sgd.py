@@ -97,12 +97,15 @@ def soft_margin_gap(K: GramOperator, Y: np.ndarray, lam: float, alpha: np.ndarra
     of the points that have coefficients is all it takes.
     """
     n = len(Y)
-    theta = np.clip(lam * n * Y * alpha, 0.0, 1.0)
-    dual_alpha = theta * Y / (lam * n)
-    used = np.flatnonzero(alpha.any(axis=1))
-    scores, dual_scores = np.hsplit(K.combination(used, np.hstack([alpha, dual_alpha])[used]), 2)
-    primal = 0.5 * lam * np.sum(alpha * scores, axis=0)
-    primal = primal + np.mean(np.maximum(0.0, 1.0 - Y * scores), axis=0)
-    norms = np.sum(dual_alpha * dual_scores, axis=0)
-    dual = np.mean(theta, axis=0) - 0.5 * lam * norms
-    return float(np.max(primal - dual))
+    # A regulariser so small that norms overflow leaves the gap unknown: infinite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        theta = np.clip(lam * n * Y * alpha, 0.0, 1.0)
+        dual_alpha = theta * Y / (lam * n)
+        used = np.flatnonzero(alpha.any(axis=1))
+        both = K.combination(used, np.hstack([alpha, dual_alpha])[used])
+        scores, dual_scores = np.hsplit(both, 2)
+        primal = 0.5 * lam * np.sum(alpha * scores, axis=0)
+        primal = primal + np.mean(np.maximum(0.0, 1.0 - Y * scores), axis=0)
+        norms = np.sum(dual_alpha * dual_scores, axis=0)
+        gap = float(np.max(primal - (np.mean(theta, axis=0) - 0.5 * lam * norms)))
+    return gap if np.isfinite(gap) else np.inf

@@ -154,7 +154,7 @@ def _by_factor(span: Span, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarr
             block = span.curvature(s * product)
             H[c, :, d] = block if c == d else -block
             H[d, :, c] = H[c, :, d]
-    H += sum(H[c, :, c] for c in range(k))[None, :, None] / k**2
+    H += np.sum([H[c, :, c] for c in range(k)], axis=0)[None, :, None] / k**2
     H = H.reshape(k * p, k * p)
     H[np.diag_indices_from(H)] += np.tile(span.penalties(lam), k)
     return solve_scaled(H, g.T.ravel()).reshape(k, p).T

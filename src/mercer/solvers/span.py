@@ -51,7 +51,8 @@ class Span:
     @classmethod
     def of(cls, Phi: np.ndarray, fit_intercept: bool) -> Span:
         """The span of the columns of a matrix (n, r)."""
-        return cls(lambda: [(slice(0, len(Phi)), Phi)], *Phi.shape, fit_intercept)
+        n, r = Phi.shape
+        return cls(lambda: [(slice(0, n), Phi)], n, r, fit_intercept)
 
     def __iter__(self) -> Iterator[Rows]:
         return iter(self._blocks() if self._kept is None else self._kept)
