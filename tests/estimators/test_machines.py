@@ -384,6 +384,38 @@ def test_a_users_classification_loss_works_like_the_built_in():
     assert not hasattr(KernelMachineClassifier("hinge"), "predict_proba")
 
 
+class Sharper(losses.Logistic):
+    """A loss of the user's that borrows from a built-in one is not that one."""
+
+    def values(self, y, f):
+        return super().values(y, 2 * f)
+
+    def slopes(self, y, f):
+        return 2 * super().slopes(y, 2 * f)
+
+    def curvatures(self, y, f):
+        return 4 * super().curvatures(y, 2 * f)
+
+    def conjugates(self, y, u):
+        return super().conjugates(y, u / 2)
+
+
+def test_a_loss_derived_from_the_logistic_keeps_its_own_formulas():
+    X, y = classes(k=3)
+    machine = KernelMachineClassifier(Sharper(), alpha=0.4).fit(X, y)
+    assert machine.result_.gap < 1e-6
+    assert not hasattr(machine, "predict_proba")
+    one = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y == 0)
+    assert_allclose(2 * machine.decision_function(X)[:, 0], one.decision_function(X), atol=1e-4)
+
+
+def test_levels_are_looked_at_for_the_quantile_loss_only():
+    X, y = regression(n=20)
+    machine = KernelMachineRegressor("huber", quantile=[0.1, 0.9]).fit(X, y)
+    assert machine.predict(X).shape == (20,)
+    assert machine.score(X, y) > 0.5
+
+
 def test_structured_and_precomputed_inputs():
     texts = ["aab", "aba", "baa", "bbb", "bba", "abb"] * 2
     labels = ["a", "a", "a", "b", "b", "b"] * 2

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.arrays import memory_budget, n_rows, physical_memory
 from mercer.estimators.inputs import expand, stored, training_gram
 from mercer.estimators.progress import reporter
-from mercer.estimators.ridge_nystrom import BOUND_PAYS, Centres, doubled
+from mercer.estimators.ridge_nystrom import Centres, doubled
 from mercer.operators import DenseGram, gram
 from mercer.solvers import losses
 from mercer.solvers.box import box_machine
@@ -28,6 +28,9 @@ from mercer.solvers.span_newton import span_newton
 SOLVERS = {"auto", "exact", "nystrom"}
 # Beyond so many points some twenty factorisations of the Gram matrix take minutes.
 EXACT_AT_MOST = 5_000
+# The bound on the distance from the exact machine takes n^2 values of the kernel: little beside the
+# fit where there are at most this many times as many points as centres, or few points.
+BOUND_PAYS, BOUND_AT_ONCE = 20, 2_000
 
 CLASSIFICATION: dict[str, Callable[[], Loss]] = {
     "logistic": losses.Logistic,
@@ -57,6 +60,20 @@ def regression_losses(machine: Any) -> list[Loss]:
     return [losses.Quantile(float(level)) for level in np.sort(np.atleast_1d(machine.quantile))]
 
 
+def is_logistic(loss: Loss) -> bool:
+    """Whether the loss is the logistic one itself, whose scores give probabilities."""
+    return type(loss) is Logistic
+
+
+def has_levels(machine: Any) -> bool:
+    """Whether a list of quantiles is asked for."""
+    return (
+        isinstance(machine.loss, str)
+        and machine.loss == "quantile"
+        and np.ndim(machine.quantile) > 0
+    )
+
+
 def scores_of(machine: Any, X: Any) -> np.ndarray:
     """The fitted function at new points, ``(m,)`` or one column per machine."""
     return expand(machine, X, machine.dual_coef_) + machine.intercept_
@@ -75,12 +92,12 @@ def fit_machines(
     for y in targets.T:
         losses[0].check_targets(y)
     solver, reason = _choice(machine, n_rows(X))
-    softmax = isinstance(losses[0], Logistic) and targets.shape[1] > 1
+    softmax = is_logistic(losses[0]) and targets.shape[1] > 1
     if solver == "exact" and not softmax and len(losses) == 1:
         fit = _over_points(machine, X, targets, losses[0])
     else:
         fit = _over_features(machine, X, targets, losses, weight, solver, softmax)
-    flat = len(fit.intercept) == 1 and np.ndim(getattr(machine, "quantile", 0)) == 0
+    flat = len(fit.intercept) == 1 and not has_levels(machine)
     machine.X_fit_ = fit.points
     machine.dual_coef_ = fit.coef[:, 0] if flat else fit.coef
     machine.intercept_ = float(fit.intercept[0]) if flat else fit.intercept
@@ -163,7 +180,7 @@ def _over_features(
         results = [replace(result, method=f"{result.method}: all classes together")]
     elif len(losses) > 1:
         boxes = [loss for loss in losses if isinstance(loss, BoxLoss)]
-        result = piecewise_machine(span, targets[:, 0], boxes, lam, **_stopping(machine, 100))
+        result = piecewise_machine(span, targets[:, 0], boxes, lam, **_stopping(machine, None))
         results = [replace(result, method=f"{result.method}: quantiles that do not cross")]
     else:
         results = [_in_span(machine, span, np.ascontiguousarray(y), losses[0]) for y in targets.T]
@@ -242,7 +259,7 @@ def _span(
     keep = 8 * n * r <= max(memory_budget(), (physical_memory() or 0) // 4)
     span = Span(blocks, n, r, machine.fit_intercept, keep)
     product = None
-    if n <= BOUND_PAYS * r:
+    if n <= max(BOUND_PAYS * r, BOUND_AT_ONCE):
         K = centres.operator if centres.operator is not None else gram(centres.kernel, doubled(X))
         product = K.__matmul__
     return span, lambda w: centres.expansion(X, whitening.W @ w), product

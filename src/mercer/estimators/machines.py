@@ -33,13 +33,15 @@ from mercer.estimators.labels import (
     require_weight,
     signed_targets,
 )
-from mercer.estimators.losses import Logistic, Loss
+from mercer.estimators.losses import Loss
 from mercer.estimators.machine_solution import (
     CLASSIFICATION,
     REGRESSION,
     SOLVERS,
     classification_loss,
     fit_machines,
+    has_levels,
+    is_logistic,
     regression_losses,
     scores_of,
 )
@@ -232,7 +234,7 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
 
-    @available_if(lambda self: _is_logistic(self.loss))
+    @available_if(lambda self: is_logistic(classification_loss(self)))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of shape (m, n_classes), for the logistic loss."""
         scores = self.decision_function(X)
@@ -240,7 +242,7 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
-    @available_if(lambda self: _is_logistic(self.loss))
+    @available_if(lambda self: is_logistic(classification_loss(self)))
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
         scores = self.decision_function(X)
@@ -414,7 +416,7 @@ default="squared"
         -------
         float
         """
-        if self.loss != "quantile" or np.ndim(self.quantile) == 0:
+        if not has_levels(self):
             return super().score(X, y, sample_weight)
         columns = zip(self.quantiles_, self.predict(X).T, strict=True)
         scores = [
@@ -438,7 +440,3 @@ def _levels(quantile: Any) -> np.ndarray:
             f"quantile={quantile!r}; expected a number between 0 and 1, or a list of different ones"
         )
     return levels
-
-
-def _is_logistic(loss: Any) -> bool:
-    return loss == "logistic" if isinstance(loss, str) else isinstance(loss, Logistic)

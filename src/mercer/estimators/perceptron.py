@@ -168,7 +168,9 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         X, y = labelled(self, X, y)
         self.kernel_ = resolve_kernel(self, X)
         self.classes_, codes = class_labels(self, y)
-        operator = training_gram(self, X, self.kernel_, store=False)
+        operator: GramOperator | None = None
+        if is_precomputed(self.kernel) or self.kernel_.validity.status != "valid":
+            operator = training_gram(self, X, self.kernel_, store=False)
         if not isinstance(operator, DenseGram):
             operator = self._by_formula(X)
         self.result_ = perceptron(

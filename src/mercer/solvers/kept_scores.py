@@ -79,18 +79,22 @@ class KeptScores:
         order = np.asarray(order, dtype=np.int64)
         changed = np.zeros((len(order), len(self.coef)), dtype=np.uint8)
         step: Callable[[np.ndarray, np.ndarray], np.ndarray] = self._stored
-        length = max(1, WORK // max(self.F.size, 1))
         if self.values is None:
             step = self._block if self.budget < 0 else self._budgeted_block
-            length = min(BLOCK, max(16, ENTRIES // (len(self.queue) + BLOCK)))
         position = 0
         while position < len(order):
+            part = slice(position, position + self._length())
+            changed[part] = step(order[part], threshold[part])
+            position = part.stop
             if self.values is None and self.budget < 0:
                 position = self._next(order, threshold, position)
-            part = slice(position, position + length)
-            changed[part] = step(order[part], threshold[part])
-            position += length
         return changed
+
+    def _length(self) -> int:
+        """How many points to take next."""
+        if self.values is not None:
+            return max(1, WORK // max(self.F.size, 1))
+        return min(BLOCK, max(16, ENTRIES // (len(self.queue) + BLOCK)))
 
     def _next(self, order: np.ndarray, threshold: np.ndarray, start: int) -> int:
         """The first position from here on where some machine falls short as things are."""

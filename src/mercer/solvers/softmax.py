@@ -14,6 +14,7 @@ from mercer.solvers.newton import step_along
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import relative_gap
 from mercer.solvers.span import Solution, Span, solve_scaled
+from mercer.solvers.span_newton import SINGLE
 
 # A Hessian of at most this size is factorised; a larger one is used in products only.
 DENSE = 1200
@@ -166,7 +167,8 @@ def _by_products(
     """The Newton step by conjugate gradients, until the residual is so much smaller than g."""
     penalty = span.penalties(lam)
     h = 0.5 * s * (1.0 - np.sum(P**2, axis=1))
-    M = span.curvature(np.maximum(h, 1e-12 * s.max()))
+    h = np.maximum(h, 1e-12 * s.max())
+    M = span.curvature(h, single=SINGLE * span.squares(h) <= lam)
     M[np.diag_indices_from(M)] += penalty
     factor = factorised(M)
 
