@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import descent, reference, sequences, suffixes, tables, working_sets
+from mercer.core import descent, online, reference, sequences, suffixes, tables, working_sets
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
@@ -30,6 +30,7 @@ __all__ = [
     "Program",
     "Source",
     "coordinate_descent",
+    "learner",
     "level",
     "pairs",
     "sequence_routines",
@@ -98,6 +99,11 @@ def sequence_routines() -> Any:
 def suffix_routines() -> Any:
     """What has the classes of `mercer.core.suffixes`: native, or the twin."""
     return _native() or suffixes
+
+
+def learner() -> Any:
+    """What has ``visit`` of `mercer.core.online`: the native module, or the twin."""
+    return _native() or online
 
 
 def threads(n_pairs: int, n_features: int) -> int:
