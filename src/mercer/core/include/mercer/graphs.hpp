@@ -1,0 +1,426 @@
+// Labelled graphs, many at a time: refined labels, distances, common walks, small subgraphs.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "mercer/threads.hpp"
+
+namespace mercer {
+
+// Undirected graphs one after the other, their nodes numbered through. The nodes of graph g are
+// offsets[g] to offsets[g + 1] - 1, and the neighbours of node i are indices[indptr[i]] to
+// indices[indptr[i + 1] - 1], in increasing order, all of the same graph.
+struct Graphs {
+  std::ptrdiff_t count;          // graphs
+  const std::int64_t* offsets;   // (count + 1,)
+  const std::int64_t* indptr;    // (nodes + 1,)
+  const std::int32_t* indices;   // (ends,), each edge at both its ends
+
+  std::int64_t nodes() const { return offsets[count]; }
+  std::int64_t ends() const { return indptr[nodes()]; }
+  std::int64_t size(std::ptrdiff_t g) const { return offsets[g + 1] - offsets[g]; }
+};
+
+// Names of 128 bits, mixed as MurmurHash3 (x64, 128 bits) mixes blocks of 16 bytes.
+struct Name {
+  std::uint64_t a, b;
+};
+
+inline std::uint64_t rotated(std::uint64_t x, int by) { return (x << by) | (x >> (64 - by)); }
+
+inline std::uint64_t scrambled(std::uint64_t x) {
+  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
+  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+  return x ^ (x >> 33);
+}
+
+inline void absorb(Name& h, Name k) {
+  constexpr std::uint64_t c = 0x87c37b91114253d5ULL, d = 0x4cf5ad432745937fULL;
+  h.a = (rotated(h.a ^ (rotated(k.a * c, 31) * d), 27) + h.b) * 5 + 0x52dce729;
+  h.b = (rotated(h.b ^ (rotated(k.b * d, 33) * c), 31) + h.a) * 5 + 0x38495ab5;
+}
+
+// The name of two names in this order, together with a number.
+inline Name mixed(Name first, Name second, std::uint64_t number) {
+  Name h{number, number};
+  absorb(h, first);
+  absorb(h, second);
+  h.a ^= 32;
+  h.b ^= 32;
+  h.a += h.b;
+  h.b += h.a;
+  h.a = scrambled(h.a);
+  h.b = scrambled(h.b);
+  h.a += h.b;
+  h.b += h.a;
+  return h;
+}
+
+constexpr std::uint64_t of_edge = ~std::uint64_t(0);  // no node has so many neighbours
+
+// One round of Weisfeiler and Lehman: a node's next name is made of its own, of how many neighbours
+// it has, and of the sum of what they add, each by its name and that of the edge between.
+// names: (ends,) codes into edge_names, or null where edge_names has a single entry
+template <class Interrupted>
+bool refine(const Graphs& graphs, const Name* before, const std::int32_t* edge_codes,
+            const Name* edge_names, Name* after, int threads, Interrupted interrupted) {
+  constexpr std::int64_t block = 1 << 14;
+  const std::int64_t n = graphs.nodes();
+  const std::ptrdiff_t blocks = (n + block - 1) / block;
+  std::vector<Name> added(edge_codes ? 0 : n);
+  if (!edge_codes) {
+    const bool done = share(
+        blocks, threads,
+        [&](std::ptrdiff_t t, const Stop&) {
+          for (std::int64_t i = t * block; i < std::min(n, (t + 1) * block); ++i)
+            added[i] = mixed(edge_names[0], before[i], of_edge);
+        },
+        interrupted);
+    if (!done) return false;
+  }
+  return share(
+      blocks, threads,
+      [&](std::ptrdiff_t t, const Stop&) {
+        for (std::int64_t i = t * block; i < std::min(n, (t + 1) * block); ++i) {
+          Name sum{0, 0};
+          for (std::int64_t e = graphs.indptr[i]; e < graphs.indptr[i + 1]; ++e) {
+            const std::int32_t j = graphs.indices[e];
+            const Name one =
+                edge_codes ? mixed(edge_names[edge_codes[e]], before[j], of_edge) : added[j];
+            sum.a += one.a;
+            sum.b += one.b;
+          }
+          after[i] = mixed(before[i], sum, graphs.indptr[i + 1] - graphs.indptr[i]);
+        }
+      },
+      interrupted);
+}
+
+// Pairs of nodes by the labels at their ends and their distance, counted.
+struct PathCounts {
+  std::vector<std::array<std::uint32_t, 3>> keys;  // codes of both ends and the distance
+  std::vector<std::int64_t> counts;
+};
+
+// Counts in a table of whole numbers that grows with them.
+class Tally {
+ public:
+  Tally() { clear(); }
+  void clear() {
+    slots_.assign(64, {empty, 0});
+    used_ = 0;
+  }
+  void add(std::uint64_t key, std::int64_t by = 1) {
+    if (2 * (used_ + 1) > slots_.size()) grow();
+    Slot& slot = find(slots_, key);
+    if (slot.key == empty) {
+      slot.key = key;
+      ++used_;
+    }
+    slot.count += by;
+  }
+  // (key, count) in increasing order of keys
+  std::vector<std::pair<std::uint64_t, std::int64_t>> sorted() const {
+    std::vector<std::pair<std::uint64_t, std::int64_t>> found;
+    for (const Slot& slot : slots_)
+      if (slot.key != empty) found.emplace_back(slot.key, slot.count);
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+ private:
+  static constexpr std::uint64_t empty = ~std::uint64_t(0);
+  struct Slot {
+    std::uint64_t key;
+    std::int64_t count;
+  };
+  static Slot& find(std::vector<Slot>& slots, std::uint64_t key) {
+    const std::size_t mask = slots.size() - 1;
+    std::size_t at = scrambled(key) & mask;
+    while (slots[at].key != empty && slots[at].key != key) at = (at + 1) & mask;
+    return slots[at];
+  }
+  void grow() {
+    std::vector<Slot> larger(4 * slots_.size(), {empty, 0});
+    for (const Slot& slot : slots_)
+      if (slot.key != empty) find(larger, slot.key) = slot;
+    slots_.swap(larger);
+  }
+  std::vector<Slot> slots_;
+  std::size_t used_ = 0;
+};
+
+// Ordered pairs of different nodes of one graph that a path joins, by the codes of their labels and
+// the number of edges of a shortest one.
+inline void count_paths(const Graphs& graphs, std::ptrdiff_t g, const std::int32_t* codes,
+                        PathCounts& found, const Stop& stop) {
+  const std::int64_t start = graphs.offsets[g], n = graphs.size(g);
+  std::vector<std::int32_t> labels(codes + start, codes + start + n);
+  std::sort(labels.begin(), labels.end());
+  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
+  const std::uint64_t L = labels.size();
+  std::vector<std::uint32_t> local(n);
+  for (std::int64_t i = 0; i < n; ++i)
+    local[i] = std::uint32_t(std::lower_bound(labels.begin(), labels.end(), codes[start + i]) -
+                             labels.begin());
+  // Keys (a L + b) n + d: small ones index an array of counts.
+  constexpr std::uint64_t most = 1 << 16;
+  const bool few = L * L <= most && L * L * std::uint64_t(n) <= most;
+  std::vector<std::int64_t> dense(few ? L * L * n : 0);
+  Tally sparse;
+  std::vector<std::int32_t> distance(n, -1), queue(n);
+  for (std::int64_t source = 0; source < n && !stop; ++source) {
+    std::int64_t head = 0, tail = 0;
+    queue[tail++] = std::int32_t(source);
+    distance[source] = 0;
+    while (head < tail) {
+      const std::int32_t i = queue[head++];
+      for (std::int64_t e = graphs.indptr[start + i]; e < graphs.indptr[start + i + 1]; ++e) {
+        const std::int32_t j = std::int32_t(graphs.indices[e] - start);
+        if (distance[j] >= 0) continue;
+        distance[j] = distance[i] + 1;
+        queue[tail++] = j;
+      }
+    }
+    for (std::int64_t k = 1; k < tail; ++k) {
+      const std::int32_t j = queue[k];
+      const std::uint64_t key = (local[source] * L + local[j]) * n + distance[j];
+      if (few) ++dense[key];
+      else sparse.add(key);
+    }
+    for (std::int64_t k = 0; k < tail; ++k) distance[queue[k]] = -1;
+  }
+  const auto put = [&](std::uint64_t key, std::int64_t count) {
+    const std::uint64_t ends = key / n;
+    found.keys.push_back({std::uint32_t(labels[ends / L]), std::uint32_t(labels[ends % L]),
+                          std::uint32_t(key % n)});
+    found.counts.push_back(count);
+  };
+  if (few) {
+    for (std::uint64_t key = 0; key < dense.size(); ++key)
+      if (dense[key]) put(key, dense[key]);
+  } else {
+    for (const auto& [key, count] : sparse.sorted()) put(key, count);
+  }
+}
+
+// The walks that two labelled graphs have in common.
+//
+// X holds a number for every pair of nodes, (n, m); W X = M ∘ Σ_l A_l X B_l, where A_l and B_l are
+// the edges labelled l and M marks the pairs of nodes with equal labels. W is never formed.
+class CommonWalks {
+ public:
+  // sum over k of decay^k 1ᵀ W^k 1 by conjugate gradients, whose error in this very sum is the
+  // square of their error in the solution; NaN where they do not end.
+  double sum(const Graphs& A, std::ptrdiff_t a, const Graphs& B, std::ptrdiff_t b,
+             const std::int32_t* labels_a, const std::int32_t* labels_b,
+             const std::int32_t* edges_a, const std::int32_t* edges_b, double decay) {
+    load(A, a, B, b, labels_a, labels_b, edges_a, edges_b);
+    const std::size_t size = std::size_t(n_) * width_;
+    double total = 0;
+    for (std::size_t k = 0; k < size; ++k) total += match_[k];
+    if (total == 0 || A.indptr[A.offsets[a + 1]] == A.indptr[A.offsets[a]] ||
+        B.indptr[B.offsets[b + 1]] == B.indptr[B.offsets[b]])
+      return total;
+    // (I - decay W) x = 1, from x = 0.
+    r_ = match_;
+    p_ = match_;
+    double rr = total, value = 0;
+    const double enough = 1e-18 * total;
+    const std::int64_t most = 10 * std::int64_t(total) + 100;
+    for (std::int64_t step = 0; rr > enough; ++step) {
+      if (step == most) return std::numeric_limits<double>::quiet_NaN();
+      apply(p_.data(), w_.data());
+      double curvature = 0;
+      for (std::size_t k = 0; k < size; ++k) {
+        w_[k] = p_[k] - decay * w_[k];
+        curvature += p_[k] * w_[k];
+      }
+      if (!(curvature > 0)) return std::numeric_limits<double>::quiet_NaN();
+      const double alpha = rr / curvature;
+      value += alpha * rr;  // 1ᵀ x, since 1ᵀ p = rᵀ r for every direction
+      double next = 0;
+      for (std::size_t k = 0; k < size; ++k) {
+        r_[k] -= alpha * w_[k];
+        next += r_[k] * r_[k];
+      }
+      const double beta = next / rr;
+      for (std::size_t k = 0; k < size; ++k) p_[k] = r_[k] + beta * p_[k];
+      rr = next;
+    }
+    return value;
+  }
+
+ private:
+  struct Edge {
+    std::int32_t label, from, to;
+  };
+
+  static constexpr std::int64_t lanes = 8;  // rows are padded with zeros to whole vectors
+
+  void load(const Graphs& A, std::ptrdiff_t a, const Graphs& B, std::ptrdiff_t b,
+            const std::int32_t* labels_a, const std::int32_t* labels_b,
+            const std::int32_t* edges_a, const std::int32_t* edges_b) {
+    const std::int64_t i0 = A.offsets[a], j0 = B.offsets[b];
+    n_ = A.size(a);
+    m_ = B.size(b);
+    width_ = (m_ + lanes - 1) / lanes * lanes;
+    height_ = (n_ + lanes - 1) / lanes * lanes;
+    match_.assign(n_ * width_, 0.0);
+    for (std::int64_t i = 0; i < n_; ++i)
+      for (std::int64_t j = 0; j < m_; ++j)
+        match_[i * width_ + j] = labels_a[i0 + i] == labels_b[j0 + j];
+    gather(A, a, edges_a, first_);
+    gather(B, b, edges_b, second_);
+    w_.resize(n_ * width_);
+    half_.assign(n_ * width_, 0.0);
+    turned_.assign(m_ * height_, 0.0);
+    sum_.assign(m_ * height_, 0.0);
+  }
+
+  // The edges of one graph, both ways, sorted by their labels.
+  static void gather(const Graphs& graphs, std::ptrdiff_t g, const std::int32_t* codes,
+                     std::vector<Edge>& edges) {
+    edges.clear();
+    const std::int64_t start = graphs.offsets[g];
+    for (std::int64_t i = start; i < graphs.offsets[g + 1]; ++i)
+      for (std::int64_t e = graphs.indptr[i]; e < graphs.indptr[i + 1]; ++e)
+        edges.push_back({codes ? codes[e] : 0, std::int32_t(i - start),
+                         std::int32_t(graphs.indices[e] - start)});
+    if (codes)
+      std::stable_sort(edges.begin(), edges.end(),
+                       [](const Edge& x, const Edge& y) { return x.label < y.label; });
+  }
+
+  void apply(const double* X, double* out) {
+    std::fill(sum_.begin(), sum_.end(), 0.0);
+    for (auto a = first_.begin(), b = second_.begin(); a != first_.end() && b != second_.end();) {
+      if (a->label < b->label) {
+        ++a;
+        continue;
+      }
+      if (b->label < a->label) {
+        ++b;
+        continue;
+      }
+      const std::int32_t label = a->label;
+      std::fill(half_.begin(), half_.end(), 0.0);
+      for (; a != first_.end() && a->label == label; ++a)
+        add(X + a->to * width_, half_.data() + a->from * width_, width_);
+      turn(half_.data(), width_, n_, m_, turned_.data(), height_);
+      for (; b != second_.end() && b->label == label; ++b)
+        add(turned_.data() + b->to * height_, sum_.data() + b->from * height_, height_);
+    }
+    turn(sum_.data(), height_, m_, n_, out, width_);
+    for (std::int64_t i = 0; i < n_; ++i)
+      for (std::int64_t j = 0; j < width_; ++j)
+        out[i * width_ + j] = j < m_ ? out[i * width_ + j] * match_[i * width_ + j] : 0.0;
+  }
+
+  static void add(const double* from, double* to, std::int64_t size) {
+    for (std::int64_t k = 0; k < size; ++k) to[k] += from[k];
+  }
+
+  // out[j, i] = in[i, j], a square block at a time.
+  static void turn(const double* in, std::int64_t in_width, std::int64_t rows,
+                   std::int64_t columns, double* out, std::int64_t out_width) {
+    for (std::int64_t i = 0; i < rows; i += lanes)
+      for (std::int64_t j = 0; j < columns; j += lanes)
+        for (std::int64_t jj = j; jj < std::min(columns, j + lanes); ++jj)
+          for (std::int64_t ii = i; ii < std::min(rows, i + lanes); ++ii)
+            out[jj * out_width + ii] = in[ii * in_width + jj];
+  }
+
+  std::int64_t n_ = 0, m_ = 0, width_ = 0, height_ = 0;
+  std::vector<double> match_, r_, p_, w_, half_, turned_, sum_;
+  std::vector<Edge> first_, second_;
+};
+
+// Connected induced subgraphs of 1 to most_size nodes, counted by pattern: one bit for each pair of
+// their nodes in the order in which they were met.
+class Subgraphs {
+ public:
+  static constexpr int most_size = 5;
+
+  // out: one array for each size 1..size, of 2^(size (size - 1) / 2) counts
+  void count(const Graphs& graphs, std::ptrdiff_t g, int size, std::int64_t* const* out,
+             const Stop& stop) {
+    graphs_ = &graphs;
+    size_ = size;
+    out_ = out;
+    const std::int64_t start = graphs.offsets[g], end = graphs.offsets[g + 1];
+    near_.assign(end - start, 0);
+    start_ = start;
+    for (std::int64_t v = start; v < end && !stop; ++v) {
+      root_ = v;
+      set_[0] = v;
+      ++out_[0][0];
+      if (size == 1) continue;
+      std::vector<std::int64_t>& ahead = ahead_[1];
+      ahead.clear();
+      near_[v - start] = 1;
+      meet(v, ahead);
+      grow(1, 0);
+      forget(ahead, 0);
+      near_[v - start] = 0;
+    }
+  }
+
+ private:
+  // Neighbours of v beyond the root that were not near the set so far join those ahead.
+  void meet(std::int64_t v, std::vector<std::int64_t>& ahead) {
+    for (std::int64_t e = graphs_->indptr[v]; e < graphs_->indptr[v + 1]; ++e) {
+      const std::int64_t u = graphs_->indices[e];
+      if (u > root_ && !near_[u - start_]) {
+        near_[u - start_] = 1;
+        ahead.push_back(u);
+      }
+    }
+  }
+  void forget(const std::vector<std::int64_t>& ahead, std::size_t from) {
+    for (std::size_t k = from; k < ahead.size(); ++k) near_[ahead[k] - start_] = 0;
+  }
+
+  // Sets of s nodes whose pattern is known: each of those ahead joins, and then none before it.
+  void grow(int s, std::uint32_t pattern) {
+    const std::vector<std::int64_t>& ahead = ahead_[s];
+    for (std::size_t k = 0; k < ahead.size(); ++k) {
+      const std::int64_t v = ahead[k];
+      std::uint32_t bits = pattern;
+      for (int i = 0; i < s; ++i)
+        if (adjacent(set_[i], v)) bits |= 1u << (s * (s - 1) / 2 + i);
+      ++out_[s][bits];
+      if (s + 1 == size_) continue;
+      set_[s] = v;
+      std::vector<std::int64_t>& next = ahead_[s + 1];
+      next.assign(ahead.begin() + k + 1, ahead.end());
+      const std::size_t old = next.size();
+      meet(v, next);
+      grow(s + 1, bits);
+      forget(next, old);
+    }
+  }
+
+  bool adjacent(std::int64_t u, std::int64_t v) const {
+    const std::int32_t* first = graphs_->indices + graphs_->indptr[u];
+    const std::int32_t* last = graphs_->indices + graphs_->indptr[u + 1];
+    if (last - first > 16) return std::binary_search(first, last, std::int32_t(v));
+    return std::find(first, last, std::int32_t(v)) != last;
+  }
+
+  const Graphs* graphs_ = nullptr;
+  int size_ = 0;
+  std::int64_t* const* out_ = nullptr;
+  std::int64_t start_ = 0, root_ = 0;
+  std::int64_t set_[most_size] = {};
+  std::vector<std::uint8_t> near_;
+  std::vector<std::int64_t> ahead_[most_size + 1];
+};
+
+}  // namespace mercer
