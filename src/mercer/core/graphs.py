@@ -195,6 +195,30 @@ def _walk_sum(a: tuple, b: tuple, decay: float) -> float:
     return np.nan
 
 
+def spectral_sums(
+    offsets: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray,
+    offsets2: np.ndarray,
+    values2: np.ndarray,
+    weights2: np.ndarray,
+    decay: float,
+    symmetric: bool,
+    threads: int = 0,
+) -> np.ndarray:
+    """The same for graphs with a single label, from eigenvalues and their weights (1ᵀu)².
+
+    Σ_ij u_i v_j / (1 - decay s_i t_j) over the eigenvalues s of a graph and t of another.
+    """
+    K = np.zeros((len(offsets) - 1, len(offsets2) - 1))
+    for i in range(K.shape[0]):
+        own = slice(offsets[i], offsets[i + 1])
+        T = weights2 / (1 - decay * values[own, None] * values2)
+        for j in range(K.shape[1]):
+            K[i, j] = (weights[own] @ T[:, offsets2[j] : offsets2[j + 1]]).sum()
+    return K
+
+
 def subgraph_counts(
     offsets: np.ndarray, indptr: np.ndarray, indices: np.ndarray, size: int, threads: int = 0
 ) -> np.ndarray:

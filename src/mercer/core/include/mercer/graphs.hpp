@@ -342,6 +342,25 @@ class CommonWalks {
   std::vector<Edge> first_, second_;
 };
 
+// The same for two graphs with a single label, from their eigenvalues s, t and what (1ᵀu)² are.
+inline double spectral_sum(const double* s, const double* u, std::int64_t n, const double* t,
+                           const double* v, std::int64_t m, double decay) {
+  constexpr int lanes = 8;  // so many partial sums
+  double total = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    double sums[lanes] = {};
+    const double c = decay * s[i];
+    std::int64_t j = 0;
+    for (; j + lanes <= m; j += lanes)
+      for (int k = 0; k < lanes; ++k) sums[k] += v[j + k] / (1 - c * t[j + k]);
+    for (; j < m; ++j) sums[0] += v[j] / (1 - c * t[j]);
+    double sum = 0;
+    for (int k = 0; k < lanes; ++k) sum += sums[k];
+    total += u[i] * sum;
+  }
+  return total;
+}
+
 // Connected induced subgraphs of 1 to most_size nodes, counted by pattern: one bit for each pair of
 // their nodes in the order in which they were met.
 class Subgraphs {
