@@ -1,75 +1,20 @@
 // The binding of graphs, trees and sparse rows: checks what comes from Python, and nothing more.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
-#include <stdexcept>
+#include <unordered_map>
 
+#include "binding.hpp"
 #include "mercer/graphs.hpp"
 #include "mercer/sparse.hpp"
 #include "mercer/trees.hpp"
 
-namespace nb = nanobind;
-
 namespace {
 
-template <class T, int D = 1>
-using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
-template <class T, int D = 1>
-using Out = nb::ndarray<nb::numpy, T, nb::ndim<D>>;
-
-constexpr std::size_t most_numbers = std::size_t(1) << 40;  // beyond it a size is a mistake
-
-void require(bool condition, const char* message) {
-  if (!condition) throw std::invalid_argument(message);
-}
-
-template <class Array>
-void require_aligned(const Array& array) {
-  require(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(typename Array::Scalar) == 0,
-          "arrays are aligned");
-}
-
-bool interrupted() {
-  nb::gil_scoped_acquire held;
-  return PyErr_CheckSignals() != 0;
-}
-
-template <class F>
-void without_gil(F work) {
-  bool done;
-  {
-    nb::gil_scoped_release released;
-    done = work();
-  }
-  if (!done) throw nb::python_error();
-}
-
-template <class T, int D>
-Out<T, D> new_array(std::initializer_list<std::size_t> shape) {
-  std::size_t size = 1;
-  for (std::size_t s : shape) {
-    require(s == 0 || size <= most_numbers / s, "no more numbers than fit in memory");
-    size *= s;
-  }
-  T* data = new T[std::max<std::size_t>(size, 1)]();
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return Out<T, D>(data, shape, owner);
-}
-
-// starts: 0 = starts[0] <= starts[1] <= ... <= starts[count] = size
-void require_starts(const In<std::int64_t>& starts, std::size_t count, std::size_t size,
-                    const char* message) {
-  require_aligned(starts);
-  require(starts.shape(0) == count + 1 && starts(0) == 0, message);
-  for (std::size_t i = 0; i < count; ++i) require(starts(i) <= starts(i + 1), message);
-  require(starts(count) == std::int64_t(size), message);
-}
-
-void require_codes(const In<std::int32_t>& codes, std::size_t size, std::size_t known) {
+void require_codes(const In<std::int32_t, 1>& codes, std::size_t size, std::size_t known) {
   require_aligned(codes);
   require(codes.shape(0) == size, "one code each");
   for (std::size_t i = 0; i < size; ++i)
@@ -78,13 +23,13 @@ void require_codes(const In<std::int32_t>& codes, std::size_t size, std::size_t 
 
 constexpr std::size_t any_code = std::size_t(1) << 31;
 
-mercer::Graphs read_graphs(const In<std::int64_t>& offsets, const In<std::int64_t>& indptr,
-                           const In<std::int32_t>& indices) {
+mercer::Graphs read_graphs(const In<std::int64_t, 1>& offsets, const In<std::int64_t, 1>& indptr,
+                           const In<std::int32_t, 1>& indices) {
   require(offsets.shape(0) >= 1 && indptr.shape(0) >= 1, "starts of graphs and of nodes");
   const std::size_t count = offsets.shape(0) - 1, nodes = indptr.shape(0) - 1;
   require(nodes < any_code, "fewer than 2^31 nodes");
-  require_starts(offsets, count, nodes, "offsets cover the nodes in order");
-  require_starts(indptr, nodes, indices.shape(0), "indptr covers the neighbours in order");
+  require_starts(offsets, nodes);
+  require_starts(indptr, indices.shape(0));
   require_aligned(indices);
   for (std::size_t g = 0; g < count; ++g)
     for (std::int64_t e = indptr(offsets(g)); e < indptr(offsets(g + 1)); ++e)
@@ -95,9 +40,9 @@ mercer::Graphs read_graphs(const In<std::int64_t>& offsets, const In<std::int64_
 
 // names: (nodes, 2); edge_names: (labels, 2); edge_codes: (ends,), None for a single edge label.
 // The names of rounds 0, ..., iterations: (iterations + 1, nodes, 2).
-Out<std::uint64_t, 3> refined(In<std::int64_t> offsets, In<std::int64_t> indptr,
-                              In<std::int32_t> indices, In<std::uint64_t, 2> names,
-                              std::optional<In<std::int32_t>> edge_codes,
+Out<std::uint64_t, 3> refined(In<std::int64_t, 1> offsets, In<std::int64_t, 1> indptr,
+                              In<std::int32_t, 1> indices, In<std::uint64_t, 2> names,
+                              std::optional<In<std::int32_t, 1>> edge_codes,
                               In<std::uint64_t, 2> edge_names, int iterations, int threads) {
   const mercer::Graphs graphs = read_graphs(offsets, indptr, indices);
   const std::size_t n = graphs.nodes();
@@ -124,8 +69,8 @@ Out<std::uint64_t, 3> refined(In<std::int64_t> offsets, In<std::int64_t> indptr,
 
 // codes: (nodes,). Keys (K, 3), counts (K,) and where the rows of each graph start (count + 1,).
 std::tuple<Out<std::uint32_t, 2>, Out<double, 1>, Out<std::int64_t, 1>> path_counts(
-    In<std::int64_t> offsets, In<std::int64_t> indptr, In<std::int32_t> indices,
-    In<std::int32_t> codes, int threads) {
+    In<std::int64_t, 1> offsets, In<std::int64_t, 1> indptr, In<std::int32_t, 1> indices,
+    In<std::int32_t, 1> codes, int threads) {
   const mercer::Graphs graphs = read_graphs(offsets, indptr, indices);
   require_codes(codes, graphs.nodes(), any_code);
   constexpr std::ptrdiff_t block = 16;
@@ -145,6 +90,7 @@ std::tuple<Out<std::uint32_t, 2>, Out<double, 1>, Out<std::int64_t, 1>> path_cou
         interrupted);
   });
   auto starts = new_array<std::int64_t, 1>({std::size_t(graphs.count) + 1});
+  starts(0) = 0;
   for (std::ptrdiff_t g = 0; g < graphs.count; ++g) starts(g + 1) = starts(g) + sizes[g];
   const std::size_t total = std::size_t(starts(graphs.count));
   auto keys = new_array<std::uint32_t, 2>({total, 3});
@@ -160,11 +106,11 @@ std::tuple<Out<std::uint32_t, 2>, Out<double, 1>, Out<std::int64_t, 1>> path_cou
 
 // Sums over the common walks of the graphs of two lists, (n, m); with symmetric the second list is
 // the first, and half is worked out. Codes of node and edge labels are those of both lists.
-Out<double, 2> walk_sums(In<std::int64_t> offsets, In<std::int64_t> indptr,
-                         In<std::int32_t> indices, In<std::int32_t> labels,
-                         In<std::int32_t> edges, In<std::int64_t> offsets2,
-                         In<std::int64_t> indptr2, In<std::int32_t> indices2,
-                         In<std::int32_t> labels2, In<std::int32_t> edges2, double decay,
+Out<double, 2> walk_sums(In<std::int64_t, 1> offsets, In<std::int64_t, 1> indptr,
+                         In<std::int32_t, 1> indices, In<std::int32_t, 1> labels,
+                         In<std::int32_t, 1> edges, In<std::int64_t, 1> offsets2,
+                         In<std::int64_t, 1> indptr2, In<std::int32_t, 1> indices2,
+                         In<std::int32_t, 1> labels2, In<std::int32_t, 1> edges2, double decay,
                          bool symmetric, int threads) {
   const mercer::Graphs A = read_graphs(offsets, indptr, indices),
                        B = read_graphs(offsets2, indptr2, indices2);
@@ -192,16 +138,50 @@ Out<double, 2> walk_sums(In<std::int64_t> offsets, In<std::int64_t> indptr,
   return out;
 }
 
+// Σ_ij u_i v_j / (1 - decay s_i t_j) for every graph of two lists, from their eigenvalues: (n, m).
+Out<double, 2> spectral_sums(In<std::int64_t, 1> offsets, In<double, 1> values,
+                             In<double, 1> weights, In<std::int64_t, 1> offsets2,
+                             In<double, 1> values2, In<double, 1> weights2, double decay,
+                             bool symmetric, int threads) {
+  require(values.shape(0) == weights.shape(0) && values2.shape(0) == weights2.shape(0),
+          "a weight per eigenvalue");
+  require_starts(offsets, values.shape(0));
+  require_starts(offsets2, values2.shape(0));
+  for (const auto& array : {values, weights, values2, weights2}) require_aligned(array);
+  const std::ptrdiff_t n = offsets.shape(0) - 1, m = offsets2.shape(0) - 1;
+  require(!symmetric || n == m, "the same graphs twice");
+  auto out = new_array<double, 2>({std::size_t(n), std::size_t(m)});
+  double* value = out.data();
+  without_gil([&] {
+    return mercer::share(
+        n, threads,
+        [&](std::ptrdiff_t i, const mercer::Stop& stop) {
+          const std::int64_t a = offsets(i), rows = offsets(i + 1) - a;
+          for (std::ptrdiff_t j = symmetric ? i : 0; j < m && !stop; ++j) {
+            const std::int64_t b = offsets2(j), columns = offsets2(j + 1) - b;
+            const double sum =
+                mercer::spectral_sum(values.data() + a, weights.data() + a, rows,
+                                     values2.data() + b, weights2.data() + b, columns, decay);
+            value[i * m + j] = sum;
+            if (symmetric) value[j * m + i] = sum;
+          }
+        },
+        interrupted);
+  });
+  return out;
+}
+
 // Connected sets of 1 to size nodes of each graph by their patterns, those of size s in the columns
 // from the sum of 2^(r (r - 1) / 2) over r < s.
-Out<std::int64_t, 2> subgraph_counts(In<std::int64_t> offsets, In<std::int64_t> indptr,
-                                     In<std::int32_t> indices, int size, int threads) {
+Out<std::int64_t, 2> subgraph_counts(In<std::int64_t, 1> offsets, In<std::int64_t, 1> indptr,
+                                     In<std::int32_t, 1> indices, int size, int threads) {
   const mercer::Graphs graphs = read_graphs(offsets, indptr, indices);
   require(size >= 1 && size <= mercer::Subgraphs::most_size, "sizes of 1 to 5");
   std::size_t width = 0;
   for (int s = 1; s <= size; ++s) width += std::size_t(1) << (s * (s - 1) / 2);
   auto out = new_array<std::int64_t, 2>({std::size_t(graphs.count), width});
   std::int64_t* counts = out.data();
+  std::fill(counts, counts + graphs.count * width, 0);
   without_gil([&] {
     return mercer::share(
         graphs.count, threads,
@@ -219,12 +199,12 @@ Out<std::int64_t, 2> subgraph_counts(In<std::int64_t> offsets, In<std::int64_t> 
   return out;
 }
 
-mercer::SparseRows read_rows(const In<std::int64_t>& indptr, const In<std::int32_t>& indices,
-                             const In<double>& data, std::size_t width) {
+mercer::SparseRows read_rows(const In<std::int64_t, 1>& indptr, const In<std::int32_t, 1>& indices,
+                             const In<double, 1>& data, std::size_t width) {
   require(indptr.shape(0) >= 1, "starts of rows");
   const std::size_t count = indptr.shape(0) - 1;
   require(count < any_code, "fewer than 2^31 rows");
-  require_starts(indptr, count, indices.shape(0), "indptr covers the entries in order");
+  require_starts(indptr, indices.shape(0));
   require_codes(indices, indices.shape(0), width);
   require_aligned(data);
   require(data.shape(0) == indices.shape(0), "a value per entry");
@@ -232,8 +212,8 @@ mercer::SparseRows read_rows(const In<std::int64_t>& indptr, const In<std::int32
 }
 
 // Σ_c x_c y_c, or Σ_c min(x_c, y_c), of every row x of the first and y of the second: (n, m).
-Out<double, 2> sparse_gram(In<std::int64_t> indptr, In<std::int32_t> indices, In<double> data,
-                           In<std::int64_t> indptr2, In<std::int32_t> indices2, In<double> data2,
+Out<double, 2> sparse_gram(In<std::int64_t, 1> indptr, In<std::int32_t, 1> indices, In<double, 1> data,
+                           In<std::int64_t, 1> indptr2, In<std::int32_t, 1> indices2, In<double, 1> data2,
                            std::size_t width, bool minimum, int threads) {
   require(width <= any_code, "no more than 2^31 columns");
   const mercer::SparseRows A = read_rows(indptr, indices, data, width),
@@ -248,13 +228,14 @@ Out<double, 2> sparse_gram(In<std::int64_t> indptr, In<std::int32_t> indices, In
   return out;
 }
 
-mercer::Trees read_trees(const In<std::int64_t>& offsets, const In<std::int32_t>& keys,
-                         const In<std::int64_t>& children, const In<std::int64_t>& child) {
+mercer::Trees read_trees(const In<std::int64_t, 1>& offsets, const In<std::int32_t, 1>& keys,
+                         const In<std::int64_t, 1>& children, const In<std::int64_t, 1>& child) {
   require(offsets.shape(0) >= 1, "starts of trees");
   const std::size_t count = offsets.shape(0) - 1, nodes = keys.shape(0);
   require(nodes < any_code, "fewer than 2^31 nodes");
-  require_starts(offsets, count, nodes, "offsets cover the nodes in order");
-  require_starts(children, nodes, child.shape(0), "children cover the edges in order");
+  require_starts(offsets, nodes);
+  require(children.shape(0) == nodes + 1, "children of every node");
+  require_starts(children, child.shape(0));
   require_aligned(keys);
   require_aligned(child);
   // In post-order a node's children are the last ones without a parent.
@@ -277,22 +258,21 @@ mercer::Trees read_trees(const In<std::int64_t>& offsets, const In<std::int32_t>
 
 // Equal keys mean equal numbers of children where a node's children are compared one by one.
 void require_arities(const mercer::Trees& A, const mercer::Trees& B) {
-  std::vector<std::int64_t> arity(A.offsets[A.count] + B.offsets[B.count], -1);
+  std::unordered_map<std::int32_t, std::int64_t> arity;
   for (const mercer::Trees* trees : {&A, &B})
     for (std::int64_t i = 0; i < trees->offsets[trees->count]; ++i) {
       const std::int32_t key = trees->keys[i];
       if (key < 0) continue;
-      require(std::size_t(key) < arity.size(), "no more keys than nodes");
       const std::int64_t found = trees->children[i + 1] - trees->children[i];
-      require(arity[key] < 0 || arity[key] == found, "one number of children per key");
-      arity[key] = found;
+      require(arity.try_emplace(key, found).first->second == found,
+              "one number of children per key");
     }
 }
 
 // Sums over all pairs of matching nodes, (n, m): of whole productions, or with mu of partial ones.
-Out<double, 2> tree_sums(In<std::int64_t> offsets, In<std::int32_t> keys, In<std::int64_t> children,
-                         In<std::int64_t> child, In<std::int64_t> offsets2, In<std::int32_t> keys2,
-                         In<std::int64_t> children2, In<std::int64_t> child2, double decay,
+Out<double, 2> tree_sums(In<std::int64_t, 1> offsets, In<std::int32_t, 1> keys, In<std::int64_t, 1> children,
+                         In<std::int64_t, 1> child, In<std::int64_t, 1> offsets2, In<std::int32_t, 1> keys2,
+                         In<std::int64_t, 1> children2, In<std::int64_t, 1> child2, double decay,
                          std::optional<double> mu, bool symmetric, int threads) {
   const mercer::Trees A = read_trees(offsets, keys, children, child),
                       B = read_trees(offsets2, keys2, children2, child2);
@@ -323,6 +303,9 @@ void bind_structured(nb::module_& module) {
              exactly("labels"), exactly("edges"), exactly("offsets2"), exactly("indptr2"),
              exactly("indices2"), exactly("labels2"), exactly("edges2"), nb::arg("decay"),
              nb::arg("symmetric"), nb::arg("threads"));
+  module.def("spectral_sums", &spectral_sums, exactly("offsets"), exactly("values"),
+             exactly("weights"), exactly("offsets2"), exactly("values2"), exactly("weights2"),
+             nb::arg("decay"), nb::arg("symmetric"), nb::arg("threads"));
   module.def("subgraph_counts", &subgraph_counts, exactly("offsets"), exactly("indptr"),
              exactly("indices"), nb::arg("size"), nb::arg("threads"));
   module.def("sparse_gram", &sparse_gram, exactly("indptr"), exactly("indices"), exactly("data"),

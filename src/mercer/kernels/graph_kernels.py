@@ -22,7 +22,7 @@ from mercer.kernels.domains import GRAPHS, Domain
 from mercer.kernels.graphlets import class_edges, graphlet_counts
 from mercer.kernels.graphs import Graph, Joined, join, parse_graphs
 from mercer.kernels.keys import KeyVocabulary
-from mercer.kernels.labels import Alphabet, digest, label_bytes
+from mercer.kernels.labels import Numbering, digest, label_bytes
 from mercer.kernels.ragged import ragged_arange
 from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects, sparse_minima
 from mercer.kernels.vocabulary import sparse_rows
@@ -79,7 +79,7 @@ def refined_names(graphs: Joined, iterations: int) -> np.ndarray:
         edges, codes = edges[codes[:1]] if len(codes) else np.zeros((1, 2), np.uint64), None
     names = graphs.nodes.names()[graphs.node_codes]
     threads = core.threads(len(graphs.indices), iterations)
-    return core.structured(core.graphs).refined(
+    return core.graph_routines().refined(
         *graphs.structure, names, codes, edges, iterations, threads
     )
 
@@ -235,7 +235,7 @@ class ShortestPath(_GraphFeatures):
         graphs = join(objects)
         codes = vocabulary.codes(graphs, grow)
         threads = core.threads(len(graphs.indices), int(np.diff(graphs.offsets).max(initial=0)))
-        found = core.structured(core.graphs).path_counts(*graphs.structure, codes, threads)
+        found = core.graph_routines().path_counts(*graphs.structure, codes, threads)
         return vocabulary.weigh(*found, grow)
 
 
@@ -244,7 +244,7 @@ class PathVocabulary(KeyVocabulary):
 
     def __init__(self) -> None:
         super().__init__(3)
-        self.labels = Alphabet()
+        self.labels = Numbering()
 
     def __iter__(self) -> Iterator[tuple[Any, Any, int]]:
         labels = list(self.labels)

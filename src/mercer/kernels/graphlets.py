@@ -50,7 +50,7 @@ def graphlet_counts(
     >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)])
     >>> classes, counts = graphlet_counts([path], 3, connected=False)
     >>> dict(zip(map(class_edges, classes), counts[0].tolist(), strict=True))
-    {((0, 1), (0, 2)): 2, ((0, 1), (0, 2), (1, 2)): 0, (): 0, ((0, 1),): 2}
+    {((0, 1), (0, 2)): 2, ((0, 1), (0, 2), (1, 2)): 0, ((0, 1),): 2, (): 0}
     """
     counts = connected_counts(graphs, size)
     if not connected:
@@ -79,7 +79,7 @@ def connected_counts(graphs: Sequence[Graph], size: int) -> dict[Class, np.ndarr
     joined = join(graphs)
     largest = int(np.diff(joined.offsets).max(initial=0))
     threads = core.threads(len(joined.indices), 4**size)
-    found = core.structured(core.graphs).subgraph_counts(*joined.structure, size, threads)
+    found = core.graph_routines().subgraph_counts(*joined.structure, size, threads)
     if largest**size >= 2**62:  # products of counts are as large
         found = found.astype(object)
     counts: dict[Class, np.ndarray] = {}

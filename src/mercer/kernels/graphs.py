@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.kernels.labels import Alphabet
+from mercer.kernels.labels import Numbering
 from mercer.kernels.ragged import ragged_arange
 
 MISSING = object()
@@ -33,7 +33,7 @@ class Graph:
         The nodes' labels, as numbers in `nodes`.
     edge_codes : (2m,) int array
         The label of the edge for each entry of `indices`, as a number in `edges`.
-    nodes, edges : Alphabet
+    nodes, edges : Numbering
         The labels, which many graphs may share; that of a graph without labels is None.
     """
 
@@ -41,8 +41,8 @@ class Graph:
     indices: np.ndarray
     node_codes: np.ndarray
     edge_codes: np.ndarray
-    nodes: Alphabet
-    edges: Alphabet
+    nodes: Numbering
+    edges: Numbering
 
     @property
     def n_nodes(self) -> int:
@@ -74,7 +74,7 @@ class Graph:
     def unlabelled(self) -> Graph:
         """The same graph without labels."""
         codes = (np.zeros_like(self.node_codes), np.zeros_like(self.edge_codes))
-        return Graph(self.indptr, self.indices, *codes, Alphabet({None: 0}), Alphabet({None: 0}))
+        return Graph(self.indptr, self.indices, *codes, Numbering({None: 0}), Numbering({None: 0}))
 
     @classmethod
     def from_edges(
@@ -223,7 +223,7 @@ class Labels:
     """The alphabets that graphs read together share."""
 
     def __init__(self) -> None:
-        self.nodes, self.edges = Alphabet(), Alphabet()
+        self.nodes, self.edges = Numbering(), Numbering()
 
     def split(
         self,
@@ -289,7 +289,7 @@ class Joined(NamedTuple):
     indptr : (n + 1,) int64 array
     indices : (2m,) int32 array
     node_codes, edge_codes : int32 arrays
-    nodes, edges : Alphabet
+    nodes, edges : Numbering
     """
 
     offsets: np.ndarray
@@ -297,8 +297,8 @@ class Joined(NamedTuple):
     indices: np.ndarray
     node_codes: np.ndarray
     edge_codes: np.ndarray
-    nodes: Alphabet
-    edges: Alphabet
+    nodes: Numbering
+    edges: Numbering
 
     @property
     def structure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -335,12 +335,12 @@ def _concatenated(parts: list[np.ndarray], dtype: Any) -> np.ndarray:
 
 
 def _recode(
-    alphabets: list[Alphabet], codes: list[np.ndarray], common: Alphabet | None
-) -> tuple[Alphabet, np.ndarray]:
+    alphabets: list[Numbering], codes: list[np.ndarray], common: Numbering | None
+) -> tuple[Numbering, np.ndarray]:
     """One alphabet for all, and the codes in it."""
     if common is None and len(set(map(id, alphabets))) == 1:
         return alphabets[0], _concatenated(codes, np.int32)
-    common = Alphabet() if common is None else common
+    common = Numbering() if common is None else common
     known: dict[int, np.ndarray] = {}
     for alphabet in alphabets:
         if id(alphabet) not in known:

@@ -52,14 +52,14 @@ def as_label(value: Any, where: str) -> Any:
     )
 
 
-class Alphabet(dict[Any, int]):
+class Numbering(dict[Any, int]):
     """Labels, numbered in the order in which they come; equal labels have one number.
 
     A label is looked at when it is new, so that indexing is as fast as in a dict.
 
     Examples
     --------
-    >>> alphabet = Alphabet()
+    >>> alphabet = Numbering()
     >>> alphabet.codes(["C", "O", "C"], "node")
     [0, 1, 0]
     >>> list(alphabet)

@@ -41,7 +41,7 @@ def walk_sums(A: list[Graph], B: list[Graph], decay: float, symmetric: bool) -> 
     first = join(A, labels)
     second = first if symmetric else join(B, labels)
     threads = core.threads(len(A) * len(B), 64)
-    routines = core.structured(core.graphs)
+    routines = core.graph_routines()
     if _alike(first, second) and max(g.n_nodes for g in (*A, *B)) <= SPECTRAL_NODES:
         spectra = _spectra(A)
         others = spectra if symmetric else _spectra(B)

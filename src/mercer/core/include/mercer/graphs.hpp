@@ -223,8 +223,7 @@ class CommonWalks {
              const std::int32_t* edges_a, const std::int32_t* edges_b, double decay) {
     load(A, a, B, b, labels_a, labels_b, edges_a, edges_b);
     const std::size_t size = std::size_t(n_) * width_;
-    double total = 0;
-    for (std::size_t k = 0; k < size; ++k) total += match_[k];
+    const double total = dot(match_, match_);
     if (total == 0 || A.indptr[A.offsets[a + 1]] == A.indptr[A.offsets[a]] ||
         B.indptr[B.offsets[b + 1]] == B.indptr[B.offsets[b]])
       return total;
@@ -237,20 +236,13 @@ class CommonWalks {
     for (std::int64_t step = 0; rr > enough; ++step) {
       if (step == most) return std::numeric_limits<double>::quiet_NaN();
       apply(p_.data(), w_.data());
-      double curvature = 0;
-      for (std::size_t k = 0; k < size; ++k) {
-        w_[k] = p_[k] - decay * w_[k];
-        curvature += p_[k] * w_[k];
-      }
+      for (std::size_t k = 0; k < size; ++k) w_[k] = p_[k] - decay * w_[k];
+      const double curvature = dot(p_, w_);
       if (!(curvature > 0)) return std::numeric_limits<double>::quiet_NaN();
       const double alpha = rr / curvature;
       value += alpha * rr;  // 1ᵀ x, since 1ᵀ p = rᵀ r for every direction
-      double next = 0;
-      for (std::size_t k = 0; k < size; ++k) {
-        r_[k] -= alpha * w_[k];
-        next += r_[k] * r_[k];
-      }
-      const double beta = next / rr;
+      for (std::size_t k = 0; k < size; ++k) r_[k] -= alpha * w_[k];
+      const double next = dot(r_, r_), beta = next / rr;
       for (std::size_t k = 0; k < size; ++k) p_[k] = r_[k] + beta * p_[k];
       rr = next;
     }
@@ -321,6 +313,19 @@ class CommonWalks {
     for (std::int64_t i = 0; i < n_; ++i)
       for (std::int64_t j = 0; j < width_; ++j)
         out[i * width_ + j] = j < m_ ? out[i * width_ + j] * match_[i * width_ + j] : 0.0;
+  }
+
+  // In partial sums, of which few are long.
+  double dot(const std::vector<double>& x, const std::vector<double>& y) const {
+    double total = 0;
+    for (std::int64_t i = 0; i < n_; ++i) {
+      double sums[lanes] = {}, sum = 0;
+      for (std::int64_t j = i * width_; j < (i + 1) * width_; j += lanes)
+        for (int k = 0; k < lanes; ++k) sums[k] += x[j + k] * y[j + k];
+      for (int k = 0; k < lanes; ++k) sum += sums[k];
+      total += sum;
+    }
+    return total;
   }
 
   static void add(const double* from, double* to, std::int64_t size) {
