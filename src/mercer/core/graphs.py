@@ -178,19 +178,20 @@ def _walk_sum(a: tuple, b: tuple, decay: float) -> float:
     match = (a[0][:, None] == b[0]).astype(float)
     shared = [(a[1][label], b[1][label]) for label in a[1] if label in b[1]]
     r, p, value = match, match, 0.0
-    total = rr = float(match.sum())
-    if not shared:
-        return total
-    for _ in range(10 * int(total) + 100):
-        if rr <= 1e-18 * total:
+    rr = float(match.sum())
+    for _ in range(10 * int(rr) + 100):
+        if rr == 0:
             return value
-        w = p - decay * match * sum(A @ p @ B for A, B in shared)
-        alpha = rr / float((p * w).sum())
-        if not alpha > 0:
+        w = p - decay * match * sum((A @ p @ B for A, B in shared), np.zeros_like(p))
+        curvature = float((p * w).sum())
+        if not curvature > 0:
             break
+        alpha = rr / curvature
         value += alpha * rr  # 1ᵀ x, since 1ᵀ p = rᵀ r for every direction
         r = r - alpha * w
         rr, before = float((r * r).sum()), rr
+        if alpha * rr <= 1e-15 * value * (1 - rr / before):
+            return value
         p = r + rr / before * p
     return np.nan
 

@@ -122,13 +122,18 @@ Out<double, 2> walk_sums(In<std::int64_t, 1> offsets, In<std::int64_t, 1> indptr
   auto out = new_array<double, 2>({std::size_t(A.count), std::size_t(B.count)});
   double* value = out.data();
   without_gil([&] {
+    std::vector<mercer::WalkGraph> first, second;
+    for (std::ptrdiff_t i = 0; i < A.count; ++i)
+      first.emplace_back(A, i, labels.data(), edges.data());
+    for (std::ptrdiff_t j = 0; j < (symmetric ? 0 : B.count); ++j)
+      second.emplace_back(B, j, labels2.data(), edges2.data());
+    const std::vector<mercer::WalkGraph>& others = symmetric ? first : second;
     return mercer::share(
         A.count, threads,
         [&](std::ptrdiff_t i, const mercer::Stop& stop) {
           mercer::CommonWalks walks;
           for (std::ptrdiff_t j = symmetric ? i : 0; j < B.count && !stop; ++j) {
-            const double sum = walks.sum(A, i, B, j, labels.data(), labels2.data(), edges.data(),
-                                         edges2.data(), decay);
+            const double sum = walks.sum(first[i], others[j], decay);
             value[i * B.count + j] = sum;
             if (symmetric) value[j * B.count + i] = sum;
           }

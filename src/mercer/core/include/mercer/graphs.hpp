@@ -210,39 +210,88 @@ inline void count_paths(const Graphs& graphs, std::ptrdiff_t g, const std::int32
   }
 }
 
+// A graph made ready for common walks: its nodes renumbered in classes of equal labels, each of
+// them padded to whole vectors, and for each label of edges the neighbours along them.
+struct WalkGraph {
+  static constexpr std::int32_t lanes = 8;
+  struct Class {
+    std::int32_t label, first, size, start;  // the first node, and the first padded place
+    std::int32_t width() const { return (size + lanes - 1) / lanes * lanes; }
+  };
+  struct Edges {
+    std::int32_t label;
+    std::vector<std::int32_t> starts, nodes, places;  // neighbours of node i from starts[i]
+  };
+
+  WalkGraph(const Graphs& graphs, std::ptrdiff_t g, const std::int32_t* labels,
+            const std::int32_t* edge_labels) {
+    const std::int64_t from = graphs.offsets[g], to = graphs.offsets[g + 1];
+    std::vector<std::int64_t> order(to - from);
+    for (std::int64_t i = from; i < to; ++i) order[i - from] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t i, std::int64_t j) { return labels[i] < labels[j]; });
+    std::vector<std::int32_t> node(order.size()), place(order.size());
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      const std::int32_t label = labels[order[k]];
+      if (classes.empty() || classes.back().label != label) {
+        if (!classes.empty()) padded += classes.back().width();
+        classes.push_back({label, std::int32_t(k), 0, padded});
+      }
+      class_of.push_back(std::int32_t(classes.size()) - 1);
+      node[order[k] - from] = std::int32_t(k);
+      place[order[k] - from] = padded + classes.back().size++;
+    }
+    if (!classes.empty()) padded += classes.back().width();
+    std::vector<std::int32_t> kinds(edge_labels + graphs.indptr[from],
+                                    edge_labels + graphs.indptr[to]);
+    std::sort(kinds.begin(), kinds.end());
+    kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+    for (const std::int32_t kind : kinds) {
+      edges.push_back({kind, {0}, {}, {}});
+      for (const std::int64_t i : order) {
+        for (std::int64_t e = graphs.indptr[i]; e < graphs.indptr[i + 1]; ++e) {
+          if (edge_labels[e] != kind) continue;
+          edges.back().nodes.push_back(node[graphs.indices[e] - from]);
+          edges.back().places.push_back(place[graphs.indices[e] - from]);
+        }
+        edges.back().starts.push_back(std::int32_t(edges.back().nodes.size()));
+      }
+    }
+  }
+
+  std::vector<Class> classes;  // in increasing order of labels
+  std::vector<Edges> edges;    // in increasing order of labels
+  std::vector<std::int32_t> class_of;
+  std::int32_t padded = 0;
+};
+
 // The walks that two labelled graphs have in common.
 //
-// X holds a number for every pair of nodes, (n, m); W X = M ∘ Σ_l A_l X B_l, where A_l and B_l are
-// the edges labelled l and M marks the pairs of nodes with equal labels. W is never formed.
+// X holds a number for every pair of nodes with equal labels, row by row for the nodes v of the
+// second graph; (W X)[v, u] is the sum of X[v', u'] over the neighbours v' of v and u' of u along
+// edges with equal labels. W is never formed.
 class CommonWalks {
  public:
-  // sum over k of decay^k 1ᵀ W^k 1 by conjugate gradients, whose error in this very sum is the
-  // square of their error in the solution; NaN where they do not end.
-  double sum(const Graphs& A, std::ptrdiff_t a, const Graphs& B, std::ptrdiff_t b,
-             const std::int32_t* labels_a, const std::int32_t* labels_b,
-             const std::int32_t* edges_a, const std::int32_t* edges_b, double decay) {
-    load(A, a, B, b, labels_a, labels_b, edges_a, edges_b);
-    const std::size_t size = std::size_t(n_) * width_;
-    const double total = dot(match_, match_);
-    if (total == 0 || A.indptr[A.offsets[a + 1]] == A.indptr[A.offsets[a]] ||
-        B.indptr[B.offsets[b + 1]] == B.indptr[B.offsets[b]])
-      return total;
-    // (I - decay W) x = 1, from x = 0.
-    r_ = match_;
-    p_ = match_;
-    double rr = total, value = 0;
-    const double enough = 1e-18 * total;
-    const std::int64_t most = 10 * std::int64_t(total) + 100;
-    for (std::int64_t step = 0; rr > enough; ++step) {
+  // Σ_k decay^k 1ᵀ W^k 1 by conjugate gradients for (I - decay W) x = 1, NaN where they do not end.
+  // From x = 0 they add α rᵀr to 1ᵀx in a step, and what is still to come decays with rᵀr.
+  double sum(const WalkGraph& A, const WalkGraph& B, double decay) {
+    load(A, B);
+    const std::size_t size = p_.size();
+    r_ = p_;
+    w_.resize(size);
+    double rr = total_, value = 0;
+    const std::int64_t most = 10 * std::int64_t(total_) + 100;
+    for (std::int64_t step = 0; rr > 0; ++step) {
       if (step == most) return std::numeric_limits<double>::quiet_NaN();
-      apply(p_.data(), w_.data());
+      apply();
       for (std::size_t k = 0; k < size; ++k) w_[k] = p_[k] - decay * w_[k];
       const double curvature = dot(p_, w_);
       if (!(curvature > 0)) return std::numeric_limits<double>::quiet_NaN();
       const double alpha = rr / curvature;
-      value += alpha * rr;  // 1ᵀ x, since 1ᵀ p = rᵀ r for every direction
+      value += alpha * rr;
       for (std::size_t k = 0; k < size; ++k) r_[k] -= alpha * w_[k];
       const double next = dot(r_, r_), beta = next / rr;
+      if (alpha * next <= 1e-15 * value * (1 - beta)) break;
       for (std::size_t k = 0; k < size; ++k) p_[k] = r_[k] + beta * p_[k];
       rr = next;
     }
@@ -250,101 +299,90 @@ class CommonWalks {
   }
 
  private:
-  struct Edge {
-    std::int32_t label, from, to;
-  };
+  static constexpr std::int32_t lanes = WalkGraph::lanes;
 
-  static constexpr std::int64_t lanes = 8;  // rows are padded with zeros to whole vectors
-
-  void load(const Graphs& A, std::ptrdiff_t a, const Graphs& B, std::ptrdiff_t b,
-            const std::int32_t* labels_a, const std::int32_t* labels_b,
-            const std::int32_t* edges_a, const std::int32_t* edges_b) {
-    const std::int64_t i0 = A.offsets[a], j0 = B.offsets[b];
-    n_ = A.size(a);
-    m_ = B.size(b);
-    width_ = (m_ + lanes - 1) / lanes * lanes;
-    height_ = (n_ + lanes - 1) / lanes * lanes;
-    match_.assign(n_ * width_, 0.0);
-    for (std::int64_t i = 0; i < n_; ++i)
-      for (std::int64_t j = 0; j < m_; ++j)
-        match_[i * width_ + j] = labels_a[i0 + i] == labels_b[j0 + j];
-    gather(A, a, edges_a, first_);
-    gather(B, b, edges_b, second_);
-    w_.resize(n_ * width_);
-    half_.assign(n_ * width_, 0.0);
-    turned_.assign(m_ * height_, 0.0);
-    sum_.assign(m_ * height_, 0.0);
-  }
-
-  // The edges of one graph, both ways, sorted by their labels.
-  static void gather(const Graphs& graphs, std::ptrdiff_t g, const std::int32_t* codes,
-                     std::vector<Edge>& edges) {
-    edges.clear();
-    const std::int64_t start = graphs.offsets[g];
-    for (std::int64_t i = start; i < graphs.offsets[g + 1]; ++i)
-      for (std::int64_t e = graphs.indptr[i]; e < graphs.indptr[i + 1]; ++e)
-        edges.push_back({codes ? codes[e] : 0, std::int32_t(i - start),
-                         std::int32_t(graphs.indices[e] - start)});
-    if (codes)
-      std::stable_sort(edges.begin(), edges.end(),
-                       [](const Edge& x, const Edge& y) { return x.label < y.label; });
-  }
-
-  void apply(const double* X, double* out) {
-    std::fill(sum_.begin(), sum_.end(), 0.0);
-    for (auto a = first_.begin(), b = second_.begin(); a != first_.end() && b != second_.end();) {
-      if (a->label < b->label) {
-        ++a;
-        continue;
-      }
-      if (b->label < a->label) {
-        ++b;
-        continue;
-      }
-      const std::int32_t label = a->label;
-      std::fill(half_.begin(), half_.end(), 0.0);
-      for (; a != first_.end() && a->label == label; ++a)
-        add(X + a->to * width_, half_.data() + a->from * width_, width_);
-      turn(half_.data(), width_, n_, m_, turned_.data(), height_);
-      for (; b != second_.end() && b->label == label; ++b)
-        add(turned_.data() + b->to * height_, sum_.data() + b->from * height_, height_);
+  // Which class of the first graph each class of the second has the label of, where the rows of X
+  // are, and p = 1 with zeros in the padding.
+  void load(const WalkGraph& A, const WalkGraph& B) {
+    a_ = &A;
+    b_ = &B;
+    match_.assign(B.classes.size(), nullptr);
+    for (std::size_t i = 0, j = 0; i < A.classes.size() && j < B.classes.size();) {
+      if (A.classes[i].label < B.classes[j].label) ++i;
+      else if (B.classes[j].label < A.classes[i].label) ++j;
+      else match_[j++] = &A.classes[i++];
     }
-    turn(sum_.data(), height_, m_, n_, out, width_);
-    for (std::int64_t i = 0; i < n_; ++i)
-      for (std::int64_t j = 0; j < width_; ++j)
-        out[i * width_ + j] = j < m_ ? out[i * width_ + j] * match_[i * width_ + j] : 0.0;
+    row_.resize(B.class_of.size());
+    p_.clear();
+    total_ = 0;
+    for (std::size_t v = 0; v < row_.size(); ++v) {
+      row_[v] = p_.size();
+      const WalkGraph::Class* match = match_[B.class_of[v]];
+      if (!match) continue;
+      p_.resize(p_.size() + match->width(), 0.0);
+      std::fill_n(p_.begin() + row_[v], match->size, 1.0);
+      total_ += match->size;
+    }
+    z_.resize(A.padded);
   }
 
-  // In partial sums, of which few are long.
-  double dot(const std::vector<double>& x, const std::vector<double>& y) const {
+  // w = W p
+  void apply() {
+    std::fill(w_.begin(), w_.end(), 0.0);
+    for (auto a = a_->edges.begin(), b = b_->edges.begin();
+         a != a_->edges.end() && b != b_->edges.end();) {
+      if (a->label < b->label) ++a;
+      else if (b->label < a->label) ++b;
+      else walk(*a++, *b++);
+    }
+  }
+
+  void walk(const WalkGraph::Edges& a, const WalkGraph::Edges& b) {
+    for (std::size_t v = 0; v < row_.size(); ++v) {
+      const WalkGraph::Class* own = match_[b_->class_of[v]];
+      if (!own || b.starts[v] == b.starts[v + 1]) continue;
+      std::fill(z_.begin(), z_.end(), 0.0);
+      for (std::int32_t e = b.starts[v]; e < b.starts[v + 1]; ++e) {
+        const std::int32_t near = b.nodes[e];
+        const WalkGraph::Class* match = match_[b_->class_of[near]];
+        if (!match) continue;
+        const double* from = p_.data() + row_[near];
+        double* to = z_.data() + match->start;
+        for (std::int32_t k = 0; k < match->width(); k += lanes)
+          for (std::int32_t l = 0; l < lanes; ++l) to[k + l] += from[k + l];
+      }
+      double* out = w_.data() + row_[v];
+      const double* z = z_.data();
+      std::int32_t e = a.starts[own->first];
+      for (std::int32_t k = 0; k < own->size; ++k) {
+        const std::int32_t end = a.starts[own->first + k + 1];
+        double sum = 0;
+        for (; e < end; ++e) sum += z[a.places[e]];
+        out[k] += sum;
+      }
+    }
+  }
+
+  // In partial sums, so that few are long.
+  static double dot(const std::vector<double>& x, const std::vector<double>& y) {
+    constexpr std::size_t block = 128;
     double total = 0;
-    for (std::int64_t i = 0; i < n_; ++i) {
+    for (std::size_t from = 0; from < x.size(); from += block) {
+      const std::size_t to = std::min(x.size(), from + block);
       double sums[lanes] = {}, sum = 0;
-      for (std::int64_t j = i * width_; j < (i + 1) * width_; j += lanes)
-        for (int k = 0; k < lanes; ++k) sums[k] += x[j + k] * y[j + k];
-      for (int k = 0; k < lanes; ++k) sum += sums[k];
+      for (std::size_t k = from; k < to; k += lanes)
+        for (std::int32_t l = 0; l < lanes; ++l) sums[l] += x[k + l] * y[k + l];
+      for (std::int32_t l = 0; l < lanes; ++l) sum += sums[l];
       total += sum;
     }
     return total;
   }
 
-  static void add(const double* from, double* to, std::int64_t size) {
-    for (std::int64_t k = 0; k < size; ++k) to[k] += from[k];
-  }
-
-  // out[j, i] = in[i, j], a square block at a time.
-  static void turn(const double* in, std::int64_t in_width, std::int64_t rows,
-                   std::int64_t columns, double* out, std::int64_t out_width) {
-    for (std::int64_t i = 0; i < rows; i += lanes)
-      for (std::int64_t j = 0; j < columns; j += lanes)
-        for (std::int64_t jj = j; jj < std::min(columns, j + lanes); ++jj)
-          for (std::int64_t ii = i; ii < std::min(rows, i + lanes); ++ii)
-            out[jj * out_width + ii] = in[ii * in_width + jj];
-  }
-
-  std::int64_t n_ = 0, m_ = 0, width_ = 0, height_ = 0;
-  std::vector<double> match_, r_, p_, w_, half_, turned_, sum_;
-  std::vector<Edge> first_, second_;
+  const WalkGraph *a_ = nullptr, *b_ = nullptr;
+  std::vector<const WalkGraph::Class*> match_;  // one per class of the second graph
+  std::vector<std::size_t> row_;                // where the row of each of its nodes starts
+  double total_ = 0;
+  std::vector<double> p_, r_, w_, z_;
 };
 
 // The same for two graphs with a single label, from their eigenvalues s, t and what (1ᵀu)² are.
@@ -390,7 +428,7 @@ class Subgraphs {
       ahead.clear();
       near_[v - start] = 1;
       meet(v, ahead);
-      grow(1, 0);
+      grow<1>(0);
       forget(ahead, 0);
       near_[v - start] = 0;
     }
@@ -412,7 +450,8 @@ class Subgraphs {
   }
 
   // Sets of s nodes whose pattern is known: each of those ahead joins, and then none before it.
-  void grow(int s, std::uint32_t pattern) {
+  template <int s>
+  void grow(std::uint32_t pattern) {
     const std::vector<std::int64_t>& ahead = ahead_[s];
     for (std::size_t k = 0; k < ahead.size(); ++k) {
       const std::int64_t v = ahead[k];
@@ -420,14 +459,16 @@ class Subgraphs {
       for (int i = 0; i < s; ++i)
         if (adjacent(set_[i], v)) bits |= 1u << (s * (s - 1) / 2 + i);
       ++out_[s][bits];
-      if (s + 1 == size_) continue;
-      set_[s] = v;
-      std::vector<std::int64_t>& next = ahead_[s + 1];
-      next.assign(ahead.begin() + k + 1, ahead.end());
-      const std::size_t old = next.size();
-      meet(v, next);
-      grow(s + 1, bits);
-      forget(next, old);
+      if constexpr (s + 1 < most_size) {
+        if (s + 1 == size_) continue;
+        set_[s] = v;
+        std::vector<std::int64_t>& next = ahead_[s + 1];
+        next.assign(ahead.begin() + k + 1, ahead.end());
+        const std::size_t old = next.size();
+        meet(v, next);
+        grow<s + 1>(bits);
+        forget(next, old);
+      }
     }
   }
 
@@ -444,7 +485,7 @@ class Subgraphs {
   std::int64_t start_ = 0, root_ = 0;
   std::int64_t set_[most_size] = {};
   std::vector<std::uint8_t> near_;
-  std::vector<std::int64_t> ahead_[most_size + 1];
+  std::vector<std::int64_t> ahead_[most_size];
 };
 
 }  // namespace mercer
