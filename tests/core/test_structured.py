@@ -273,7 +273,14 @@ def test_codes_and_sizes_out_of_range_are_refused(native_level):
         routines.walk_sums(*PATH, CODES, short, *PATH, CODES, CODES, 0.1, False, 0)
     with pytest.raises(ValueError):
         routines.spectral_sums(
-            np.array([0, 2]), np.zeros(2), np.zeros(1), np.array([0]), *np.zeros((2, 0)), 0.1, False, 0
+            np.array([0, 2]),
+            np.zeros(2),
+            np.zeros(1),
+            np.array([0]),
+            *np.zeros((2, 0)),
+            0.1,
+            False,
+            0,
         )
     rows = np.array([0, 2]), CODES, np.zeros(2)
     with pytest.raises(ValueError):

@@ -128,7 +128,7 @@ def test_sparse_matrices_without_rows_are_refused():
         SetIntersection()(sp.csr_array((0, 5)))
 
 
-def supermarket(rng, n, products, size=50, wanted=20):
+def supermarket(rng, n, products, size=50, wanted=5):
     """Carts, and whether one has any of the wanted products; half of them have."""
     carts = rng.integers(wanted, products, (n, size))
     y = rng.random(n) < 0.5

@@ -322,9 +322,11 @@ def test_subtrees_have_names():
 
 
 @settings(max_examples=30, deadline=None)
-@given(depth=st.integers(0, 4000), label=st.sampled_from("ab"), kernel=st.sampled_from(
-    [Subtree(), SubsetTree(0.5), PartialTree(0.5, 0.5)]
-))
+@given(
+    depth=st.integers(0, 4000),
+    label=st.sampled_from("ab"),
+    kernel=st.sampled_from([Subtree(), SubsetTree(0.5), PartialTree(0.5, 0.5)]),
+)
 def test_chains_of_any_depth(depth, label, kernel):
     """Against the sums over pairs of heights, for a chain and one that ends otherwise."""
     chain, other = ("(a " * depth + end + ")" * depth for end in ("a", label))

@@ -230,7 +230,9 @@ def subgraph_counts(
     """
     widths = [1 << s * (s - 1) // 2 for s in range(1, size + 1)]
     out = np.zeros((len(offsets) - 1, sum(widths)), dtype=np.int64)
-    for g, (first, last) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+    for g, (first, last) in enumerate(
+        zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+    ):
         around = {i: set(indices[indptr[i] : indptr[i + 1]].tolist()) for i in range(first, last)}
         sets = {frozenset([i]) for i in around}
         for s in range(1, size + 1):

@@ -359,9 +359,7 @@ class Graphlet(_GraphFeatures):
 
     def features(self, x: Graph) -> dict[Hashable, float]:
         classes, counts = graphlet_counts([x], self.size, self.connected)
-        return {
-            class_edges(c): float(n) for c, n in zip(classes, counts[0], strict=True) if n
-        }
+        return {class_edges(c): float(n) for c, n in zip(classes, counts[0], strict=True) if n}
 
     def rows(self, objects: list[Graph], vocabulary: dict, grow: bool) -> sp.csr_array:
         classes, counts = graphlet_counts(objects, self.size, self.connected)

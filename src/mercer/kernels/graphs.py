@@ -315,10 +315,12 @@ def join(graphs: Sequence[Graph], labels: Labels | None = None) -> Joined:
     indptr += np.repeat(starts[:-1], sizes)
     indices = _concatenated([g.indices for g in graphs], np.int64)
     indices += np.repeat(offsets[:-1], ends)
-    nodes, node_codes = _recode([g.nodes for g in graphs], [g.node_codes for g in graphs],
-                                labels and labels.nodes)
-    edges, edge_codes = _recode([g.edges for g in graphs], [g.edge_codes for g in graphs],
-                                labels and labels.edges)
+    nodes, node_codes = _recode(
+        [g.nodes for g in graphs], [g.node_codes for g in graphs], labels and labels.nodes
+    )
+    edges, edge_codes = _recode(
+        [g.edges for g in graphs], [g.edge_codes for g in graphs], labels and labels.edges
+    )
     return Joined(
         offsets,
         np.concatenate(([0], indptr)),

@@ -68,7 +68,10 @@ class ExplicitKernel(ObjectKernel, abstract=True):
 
     def statistic(self) -> PairStatistic:
         return PairStatistic(
-            type(self).__name__, sparse_products, self._squared_norms, prepare=self._shared_vocabulary
+            type(self).__name__,
+            sparse_products,
+            self._squared_norms,
+            prepare=self._shared_vocabulary,
         )
 
     def _shared_vocabulary(self, A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:

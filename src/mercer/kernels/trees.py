@@ -252,9 +252,7 @@ class Subtree(ExplicitKernel):
     def vocabulary(self) -> SubtreeVocabulary:
         return SubtreeVocabulary()
 
-    def rows(
-        self, objects: list[Tree], vocabulary: SubtreeVocabulary, grow: bool
-    ) -> sp.csr_array:
+    def rows(self, objects: list[Tree], vocabulary: SubtreeVocabulary, grow: bool) -> sp.csr_array:
         found = [vocabulary.columns(tree, grow) for tree in objects]
         columns = np.fromiter(chain.from_iterable(found), np.int64)
         starts = np.concatenate(([0], np.cumsum([len(part) for part in found])))
