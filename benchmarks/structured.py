@@ -5,8 +5,8 @@
 DIR (or the environment variable MERCER_DATA) holds MUTAG.zip, PTC_MR.zip and ENZYMES.zip of the TU
 collection, as they come; what needs a missing file is left out. GraKeL and networkx come with
 ``pip install grakel networkx``. Times are the best of alternating repeats, GraKeL's optimal
-assignment once; the difference is the largest between the two Gram matrices, relative to the largest
-entry. GraKeL does not use edge labels in these kernels, so they are left out for both.
+assignment once; the difference is the largest between the two Gram matrices, relative to the
+largest entry. GraKeL does not use edge labels in these kernels, so they are left out for both.
 """
 
 from __future__ import annotations

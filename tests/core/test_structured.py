@@ -241,58 +241,54 @@ NAMES = np.zeros((2, 2), dtype=np.uint64)
 )
 def test_structures_that_are_none_are_refused(native_level, structure):
     routines = core.graph_routines()
-    with pytest.raises(ValueError):
-        routines.path_counts(*structure, CODES, 0)
-    with pytest.raises(ValueError):
-        routines.refined(*structure, NAMES, None, NAMES, 1, 0)
-    with pytest.raises(ValueError):
-        routines.subgraph_counts(*structure, 3, 0)
-    with pytest.raises(ValueError):
-        routines.walk_sums(*PATH, CODES, CODES, *structure, CODES, CODES, 0.1, False, 0)
-
-
-def test_codes_and_sizes_out_of_range_are_refused(native_level):
-    routines, sparse, trees = core.graph_routines(), core.sparse_routines(), core.tree_routines()
-    short, wrong = CODES[:1], np.array([0, -1], dtype=np.int32)
-    edge = np.array([0, 2], dtype=np.int32)
-    with pytest.raises(ValueError):
-        routines.path_counts(*PATH, short, 0)
-    with pytest.raises(ValueError):
-        routines.path_counts(*PATH, wrong, 0)
-    with pytest.raises(ValueError):
-        routines.refined(*PATH, NAMES[:1], None, NAMES, 1, 0)
-    with pytest.raises(ValueError):
-        routines.refined(*PATH, NAMES, edge, NAMES, 1, 0)
-    with pytest.raises(ValueError):
-        routines.refined(*PATH, NAMES, None, NAMES, -1, 0)
-    with pytest.raises(ValueError):
-        routines.refined(*PATH, NAMES, None, NAMES[:0], 1, 0)
-    with pytest.raises(ValueError):
-        routines.subgraph_counts(*PATH, 6, 0)
-    with pytest.raises(ValueError):
-        routines.walk_sums(*PATH, CODES, short, *PATH, CODES, CODES, 0.1, False, 0)
-    with pytest.raises(ValueError):
-        routines.spectral_sums(
-            np.array([0, 2]),
-            np.zeros(2),
-            np.zeros(1),
-            np.array([0]),
-            *np.zeros((2, 0)),
-            0.1,
-            False,
-            0,
-        )
-    rows = np.array([0, 2]), CODES, np.zeros(2)
-    with pytest.raises(ValueError):
-        sparse.sparse_gram(*rows, np.array([0, 2]), edge, np.zeros(2), 2, False, 0)
-    with pytest.raises(ValueError):
-        sparse.sparse_gram(*rows, np.array([0, 2]), CODES, np.zeros(1), 2, False, 0)
-    pair = flat_trees([(0, (1,))])
-    for bad in (
-        (pair[0], pair[1], pair[2], np.array([1])),
-        (pair[0], pair[1], np.array([0, 0, 0]), np.empty(0, dtype=np.int64)),
-        (pair[0], np.array([0, 0], dtype=np.int32), *pair[2:]),
-        (np.array([0, 1]), *pair[1:]),
+    for call in (
+        lambda: routines.path_counts(*structure, CODES, 0),
+        lambda: routines.refined(*structure, NAMES, None, NAMES, 1, 0),
+        lambda: routines.subgraph_counts(*structure, 3, 0),
+        lambda: routines.walk_sums(*PATH, CODES, CODES, *structure, CODES, CODES, 0.1, False, 0),
     ):
-        with pytest.raises(ValueError):
-            trees.tree_sums(*pair, *bad, 0.5, None, False, 0)
+        with pytest.raises(ValueError, match=r"starts|same graph"):
+            call()
+
+
+SHORT, WRONG = CODES[:1], np.array([0, -1], dtype=np.int32)
+LARGE = np.array([0, 2], dtype=np.int32)
+ROWS = np.array([0, 2]), CODES, np.zeros(2)
+PAIR = flat_trees([(0, (1,))])
+NONE = np.array([0]), np.zeros(0), np.zeros(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("path_counts", (*PATH, SHORT), "one code each"),
+        ("path_counts", (*PATH, WRONG), "codes that are known"),
+        ("refined", (*PATH, NAMES[:1], None, NAMES, 1), "a name per node"),
+        ("refined", (*PATH, NAMES, LARGE, NAMES, 1), "codes that are known"),
+        ("refined", (*PATH, NAMES, None, NAMES, -1), "iterations"),
+        ("refined", (*PATH, NAMES, None, NAMES[:0], 1), "names of edge labels"),
+        ("subgraph_counts", (*PATH, 6), "sizes of 1 to 5"),
+        ("subgraph_counts", (*PATH, 0), "sizes of 1 to 5"),
+        ("walk_sums", (*PATH, CODES, SHORT, *PATH, CODES, CODES, 0.1, False), "one code each"),
+        ("walk_sums", (*PATH, CODES, CODES, *PATH, WRONG, CODES, 0.1, False), "known"),
+        ("spectral_sums", (PATH[0], *ROWS[1:], *NONE, 0.1, False), None),
+        ("spectral_sums", (PATH[0], np.zeros(2), np.zeros(1), *NONE, 0.1, False), "a weight"),
+        ("spectral_sums", (PATH[0], *np.zeros((2, 2)), *NONE, 0.1, True), "same graphs twice"),
+        ("sparse_gram", (*ROWS, PATH[0], LARGE, np.zeros(2), 2, False), "codes that are known"),
+        ("sparse_gram", (*ROWS, PATH[0], CODES, np.zeros(1), 2, False), "a value per entry"),
+        ("sparse_gram", (*ROWS, *ROWS, 2**32, False), "columns"),
+        ("tree_sums", (*PAIR, *PAIR[:3], np.array([1]), 0.5, None, False), "post-order"),
+        (
+            "tree_sums",
+            (*PAIR, *PAIR[:2], np.zeros(3, dtype=int), np.zeros(0, dtype=int), 0.5, None, False),
+            "a single root",
+        ),
+        ("tree_sums", (*PAIR, PAIR[0], CODES, *PAIR[2:], 0.5, None, False), "children per key"),
+        ("tree_sums", (*PAIR, np.array([0, 1]), *PAIR[1:], 0.5, None, False), "starts end"),
+        ("tree_sums", (*PAIR, np.array([0, 2, 2]), *PAIR[1:], 0.5, 0.5, False), "single root"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(native_level, name, arguments, words):
+    error = TypeError if words is None else ValueError  # arrays of another kind fit nothing
+    with pytest.raises(error, match=words):
+        getattr(core.graph_routines(), name)(*arguments, 0)

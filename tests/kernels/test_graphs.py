@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from mercer.kernels.graph_kernels import RandomWalk, ShortestPath, WeisfeilerLehman
 from mercer.kernels.graph_files import read_tu
+from mercer.kernels.graph_kernels import RandomWalk, ShortestPath, WeisfeilerLehman
 from mercer.kernels.graphs import Graph, join, parse_graphs
 from mercer.kernels.labels import as_label, digest, label_bytes
 from mercer.kernels.ragged import ragged_arange, weighted_blocks
@@ -383,7 +383,7 @@ def test_what_is_not_a_collection_is_refused(tmp_path):
         read_tu(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match=r"no file DS_graph_indicator\.txt"):
         read_tu(write(tmp_path / "DS", {"A": "1, 2\n"}))
-    with pytest.raises(ValueError, match="0 files with a name that ends in _A.txt"):
+    with pytest.raises(ValueError, match=r"0 files with a name that ends in _A\.txt"):
         read_tu(write(tmp_path / "empty", {}))
     (tmp_path / "text").write_text("hello")
     with pytest.raises(ValueError, match="neither a folder nor a zip file"):

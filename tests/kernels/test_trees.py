@@ -330,7 +330,7 @@ def test_subtrees_have_names():
 def test_chains_of_any_depth(depth, label, kernel):
     """Against the sums over pairs of heights, for a chain and one that ends otherwise."""
     chain, other = ("(a " * depth + end + ")" * depth for end in ("a", label))
-    K = kernel([chain], [other])[0, 0]
+    found = kernel([chain], [other])[0, 0]
     if isinstance(kernel, Subtree):
         expected = depth + 1 if label == "a" else 0
     else:
@@ -338,7 +338,7 @@ def test_chains_of_any_depth(depth, label, kernel):
         for height in range(depth + 1):
             row = _chain_row(kernel, row, height, label)
             expected += row.sum()
-    assert K == pytest.approx(expected, rel=1e-10)
+    assert found == pytest.approx(expected, rel=1e-10)
 
 
 def _chain_row(kernel, below, height, label):

@@ -7,6 +7,7 @@ offsets[g + 1] - 1, and the neighbours of node i are indices[indptr[i]:indptr[i 
 from __future__ import annotations
 
 from collections import Counter, deque
+from itertools import pairwise
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def refined(
     out[0] = names
     edge = edge_names[np.zeros_like(indices) if edge_codes is None else edge_codes]
     degrees = np.diff(indptr)
-    for before, after in zip(out[:-1], out[1:], strict=True):
+    for before, after in pairwise(out):
         added = mixed(edge, before[indices], np.full(len(indices), OF_EDGE))
         sums = np.concatenate((np.zeros((1, 2), np.uint64), np.cumsum(added, axis=0)))
         after[:] = mixed(before, sums[indptr[1:]] - sums[indptr[:-1]], degrees)
@@ -95,7 +96,7 @@ def path_counts(
     rows: list[tuple[int, int, int]] = []
     counts: list[int] = []
     starts = [0]
-    for first, last in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+    for first, last in pairwise(offsets.tolist()):
         found: Counter = Counter()
         for source in range(first, last):
             distance = {source: 0}
@@ -162,7 +163,7 @@ def _walk_graphs(
 ) -> list[tuple[np.ndarray, dict[int, np.ndarray]]]:
     """The labels of each graph's nodes, and its adjacency matrix for each edge label."""
     graphs = []
-    for first, last in zip(offsets[:-1], offsets[1:], strict=True):
+    for first, last in pairwise(offsets):
         ends = slice(indptr[first], indptr[last])
         rows = np.repeat(np.arange(last - first), np.diff(indptr[first : last + 1]))
         matrices = {}
@@ -230,9 +231,7 @@ def subgraph_counts(
     """
     widths = [1 << s * (s - 1) // 2 for s in range(1, size + 1)]
     out = np.zeros((len(offsets) - 1, sum(widths)), dtype=np.int64)
-    for g, (first, last) in enumerate(
-        zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-    ):
+    for g, (first, last) in enumerate(pairwise(offsets.tolist())):
         around = {i: set(indices[indptr[i] : indptr[i + 1]].tolist()) for i in range(first, last)}
         sets = {frozenset([i]) for i in around}
         for s in range(1, size + 1):

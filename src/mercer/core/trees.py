@@ -7,6 +7,8 @@ matches nothing.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -56,7 +58,7 @@ def _split(
             (int(keys[i]), (child[children[i] : children[i + 1]] - first).tolist())
             for i in range(first, last)
         ]
-        for first, last in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        for first, last in pairwise(offsets.tolist())
     ]
 
 

@@ -94,8 +94,8 @@ def _lines(path: Path) -> Callable[..., list[str] | None]:
     edges = [name for name in names if name.endswith(EDGES)]
     if len(edges) != 1:
         raise ValueError(
-            f"{os.fspath(path)!r} has {len(edges)} files with a name that ends in {EDGES}; expected "
-            f"one collection of graphs: DS{EDGES}, DS{OWNERS} and others"
+            f"{os.fspath(path)!r} has {len(edges)} files with a name that ends in {EDGES}; "
+            f"expected one collection of graphs: DS{EDGES}, DS{OWNERS} and others"
         )
     stem = edges[0][: -len(EDGES)]
 

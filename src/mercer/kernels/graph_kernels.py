@@ -235,8 +235,8 @@ class ShortestPath(_GraphFeatures):
         graphs = join(objects)
         codes = vocabulary.codes(graphs, grow)
         threads = core.threads(len(graphs.indices), int(np.diff(graphs.offsets).max(initial=0)))
-        found = core.graph_routines().path_counts(*graphs.structure, codes, threads)
-        return vocabulary.weigh(*found, grow)
+        keys, counts, starts = core.graph_routines().path_counts(*graphs.structure, codes, threads)
+        return vocabulary.weigh(keys, counts, starts, grow)
 
 
 class PathVocabulary(KeyVocabulary):

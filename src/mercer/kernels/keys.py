@@ -31,7 +31,8 @@ class KeyVocabulary:
         return self.table.size
 
     def __iter__(self) -> Iterator[Any]:
-        return (row.tobytes().hex() for row in self.table.keys())
+        keys = self.table.keys()
+        return (row.tobytes().hex() for row in keys)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "table": self.table.keys()}
