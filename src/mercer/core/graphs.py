@@ -69,10 +69,10 @@ def refined(
     out[0] = names
     edge = edge_names[np.zeros_like(indices) if edge_codes is None else edge_codes]
     degrees = np.diff(indptr)
-    for before, after in pairwise(out):
-        added = mixed(edge, before[indices], np.full(len(indices), OF_EDGE))
+    for i in range(iterations):
+        added = mixed(edge, out[i][indices], np.full(len(indices), OF_EDGE))
         sums = np.concatenate((np.zeros((1, 2), np.uint64), np.cumsum(added, axis=0)))
-        after[:] = mixed(before, sums[indptr[1:]] - sums[indptr[:-1]], degrees)
+        out[i + 1] = mixed(out[i], sums[indptr[1:]] - sums[indptr[:-1]], degrees)
     return out
 
 

@@ -340,15 +340,17 @@ def _recode(
     alphabets: list[Numbering], codes: list[np.ndarray], common: Numbering | None
 ) -> tuple[Numbering, np.ndarray]:
     """One alphabet for all, and the codes in it."""
-    if common is None and len(set(map(id, alphabets))) == 1:
-        return alphabets[0], _concatenated(codes, np.int32)
+    joined = _concatenated(codes, np.int32)
+    distinct = {id(alphabet): alphabet for alphabet in alphabets}
+    if common is None and len(distinct) == 1:
+        return alphabets[0], joined
     common = Numbering() if common is None else common
-    known: dict[int, np.ndarray] = {}
-    for alphabet in alphabets:
-        if id(alphabet) not in known:
-            known[id(alphabet)] = np.array([common[x] for x in alphabet], dtype=np.int32)
-    parts = [known[id(a)][code] for a, code in zip(alphabets, codes, strict=True)]
-    return common, _concatenated(parts, np.int32)
+    # The distinct alphabets one after the other, and where each of them starts.
+    known = np.array([common[x] for alphabet in distinct.values() for x in alphabet], np.int32)
+    ends = np.cumsum([len(alphabet) for alphabet in distinct.values()])
+    start = dict(zip(distinct, [0, *ends.tolist()], strict=False))
+    starts = np.array([start[id(alphabet)] for alphabet in alphabets], dtype=np.int64)
+    return common, known[joined + np.repeat(starts, [len(code) for code in codes])]
 
 
 def parse_graphs(X: Sequence[Any]) -> list[Graph]:
