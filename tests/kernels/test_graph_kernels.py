@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter, deque
 from itertools import combinations, permutations, product
 
@@ -138,6 +139,55 @@ def test_explicit_maps_reproduce_the_gram(kernel):
     phi = kernel.feature_map().fit(X)
     Z = phi.transform(X)
     np.testing.assert_allclose((Z @ Z.T).toarray(), kernel(X))
+
+
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if not isinstance(k, RandomWalk)], ids=repr)
+def test_maps_of_graphs_not_seen_in_fitting(kernel):
+    """New labels, edge labels and shapes have no column, and the rest is as it was."""
+    X = random_graphs(14, 8, labels="ab", edge_labels="x")
+    Y = random_graphs(15, 8, labels="abcd", edge_labels="xyz")
+    phi = kernel.feature_map().fit(X)
+    Z = phi.transform(Y)
+    assert Z.shape[1] == phi.transform(X).shape[1] == len(phi.get_feature_names_out())
+    np.testing.assert_allclose((phi.transform(X) @ Z.T).toarray(), kernel(X, Y))
+    again = pickle.loads(pickle.dumps(phi))
+    assert (again.transform(Y) != Z).nnz == 0
+    assert again.get_feature_names_out().tolist() == phi.get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if not isinstance(k, RandomWalk)], ids=repr)
+@settings(max_examples=40, deadline=None)
+@given(X=st.lists(graphs(), min_size=1, max_size=5), Y=st.lists(graphs(), min_size=1, max_size=3))
+def test_rows_of_many_agree_with_the_features_of_each(kernel, X, Y):
+    named = [[kernel.features(Graph.parse(x)) for x in part] for part in (X, Y)]
+    expected = [[sum(v * b.get(f, 0) for f, v in a.items()) for b in named[1]] for a in named[0]]
+    np.testing.assert_allclose(kernel(X, Y), expected, rtol=1e-12)
+    squares = [sum(v * v for v in a.values()) for a in named[0]]
+    np.testing.assert_allclose(kernel.diag(X), squares, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@settings(max_examples=25, deadline=None)
+@given(X=st.lists(graphs(), min_size=2, max_size=6))
+def test_random_samples_are_positive_semidefinite(kernel, X):
+    values = np.linalg.eigvalsh(kernel(X))
+    assert values[0] >= -1e-12 * max(1.0, values[-1])
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_twin_gives_the_same(kernel, any_level):
+    X = random_graphs(16, 6, edge_labels="xy")
+    expected = {
+        "WeisfeilerLehman": lambda: inner_products([naive_wl(x, 3) for x in X]),
+        "ShortestPath": lambda: inner_products([breadth_first(x) for x in X]),
+        "Graphlet": lambda: inner_products(
+            [naive_graphlets(x, kernel.size, kernel.connected) for x in X]
+        ),
+    }.get(type(kernel).__name__)
+    K = kernel(X)
+    if expected is not None:
+        np.testing.assert_array_equal(K, expected())
+    np.testing.assert_allclose(kernel(X[:2], X[2:]), K[:2, 2:], rtol=1e-12)
 
 
 # One kernel at a time.
