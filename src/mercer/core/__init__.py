@@ -16,7 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import descent, online, reference, sequences, suffixes, tables, working_sets
+from mercer.core import (
+    descent,
+    graphs,
+    online,
+    reference,
+    sequences,
+    sparse,
+    suffixes,
+    tables,
+    trees,
+    working_sets,
+)
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
@@ -30,14 +41,17 @@ __all__ = [
     "Program",
     "Source",
     "coordinate_descent",
+    "graph_routines",
     "learner",
     "level",
     "pairs",
     "sequence_routines",
     "solver",
+    "sparse_routines",
     "suffix_routines",
     "table",
     "threads",
+    "tree_routines",
 ]
 
 
@@ -104,6 +118,21 @@ def suffix_routines() -> Any:
 def learner() -> Any:
     """What has ``visit`` of `mercer.core.online`: the native module, or the twin."""
     return _native() or online
+
+
+def graph_routines() -> Any:
+    """What has the functions of `mercer.core.graphs`: native, or the twin."""
+    return _native() or graphs
+
+
+def tree_routines() -> Any:
+    """What has the functions of `mercer.core.trees`: native, or the twin."""
+    return _native() or trees
+
+
+def sparse_routines() -> Any:
+    """What has the functions of `mercer.core.sparse`: native, or the twin."""
+    return _native() or sparse
 
 
 def threads(n_pairs: int, n_features: int) -> int:

@@ -19,6 +19,7 @@ void bind_tables(nb::module_& module);
 void bind_coordinate_descent(nb::module_& module);
 void bind_sequences(nb::module_& module);
 void bind_online(nb::module_& module);
+void bind_structured(nb::module_& module);
 void bind_working_sets(nb::module_& module);
 
 namespace {
@@ -257,6 +258,7 @@ NB_MODULE(MERCER_MODULE, module) {
   bind_pairs<float>(module, "Pairs32");
   bind_pairs<double>(module, "Pairs64");
   bind_online(module);
+  bind_structured(module);
   bind_working_sets(module);
   bind_tables(module);
   bind_coordinate_descent(module);
