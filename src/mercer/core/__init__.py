@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import descent, reference, sequences, suffixes, tables, working_sets
+from mercer.core import descent, reference, sequences, smoothing, suffixes, tables, working_sets
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
@@ -33,6 +33,7 @@ __all__ = [
     "level",
     "pairs",
     "sequence_routines",
+    "smoother",
     "solver",
     "suffix_routines",
     "table",
@@ -98,6 +99,11 @@ def sequence_routines() -> Any:
 def suffix_routines() -> Any:
     """What has the classes of `mercer.core.suffixes`: native, or the twin."""
     return _native() or suffixes
+
+
+def smoother() -> Any:
+    """What has the routines of `mercer.core.smoothing`: native, or the twin."""
+    return _native() or smoothing
 
 
 def threads(n_pairs: int, n_features: int) -> int:
