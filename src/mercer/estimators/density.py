@@ -148,9 +148,11 @@ class KernelDensity(BaseEstimator):
         log_mean, log_square = self._log_means(X, 1, 2)
         reached = np.isfinite(log_mean)
         excess = np.expm1(log_square[reached] - 2 * log_mean[reached])
+        # Of one point, or equal ones, nothing is left but rounding.
+        excess[excess < 1e-14 * (1 + np.abs(log_mean[reached]))] = 0
         se = np.zeros(len(log_mean))
         se[reached] = np.exp(log_mean[reached] - self._map().log_volume)
-        se[reached] *= np.sqrt(np.maximum(excess, 0))
+        se[reached] *= np.sqrt(excess)
         return se * np.sqrt(np.sum(self.sample_weight_**2))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:

@@ -40,8 +40,7 @@ MERCER_INLINE Vector<double> exp_two_above(const Vector<double>& y) {
   return from_bits<double>(bits<double>(p) + (bits<double>(shifted) << F::mantissa_bits));
 }
 
-// Points and what is asked of them. Columns are packed in tiles, feature by feature, in units in
-// which exponents are powers of two.
+// Points and what is asked of them. Columns are packed in tiles, feature by feature.
 class Smoothing {
  public:
   static constexpr int R = smooth_rows, T = smooth_columns, W = Simd<double>::width;
@@ -55,11 +54,10 @@ class Smoothing {
             const double* targets, std::ptrdiff_t n, std::ptrdiff_t m, std::ptrdiff_t d,
             std::ptrdiff_t c)
       : n(n), m(m), d(d), c(c), own_(own) {
-    const double unit = std::sqrt(0.5 * log2_e);
     rows_.resize((n + R - 1) / R * R * d);
     for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(rows_.size()) / d; ++i)
       for (std::ptrdiff_t k = 0; k < d; ++k)
-        rows_[i * d + k] = unit * rows[std::min(i, n - 1) * d + k];
+        rows_[i * d + k] = rows[std::min(i, n - 1) * d + k];
     const std::ptrdiff_t size = tiles() * T;
     columns_.resize(size * d);
     weights_.assign(size, -std::numeric_limits<double>::infinity());
@@ -67,7 +65,7 @@ class Smoothing {
     for (std::ptrdiff_t j = 0; j < size; ++j) {
       const std::ptrdiff_t from = std::min(j, m - 1), tile = j / T, lane = j % T;
       for (std::ptrdiff_t k = 0; k < d; ++k)
-        columns_[(tile * d + k) * T + lane] = unit * columns[from * d + k];
+        columns_[(tile * d + k) * T + lane] = columns[from * d + k];
       if (j >= m) continue;
       weights_[j] = log2_e * log_weight[j];
       for (std::ptrdiff_t k = 0; k < c; ++k)
@@ -76,8 +74,6 @@ class Smoothing {
   }
 
   static constexpr double log2_e = 1.4426950408889634;
-  // Differences as they are stored, over differences as they came.
-  double unit() const { return std::sqrt(0.5 * log2_e); }
 
   std::ptrdiff_t tiles() const { return (m + T - 1) / T; }
   std::ptrdiff_t groups() const { return (n + R - 1) / R; }
@@ -89,7 +85,7 @@ class Smoothing {
     return targets_.data() + (tile * c + k) * T;
   }
 
-  // out[R][T]: exponents of one tile for the rows of a group.
+  // out[R][T]: exponents of two, of one tile for the rows of a group.
   MERCER_INLINE void exponents(std::ptrdiff_t group, std::ptrdiff_t tile, double* out) const {
     switch (d) {
       case 1: return fill<1>(group, tile, out);
@@ -113,28 +109,28 @@ class Smoothing {
         for (int k = 0; k < D; ++k) x[r][k] = broadcast<double>(X[r * D + k]);
       for (int j = 0; j < T; j += W)
         for (int r = 0; r < R; ++r) {
-          V y = load<double>(weight + j);
+          V squared{};
           for (int k = 0; k < D; ++k) {
             const V difference = x[r][k] - load<double>(Z + k * T + j);
-            y -= difference * difference;
+            squared += difference * difference;
           }
-          store<double>(out + r * T + j, y);
+          store<double>(out + r * T + j, load<double>(weight + j) - 0.5 * log2_e * squared);
         }
     } else {
       for (int j = 0; j < T; j += 2 * W) {
-        V y[R][2];
-        for (int r = 0; r < R; ++r)
-          for (int v = 0; v < 2; ++v) y[r][v] = load<double>(weight + j + v * W);
+        V squared[R][2] = {};
         for (std::ptrdiff_t k = 0; k < features; ++k)
           for (int v = 0; v < 2; ++v) {
             const V z = load<double>(Z + k * T + j + v * W);
             for (int r = 0; r < R; ++r) {
               const V difference = X[r * d + k] - z;
-              y[r][v] -= difference * difference;
+              squared[r][v] += difference * difference;
             }
           }
         for (int r = 0; r < R; ++r)
-          for (int v = 0; v < 2; ++v) store<double>(out + r * T + j + v * W, y[r][v]);
+          for (int v = 0; v < 2; ++v)
+            store<double>(out + r * T + j + v * W,
+                          load<double>(weight + j + v * W) - 0.5 * log2_e * squared[r][v]);
       }
     }
     if (!own_) return;
@@ -283,7 +279,6 @@ bool smooth_moments(const Smoothing& s, bool linear, double* log_sum, double* ou
     double* first = lane;
     double* second = first + d * W;
     double* crossed = second + d * (d + 1) / 2 * W;
-    // D is in the units of storage here, and brought back at the end.
     const double* x = s.row(std::min(i, s.n - 1));
     for (std::ptrdiff_t k = 0; k < d; ++k) {
       const double* z = s.column(t, k);
@@ -303,16 +298,11 @@ bool smooth_moments(const Smoothing& s, bool linear, double* log_sum, double* ou
     }
   };
   if (!referenced_sums(s, A, log_sum, sums.data(), add, threads, interrupted)) return false;
-  const double unit = s.unit();
   for (std::ptrdiff_t i = 0; i < s.n; ++i) {
     const double* sum = sums.data() + i * A;
     log_sum[i] = (log_sum[i] + std::log2(sum[0])) / Smoothing::log2_e;
     double* mean = out + i * (A - 1);
     for (std::ptrdiff_t a = 1; a < A; ++a) mean[a - 1] = sum[a] / sum[0];
-    for (std::ptrdiff_t a = c; a < A - 1; ++a) {
-      const bool square = a >= c + d && a < c + d + d * (d + 1) / 2;
-      mean[a] /= square ? unit * unit : unit;
-    }
   }
   return true;
 }
@@ -327,7 +317,6 @@ bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, c
   constexpr int R = Smoothing::R, T = Smoothing::T, W = Smoothing::W, steps = T / W;
   using V = Vector<double>;
   const std::ptrdiff_t d = s.d, c = s.c, wide = linear ? 1 + d : 1;
-  const double unit = s.unit();
   constexpr std::ptrdiff_t per_task = 4;
   return share(
       (s.groups() + per_task - 1) / per_task, threads,
@@ -360,7 +349,7 @@ bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, c
                   right += load<double>(s.target(t, k) + j * W) * v[i * c + k];
                 if (linear)
                   for (std::ptrdiff_t k = 0; k < d; ++k) {
-                    const V D = (load<double>(s.column(t, k) + j * W) - x[k]) * (1 / unit);
+                    const V D = load<double>(s.column(t, k) + j * W) - x[k];
                     left += D * gi[1 + k];
                     right -= D * bi[1 + k];
                   }
@@ -381,7 +370,7 @@ bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, c
           for (int r = 0; r < rows; ++r)
             for (std::ptrdiff_t k = 0; k < d; ++k)
               out[(group * R + r) * d + k] =
-                  total<double>(load<double>(lanes.data() + (r * d + k) * W)) / (unit * unit);
+                  total<double>(load<double>(lanes.data() + (r * d + k) * W));
         }
       },
       interrupted);
