@@ -250,9 +250,7 @@ class Pairs:
                 out[rows] = safe + np.log(total)
         return out
 
-    def tree_sums(
-        self, weight: np.ndarray, rtol: float, atol: float, threads: int
-    ) -> np.ndarray:
+    def tree_sums(self, weight: np.ndarray, rtol: float, atol: float, threads: int) -> np.ndarray:
         return self.product(weight[:, None], threads)[:, 0]
 
     def arg_min(self, threads: int) -> tuple[np.ndarray, np.ndarray]:

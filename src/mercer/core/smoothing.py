@@ -124,7 +124,5 @@ def bin_linear(
     for corner in np.ndindex(*(2,) * len(shape)):
         share = np.prod(np.where(corner, part, 1 - part), axis=1)
         index = np.ravel_multi_index(tuple((cell + corner).T), tuple(shape))
-        grid += np.bincount(
-            index, share if weight is None else weight * share, minlength=len(grid)
-        )
+        grid += np.bincount(index, share if weight is None else weight * share, minlength=len(grid))
     return grid
