@@ -80,7 +80,7 @@ def slow_moments(U, V, log_weight, own, Y, linear):
         D, parts = V - U[i], [p @ Y]
         if linear:
             parts += [p @ D]
-            parts += [[p @ (D[:, k] * D[:, l]) for k in range(D.shape[1]) for l in range(k + 1)]]
+            parts += [[p @ (D[:, a] * D[:, b]) for a in range(D.shape[1]) for b in range(a + 1)]]
             parts += [p @ (D[:, [k]] * Y) for k in range(D.shape[1])]
         rows.append(np.concatenate(parts))
     return logsumexp(y, axis=1), np.array(rows)

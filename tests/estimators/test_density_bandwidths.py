@@ -1,4 +1,4 @@
-"""Rules for bandwidths: equivariant, near the optimum where it is known, clear where there is none."""
+"""Rules for bandwidths: equivariant, near the optimum where it is known, else clear."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_the_search_takes_the_deeper_of_two_valleys():
 def test_the_search_keeps_the_start_where_nothing_matters():
     start = np.array([0.3, 2.0])
     for flat in (1.0, np.nan):
-        h, _ = log_search(lambda h: (flat, np.zeros(2)), start)
+        h, _ = log_search(lambda h, flat=flat: (flat, np.zeros(2)), start)
         np.testing.assert_array_equal(h, start)
 
 

@@ -1,4 +1,4 @@
-"""Ways to evaluate a density: tolerances kept, grids, parts of the features, bounds, local widths."""
+"""Ways to evaluate a density: tolerances, grids, parts of features, bounds, local widths."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_tree_keeps_its_tolerance(kernel, d, rtol, atol):
 @pytest.mark.parametrize("atol", [1e-2, 1e-3])
 def test_a_grid_keeps_its_tolerance(kernel, d, atol):
     X, Z = cloud(1500, d), cloud(300, d, seed=1) * 2
-    h = np.linspace(0.2, 0.6, d)
+    h = np.linspace(0.5, 1.2, d)
     exact = KernelDensity(kernel=kernel, bandwidth=h, method="exact").fit(X, None, weights(1500))
     grid = KernelDensity(kernel=kernel, bandwidth=h, method="grid", atol=atol)
     p, found = exact.pdf(Z), grid.fit(X, None, weights(1500)).pdf(Z)
@@ -203,7 +203,7 @@ def test_reflection_keeps_all_mass_inside(kernel, bounds, h):
     kde = KernelDensity(kernel=kernel, bandwidth=h, bounds=bounds).fit(X)
     low = -60.0 if bounds[0] is None else 0.0
     high = 60.0 if bounds[1] is None else 3.0
-    t = np.linspace(low, high, 120_001)
+    t = np.linspace(low, high, 20_001)
     assert np.trapezoid(kde.pdf(t[:, None]), t) == pytest.approx(1, abs=2e-3)
     outside = kde.pdf([[-0.1 if bounds[0] is not None else 3.1]])
     assert outside[0] == 0

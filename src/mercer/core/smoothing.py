@@ -1,7 +1,7 @@
 """Gaussian sums around points, and linear binning: the NumPy twin of smoothing.hpp.
 
 Points come on the kernel's own scale, so that k(u) = exp(-‖u‖²/2). Throughout, ``U: (n, d)`` are
-queries, ``V: (m, d)`` points, ``log_weight: (m,)`` the logarithms of their weights w_j, and ``own``,
+queries, ``V: (m, d)`` points, ``log_weight: (m,)`` the logarithms of their weights w_j. ``own``,
 where it is given, says that U and V are the same points and what log weight each has in its own
 row: -inf leaves it out. ``threads`` is accepted and ignored.
 """
@@ -61,7 +61,7 @@ def local_moments(
     """
     d = U.shape[1]
     log_sum, means = np.empty(len(U)), []
-    k, l = np.tril_indices(d)
+    lower = np.tril_indices(d)
     for rows, y in _exponents(U, V, log_weight, own):
         log_sum[rows] = _log_total(y)
         with np.errstate(invalid="ignore"):
@@ -70,7 +70,7 @@ def local_moments(
         if linear:
             D = V - U[rows, None]
             PD = P[:, :, None] * D
-            second = np.einsum("ijk,ijl->ikl", PD, D)[:, k, l]
+            second = np.einsum("ijk,ijl->ikl", PD, D)[:, *lower]
             crossed = np.einsum("ijk,jc->ikc", PD, Y).reshape(len(P), -1)
             parts += [PD.sum(axis=1), second, crossed]
         means.append(np.hstack(parts))

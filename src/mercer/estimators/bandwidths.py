@@ -14,7 +14,7 @@ from scipy.optimize import minimize, minimize_scalar
 # Multipliers tried by the leave-one-out search, as powers of two, and how far down it may go on.
 COARSE_POWERS, LOWEST_POWER, HIGHEST_POWER = range(-8, 6), -30, 14
 # Points from which a search with slopes descends.
-STARTS = 4
+STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -233,11 +233,12 @@ def log_search(
     lowest: float = LOWEST_POWER,
     highest: float = HIGHEST_POWER,
     starts: int = STARTS,
+    value: Callable[[np.ndarray], float] | None = None,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Bandwidths, one for each feature, that make a score with known slopes smallest.
 
-    Multiples of ``start`` by powers of two are tried first. From the best of their local minima,
-    and with several features from points where one feature counts for less, descent goes on in the
+    Multiples of ``start`` by powers of two are tried first, then, with several features, points
+    where one of them does not count or alone counts. From the best of these descent goes on in the
     logarithms by L-BFGS: bandwidths cannot become negative.
 
     Parameters
@@ -251,7 +252,9 @@ def log_search(
     lowest, highest : float
         How far each bandwidth may go, as powers of two.
     starts : int
-        How many points to descend from.
+        How many points to descend from, at most.
+    value : callable, optional
+        The score alone, where that is cheaper.
 
     Returns
     -------
@@ -276,9 +279,14 @@ def log_search(
             return np.inf, np.zeros(d)
         return value, slope * two
 
-    tried = {float(power): at(np.full(d, float(power)))[0] for power in sorted(powers, key=abs)}
-    while (best := _first_smallest(tried)) == min(tried) and best > lowest:
-        tried[best - 1] = at(np.full(d, best - 1))[0]
+    def alone(t: float | np.ndarray) -> float:
+        found = at(np.full(d, t))[0] if value is None else value(start * np.exp2(t))
+        return found if np.isfinite(found) else np.inf
+
+    tried = {float(power): alone(float(power)) for power in sorted(powers, key=abs)}
+    while len(tried) > 1 and (best := _first_smallest(tried)) == min(tried) and best > lowest:
+        tried[best - 1] = alone(best - 1)
+    best = _first_smallest(tried)
     order = sorted(tried)
     values = [np.inf, *(tried[power] for power in order), np.inf]
     minima = [
@@ -286,10 +294,13 @@ def log_search(
         for power, *three in zip(order, values, values[1:], values[2:], strict=False)
         if three[1] <= min(three[0], three[2]) and np.isfinite(three[1])
     ]
-    minima.sort(key=lambda power: (power != best, tried[power]))
-    begin = [np.full(d, power) for power in minima]
+    begin = [(tried[power], np.full(d, power)) for power in minima]
     if d > 1 and np.isfinite(tried[best]):
-        begin[1:1] = [best - 0.5 + (highest / 2 - best) * row for row in np.eye(d)]
+        wide = min(highest, best + 6.0)
+        for row in np.eye(d, dtype=bool):  # one feature that does not count, or that alone does
+            for t in (np.where(row, wide, best - 0.5), np.where(row, best - 1.0, wide)):
+                begin.append((alone(t), t))
+    begin = [t for _, t in sorted(begin, key=lambda pair: pair[0])]
     found, least = np.full(d, best), tried[best]
     slack = 1e-9 * abs(least) + 1e-16 if np.isfinite(least) else 0.0
     for t in begin[:starts] if np.isfinite(least) else []:

@@ -125,6 +125,7 @@ class KernelDensity(BaseEstimator):
     """
 
     n_features_in_: int
+    bandwidth_: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bandwidth": [
             Interval(Real, 0, None, closed="neither"),
@@ -263,7 +264,7 @@ class KernelDensity(BaseEstimator):
         first, last = (np.broadcast_to(np.asarray(end, dtype=float), d) for end in ends)
         if not np.all(first < last):
             raise ValueError(f"low={first} must be below high={last}")
-        axes = [np.linspace(*ends, count) for *ends, count in zip(first, last, shape, strict=True)]
+        axes = [np.linspace(a, b, count) for a, b, count in zip(first, last, shape, strict=True)]
         if box.is_bounded or mixture.local is not None or mixture.refusal("table") is not None:
             mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
             return axes, self.pdf(mesh).reshape(tuple(shape))
@@ -369,10 +370,9 @@ class KernelDensity(BaseEstimator):
             raise ValueError(f"given={dict(given)} lies outside bounds")
         conditioner = _Conditioner(self, at, rest)
         parts = [conditioner(image[0]) for image in box.part(at).images(values, self._reach()[at])]
-        X, log_weight, local = (
-            None if parts[0][k] is None else np.concatenate([part[k] for part in parts])
-            for k in range(3)
-        )
+        X, log_weight, factors = zip(*parts, strict=True)
+        X, log_weight = np.concatenate(X), np.concatenate(log_weight)
+        local = None if factors[0] is None else np.concatenate(factors)
         top = log_weight.max()
         if not np.isfinite(top):
             raise ValueError(f"no point is in reach of given={dict(given)}: p is zero there")

@@ -206,7 +206,7 @@ class Mixture:
         before = np.ceil(np.clip(low - self.X.min(axis=0), 0, reach) / steps).astype(np.int64)
         after = np.ceil(np.clip(self.X.max(axis=0) - high, 0, reach) / steps).astype(np.int64)
         first, last = low - before * steps, high + after * steps
-        inside = np.all((first <= self.X) & (self.X <= last), axis=1)
+        inside = np.all((first <= self.X) & (last >= self.X), axis=1)
         X, weight = (self.X, self.weight) if inside.all() else (self.X[inside], self.weight[inside])
         if not len(X):
             return np.zeros(tuple(shape))

@@ -43,7 +43,7 @@ class Box:
             rows = np.broadcast_to(rows, (d, 2))
         if rows.shape != (d, 2):
             raise ValueError(
-                f"bounds={bounds!r}; expected a pair (low, high), or one for each of the {d} features"
+                f"bounds={bounds!r}; expected a pair (low, high), or one for each of {d} features"
             )
         low = np.array([-np.inf if a is None else float(a) for a in rows[:, 0]])
         high = np.array([np.inf if b is None else float(b) for b in rows[:, 1]])
@@ -88,7 +88,7 @@ class Box:
         if count > MOST_IMAGES:
             raise ValueError(
                 f"bounds ask for {count} reflections of each point: the bandwidth is wide beside "
-                "the box, or there are many bounded features; use a smaller bandwidth or fewer bounds"
+                "the box, or there are many bounded features; use a smaller one, or fewer bounds"
             )
         return [np.column_stack(chosen) for chosen in product(*columns)]
 
