@@ -1,66 +1,30 @@
 // The binding of Gaussian sums and of binning: checks what comes from Python, and nothing more.
 #include "mercer/smoothing.hpp"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
-#include <cstdint>
+#include <algorithm>
+#include <cmath>
 #include <optional>
-#include <stdexcept>
 #include <tuple>
 
-namespace nb = nanobind;
+#include "binding.hpp"
 
 namespace {
 
 template <int D>
-using In = nb::ndarray<const double, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
-template <int D>
-using Out = nb::ndarray<nb::numpy, double, nb::ndim<D>>;
-using Shape = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-void require(bool condition, const char* message) {
-  if (!condition) throw std::invalid_argument(message);
-}
-
-template <class Array>
-void require_aligned(const Array& array) {
-  require(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(double) == 0,
-          "arrays are aligned");
-}
-
-template <int D>
-Out<D> new_array(std::initializer_list<std::size_t> shape) {
-  std::size_t size = 1;
-  for (std::size_t s : shape) {
-    require(s == 0 || size <= (std::size_t(1) << 40) / s, "no more numbers than fit in memory");
-    size *= s;
-  }
-  double* data = new double[std::max<std::size_t>(size, 1)]();
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<double*>(p); });
-  return Out<D>(data, shape, owner);
-}
-
-bool interrupted() {
-  nb::gil_scoped_acquire held;
-  return PyErr_CheckSignals() != 0;
-}
+using Numbers = In<double, D>;
 
 template <class F>
 void without_gil(F work) {
-  bool done;
-  {
-    nb::gil_scoped_release released;
-    done = work();
-  }
-  if (!done) throw nb::python_error();
+  std::mutex alone;
+  without_gil(alone, work);
 }
 
 // The points of every routine here, once they are found to fit together.
-mercer::Smoothing read(const In<2>& U, const In<2>& V, const In<1>& log_weight,
-                       const std::optional<In<1>>& own, const std::optional<In<2>>& Y) {
+mercer::Smoothing read(const Numbers<2>& U, const Numbers<2>& V, const Numbers<1>& log_weight,
+                       const std::optional<Numbers<1>>& own, const std::optional<Numbers<2>>& Y) {
   const std::size_t n = U.shape(0), m = V.shape(0), d = U.shape(1);
   require(n > 0 && m > 0 && d > 0, "at least one point on each side, and one feature");
   require(V.shape(1) == d, "U is (n, d) and V (m, d)");
@@ -75,20 +39,20 @@ mercer::Smoothing read(const In<2>& U, const In<2>& V, const In<1>& log_weight,
                            std::ptrdiff_t(d), Y ? std::ptrdiff_t(Y->shape(1)) : 0);
 }
 
-Out<1> log_sums(In<2> U, In<2> V, In<1> log_weight, std::optional<In<1>> own, int threads) {
+Out<double, 1> log_sums(Numbers<2> U, Numbers<2> V, Numbers<1> log_weight, std::optional<Numbers<1>> own, int threads) {
   const mercer::Smoothing points = read(U, V, log_weight, own, {});
-  auto out = new_array<1>({U.shape(0)});
+  auto out = new_array<double, 1>({U.shape(0)});
   without_gil([&] { return mercer::smooth_log_sums(points, out.data(), threads, interrupted); });
   return out;
 }
 
-std::tuple<Out<1>, Out<2>> local_moments(In<2> U, In<2> V, In<1> log_weight,
-                                         std::optional<In<1>> own, In<2> Y, bool linear,
+std::tuple<Out<double, 1>, Out<double, 2>> local_moments(Numbers<2> U, Numbers<2> V, Numbers<1> log_weight,
+                                         std::optional<Numbers<1>> own, Numbers<2> Y, bool linear,
                                          int threads) {
   const mercer::Smoothing points = read(U, V, log_weight, own, Y);
   const std::size_t d = U.shape(1), c = Y.shape(1);
-  auto log_sum = new_array<1>({U.shape(0)});
-  auto out = new_array<2>({U.shape(0), c + (linear ? d + d * (d + 1) / 2 + d * c : 0)});
+  auto log_sum = new_array<double, 1>({U.shape(0)});
+  auto out = new_array<double, 2>({U.shape(0), c + (linear ? d + d * (d + 1) / 2 + d * c : 0)});
   without_gil([&] {
     return mercer::smooth_moments(points, linear, log_sum.data(), out.data(), threads,
                                   interrupted);
@@ -96,8 +60,8 @@ std::tuple<Out<1>, Out<2>> local_moments(In<2> U, In<2> V, In<1> log_weight,
   return {log_sum, out};
 }
 
-Out<2> local_slopes(In<2> U, In<2> V, In<1> log_weight, std::optional<In<1>> own, In<2> Y,
-                    In<1> log_sum, In<2> g, In<2> v, In<2> b, int threads) {
+Out<double, 2> local_slopes(Numbers<2> U, Numbers<2> V, Numbers<1> log_weight, std::optional<Numbers<1>> own, Numbers<2> Y,
+                    Numbers<1> log_sum, Numbers<2> g, Numbers<2> v, Numbers<2> b, int threads) {
   const mercer::Smoothing points = read(U, V, log_weight, own, Y);
   const std::size_t n = U.shape(0), d = U.shape(1), wide = g.shape(1);
   require(wide == 1 || wide == 1 + d, "g is (n, 1) or (n, 1 + d)");
@@ -105,7 +69,7 @@ Out<2> local_slopes(In<2> U, In<2> V, In<1> log_weight, std::optional<In<1>> own
               b.shape(1) == wide && v.shape(1) == Y.shape(1),
           "b as g, v is (n, c), log_sum (n,)");
   require_aligned(log_sum), require_aligned(g), require_aligned(v), require_aligned(b);
-  auto out = new_array<2>({n, d});
+  auto out = new_array<double, 2>({n, d});
   without_gil([&] {
     return mercer::smooth_slopes(points, log_sum.data(), g.data(), v.data(), b.data(), wide > 1,
                                  out.data(), threads, interrupted);
@@ -113,7 +77,7 @@ Out<2> local_slopes(In<2> U, In<2> V, In<1> log_weight, std::optional<In<1>> own
   return out;
 }
 
-Out<1> bin_linear(In<2> X, std::optional<In<1>> weight, In<1> low, In<1> step, Shape shape) {
+Out<double, 1> bin_linear(Numbers<2> X, std::optional<Numbers<1>> weight, Numbers<1> low, Numbers<1> step, In<std::int64_t, 1> shape) {
   const std::size_t d = X.shape(1);
   require(d >= 1 && d <= 8, "between 1 and 8 features");
   require(low.shape(0) == d && step.shape(0) == d && shape.shape(0) == d,
@@ -130,7 +94,8 @@ Out<1> bin_linear(In<2> X, std::optional<In<1>> weight, In<1> low, In<1> step, S
   }
   for (std::size_t i = 0; i < X.shape(0) * d; ++i)
     require(std::isfinite(X.data()[i]), "points are finite");
-  auto out = new_array<1>({size});
+  auto out = new_array<double, 1>({size});
+  std::fill_n(out.data(), size, 0.0);
   {
     nb::gil_scoped_release released;
     mercer::bin_linear(X.data(), weight ? weight->data() : nullptr, std::ptrdiff_t(X.shape(0)),

@@ -67,7 +67,7 @@ class DensityDisplay:
         ----------
         estimator : KernelDensity
         X : array-like of shape (n, d), default=None
-            Points to show; the training points by default.
+            Points to show; by default the training points that count for something.
         n_points : int, default=256
             Points of the grid along each feature.
         ax : matplotlib axes, default=None
@@ -82,7 +82,9 @@ class DensityDisplay:
                 "estimator.marginal([0, 1])"
             )
         axes, density = estimator.grid(n_points)
-        points = estimator.X_fit_ if X is None else np.asarray(X, dtype=float)
+        weight = estimator.sample_weight_
+        points = estimator.X_fit_[weight > 1e-3 * weight.max()]
+        points = points if X is None else np.asarray(X, dtype=float)
         names = _names(estimator, d)
         return cls(axes=axes, density=density, X=points, names=names).plot(ax=ax, **line)
 
@@ -278,6 +280,8 @@ class BandwidthDisplay:
         )
         ax.axvline(self.chosen, color=ORANGE, linestyle="--", label=f"chosen: {self.chosen:.3g}")
         ax.set(xscale="log", xlabel=self.names[0], ylabel=self.names[1])
+        if finite.any() and 0 < 10 * np.min(self.score[finite]) < np.max(self.score[finite]):
+            ax.set_yscale("log")
         ax.legend(frameon=False)
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
