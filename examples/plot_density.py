@@ -35,7 +35,7 @@ plt.show()
 # In the plane
 # ------------
 # A full matrix from the plug-in rule, which turns with the data. The contours hold 95, 80, 60, 40,
-# 20 and 5 per cent of the mass. Given that an eruption took two minutes, the wait has one mode left.
+# 20 and 5 per cent of the mass. After an eruption of two minutes the wait has one mode left.
 
 X = np.column_stack([eruption, wait])
 kde = KernelDensity(bandwidth="plugin").fit(X)

@@ -92,8 +92,6 @@ Out<double, 1> bin_linear(Numbers<2> X, std::optional<Numbers<1>> weight, Number
     require(step(k) > 0, "steps are positive");
     size *= std::size_t(shape(k));
   }
-  for (std::size_t i = 0; i < X.shape(0) * d; ++i)
-    require(std::isfinite(X.data()[i]), "points are finite");
   auto out = new_array<double, 1>({size});
   std::fill_n(out.data(), size, 0.0);
   {

@@ -203,11 +203,14 @@ class Mixture:
         width = np.sqrt((root**2).sum(axis=1)) if self.bandwidth.is_matrix else root
         reach = reach * width
         # The box and as much around it as there are points that reach in.
-        before = np.ceil(np.clip(low - self.X.min(axis=0), 0, reach) / steps).astype(np.int64)
-        after = np.ceil(np.clip(self.X.max(axis=0) - high, 0, reach) / steps).astype(np.int64)
+        lowest, highest = self.X.min(axis=0), self.X.max(axis=0)
+        before = np.ceil(np.clip(low - lowest, 0, reach) / steps).astype(np.int64)
+        after = np.ceil(np.clip(highest - high, 0, reach) / steps).astype(np.int64)
         first, last = low - before * steps, high + after * steps
-        inside = np.all((first <= self.X) & (last >= self.X), axis=1)
-        X, weight = (self.X, self.weight) if inside.all() else (self.X[inside], self.weight[inside])
+        X, weight = self.X, self.weight
+        if np.any(lowest < first) or np.any(highest > last):
+            inside = np.all((first <= X) & (last >= X), axis=1)
+            X, weight = X[inside], weight[inside]
         if not len(X):
             return np.zeros(tuple(shape))
 

@@ -377,10 +377,27 @@ bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, c
 }
 
 // Linear binning: each point shares its weight out among the corners of its cell of a grid.
-// grid[shape...] in C order; low and step (d,). Points outside go to the nearest edge.
+// grid[shape...] in C order; low and step (d,). Points outside go to the nearest edge, and one that
+// is not a number to the first: the caller has checked.
 inline void bin_linear(const double* X, const double* weight, std::ptrdiff_t n, std::ptrdiff_t d,
                        const double* low, const double* step, const std::int64_t* shape,
                        double* grid) {
+  double per_step[8];
+  for (std::ptrdiff_t k = 0; k < d; ++k) per_step[k] = 1 / step[k];
+  const auto place = [&](double x, std::ptrdiff_t k) {
+    const double at = (x - low[k]) * per_step[k], last = double(shape[k] - 1);
+    return at > 0 ? std::min(at, last) : 0.0;
+  };
+  if (d == 1) {
+    for (std::ptrdiff_t i = 0; i < n; ++i) {
+      const double at = place(X[i], 0), whole = weight ? weight[i] : 1.0;
+      const std::int64_t cell = std::min(std::int64_t(at), shape[0] - 2);
+      const double up = whole * (at - double(cell));
+      grid[cell] += whole - up;
+      grid[cell + 1] += up;
+    }
+    return;
+  }
   std::int64_t stride[8];
   stride[d - 1] = 1;
   for (std::ptrdiff_t k = d - 1; k > 0; --k) stride[k - 1] = stride[k] * shape[k];
@@ -388,7 +405,7 @@ inline void bin_linear(const double* X, const double* weight, std::ptrdiff_t n, 
     std::int64_t corner = 0;
     double part[8];
     for (std::ptrdiff_t k = 0; k < d; ++k) {
-      const double at = std::clamp((X[i * d + k] - low[k]) / step[k], 0.0, double(shape[k] - 1));
+      const double at = place(X[i * d + k], k);
       const std::int64_t cell = std::min(std::int64_t(at), shape[k] - 2);
       part[k] = at - double(cell);
       corner += cell * stride[k];
