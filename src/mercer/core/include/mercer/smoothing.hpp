@@ -24,21 +24,48 @@ constexpr double smooth_headroom = 500;
 // so that sums do not depend on the number of threads.
 constexpr std::ptrdiff_t smooth_enough = 64, smooth_tiles_per_part = 64;
 
-// 2^y for y <= 600; 2^-1022 below that, which is nothing beside a term of the reference's size.
-MERCER_INLINE Vector<double> exp_two_above(const Vector<double>& y) {
-  using F = FloatFormat<double>;
-  constexpr auto& c = F::exp_coefficients;
-  constexpr int terms = int(sizeof c / sizeof *c);
-  const Vector<double> lowest = broadcast<double>(-1020.0);
-  const Vector<double> clamped = y > lowest ? y : lowest;
-  const Vector<double> shifted = clamped + F::magic, r = clamped - (shifted - F::magic);
-  const Vector<double> x = r * 0.6931471805599453;
-  Vector<double> p = broadcast<double>(c[terms - 1]);
+// 2^(y - reference) for exponents up to 600 above it, a few vectors in step so that the additions of
+// one fill the waits of the others; 2^-1020 far below, which is nothing beside a term of the
+// reference's size.
+class PowersOfTwo {
+ public:
+  using V = Vector<double>;
+  static constexpr int W = Simd<double>::width, together = vector_bytes == 64 ? 4 : 2;
+
+  MERCER_INLINE PowersOfTwo() {
+    magic_ = kept<double>(F::magic);
+    lowest_ = kept<double>(-1020.0);
+    double power = 1;  // exp(r ln 2) = 2^r
+    for (int k = 0; k < terms; ++k, power *= 0.6931471805599453)
+      c_[k] = kept<double>(F::exp_coefficients[k] * power);
+  }
+
+  // out[together] from as many vectors of exponents.
+  MERCER_INLINE void operator()(const double* y, double reference, V* out) const {
+    V shifted[together], r[together];
+#pragma GCC unroll 4
+    for (int v = 0; v < together; ++v) {
+      const V x = load<double>(y + v * W) - reference, above = x > lowest_ ? x : lowest_;
+      shifted[v] = above + magic_;
+      r[v] = above - (shifted[v] - magic_);
+      out[v] = c_[terms - 1];
+    }
 #pragma GCC unroll 16
-  for (int k = terms - 2; k >= 0; --k) p = p * x + c[k];
-  // The low bits of y + magic hold the rounded y; shifting them up adds it to the exponent.
-  return from_bits<double>(bits<double>(p) + (bits<double>(shifted) << F::mantissa_bits));
-}
+    for (int k = terms - 2; k >= 0; --k)
+#pragma GCC unroll 4
+      for (int v = 0; v < together; ++v) out[v] = out[v] * r[v] + c_[k];
+      // The low bits of y + magic hold the rounded y; shifting them up adds it to the exponent.
+#pragma GCC unroll 4
+    for (int v = 0; v < together; ++v)
+      out[v] = from_bits<double>(bits<double>(out[v]) +
+                                 (bits<double>(shifted[v]) << F::mantissa_bits));
+  }
+
+ private:
+  using F = FloatFormat<double>;
+  static constexpr int terms = int(sizeof F::exp_coefficients / sizeof(double));
+  V magic_, lowest_, c_[terms];
+};
 
 // Points and what is asked of them. Columns are packed in tiles, feature by feature.
 class Smoothing {
@@ -177,9 +204,10 @@ struct SmoothTasks {
   std::ptrdiff_t count() const { return (groups + per_task - 1) / per_task * parts; }
 };
 
-// Adds up what `add(group, tile, exponents, row state)` gathers: A sums for each row, and its
-// reference; the parts of a row are put together in order. The sums come in units of 2^reference.
-template <class Add, class Interrupted>
+// Adds up what `add(row, tile, terms, sums so far)` gathers: A sums for each row, and its reference;
+// the parts of a row are put together in order. The sums come in units of 2^reference. With `Plain`
+// there is one sum, that of the terms, and `add` is not called.
+template <bool Plain, class Add, class Interrupted>
 bool referenced_sums(const Smoothing& s, std::ptrdiff_t A, double* reference, double* out, Add add,
                      int threads, Interrupted interrupted) {
   constexpr int R = Smoothing::R, T = Smoothing::T, W = Smoothing::W;
@@ -193,6 +221,7 @@ bool referenced_sums(const Smoothing& s, std::ptrdiff_t A, double* reference, do
                              to = tasks.tiles * (part + 1) / tasks.parts;
         std::vector<double> lanes(R * A * W);
         alignas(64) double y[R * T];
+        const PowersOfTwo powers;
         for (std::ptrdiff_t g = first; g < std::min(first + tasks.per_task, tasks.groups); ++g) {
           Referenced rows[R];
           std::fill(lanes.begin(), lanes.end(), 0.0);
@@ -205,10 +234,19 @@ bool referenced_sums(const Smoothing& s, std::ptrdiff_t A, double* reference, do
               if (shrink != 1.0)
                 for (std::ptrdiff_t a = 0; a < A * W; ++a) lane[a] *= shrink;
               if (std::isinf(rows[r].reference)) continue;
-              for (int j = 0; j < T; j += W)
-                store<double>(y + r * T + j, exp_two_above(load<double>(y + r * T + j) -
-                                                           rows[r].reference));
-              add(g * R + r, t, y + r * T, lane);
+              Vector<double> sum = load<double>(lane), terms[PowersOfTwo::together];
+              for (int j = 0; j < T; j += W * PowersOfTwo::together) {
+                powers(y + r * T + j, rows[r].reference, terms);
+                for (int v = 0; v < PowersOfTwo::together; ++v)
+                  if constexpr (Plain)
+                    sum += terms[v];
+                  else
+                    store<double>(y + r * T + j + v * W, terms[v]);
+              }
+              if constexpr (Plain)
+                store<double>(lane, sum);
+              else
+                add(g * R + r, t, y + r * T, lane);
             }
           }
           for (int r = 0; r < R; ++r) {
@@ -239,15 +277,9 @@ bool referenced_sums(const Smoothing& s, std::ptrdiff_t A, double* reference, do
 // out[n] = log sum_j w_j exp(-|u_i - v_j|^2 / 2).
 template <class Interrupted>
 bool smooth_log_sums(const Smoothing& s, double* out, int threads, Interrupted interrupted) {
-  constexpr int T = Smoothing::T, W = Smoothing::W;
   std::vector<double> reference(s.n);
-  const auto add = [](std::ptrdiff_t, std::ptrdiff_t, const double* terms, double* lane) {
-    Vector<double> sum = load<double>(lane);
-#pragma GCC unroll 8
-    for (int j = 0; j < T; j += W) sum += load<double>(terms + j);
-    store<double>(lane, sum);
-  };
-  if (!referenced_sums(s, 1, reference.data(), out, add, threads, interrupted)) return false;
+  if (!referenced_sums<true>(s, 1, reference.data(), out, nullptr, threads, interrupted))
+    return false;
   for (std::ptrdiff_t i = 0; i < s.n; ++i)
     out[i] = (reference[i] + std::log2(out[i])) / Smoothing::log2_e;
   return true;
@@ -297,7 +329,7 @@ bool smooth_moments(const Smoothing& s, bool linear, double* log_sum, double* ou
       for (std::ptrdiff_t q = 0; q < c; ++q, crossed += W) gather(along, s.target(t, q), crossed);
     }
   };
-  if (!referenced_sums(s, A, log_sum, sums.data(), add, threads, interrupted)) return false;
+  if (!referenced_sums<false>(s, A, log_sum, sums.data(), add, threads, interrupted)) return false;
   for (std::ptrdiff_t i = 0; i < s.n; ++i) {
     const double* sum = sums.data() + i * A;
     log_sum[i] = (log_sum[i] + std::log2(sum[0])) / Smoothing::log2_e;
@@ -317,11 +349,13 @@ bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, c
   constexpr int R = Smoothing::R, T = Smoothing::T, W = Smoothing::W, steps = T / W;
   using V = Vector<double>;
   const std::ptrdiff_t d = s.d, c = s.c, wide = linear ? 1 + d : 1;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr std::ptrdiff_t per_task = 4;
   return share(
       (s.groups() + per_task - 1) / per_task, threads,
       [&](std::ptrdiff_t task, const Stop& stop) {
         alignas(64) double y[R * T];
+        const PowersOfTwo powers;
         std::vector<double> lanes(R * d * W);
         const std::ptrdiff_t last = std::min((task + 1) * per_task, s.groups());
         for (std::ptrdiff_t group = task * per_task; group < last; ++group) {
@@ -335,12 +369,11 @@ bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, c
               if (std::isinf(log_sum[i])) continue;
               const double* x = s.row(i);
               V q[steps];
-#pragma GCC unroll 8
-              for (int j = 0; j < steps; ++j) {
-                const V exponent = load<double>(y + r * T + j * W) - Smoothing::log2_e * log_sum[i];
-                // Exactly nothing where a point has no weight.
-                q[j] = exponent < -1020.0 ? V{} : exp_two_above(exponent);
-              }
+              for (int j = 0; j < steps; j += PowersOfTwo::together)
+                powers(y + r * T + j * W, Smoothing::log2_e * log_sum[i], q + j);
+              // Exactly nothing where a point has no weight.
+              for (int j = 0; j < steps; ++j)
+                q[j] = load<double>(y + r * T + j * W) == -infinity ? V{} : q[j];
               const double* gi = g + i * wide;
               const double* bi = b + i * wide;
               for (int j = 0; j < steps; ++j) {
