@@ -22,6 +22,7 @@ from mercer.core import (
     online,
     reference,
     sequences,
+    smoothing,
     sparse,
     suffixes,
     tables,
@@ -46,6 +47,7 @@ __all__ = [
     "level",
     "pairs",
     "sequence_routines",
+    "smoother",
     "solver",
     "sparse_routines",
     "suffix_routines",
@@ -133,6 +135,11 @@ def tree_routines() -> Any:
 def sparse_routines() -> Any:
     """What has the functions of `mercer.core.sparse`: native, or the twin."""
     return _native() or sparse
+
+
+def smoother() -> Any:
+    """What has the routines of `mercer.core.smoothing`: native, or the twin."""
+    return _native() or smoothing
 
 
 def threads(n_pairs: int, n_features: int) -> int:
