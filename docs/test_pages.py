@@ -11,7 +11,6 @@ import pytest
 
 import mercer
 import naive_kernels
-from mercer.estimators.later import LATER
 from mercer.kernels import REGISTRY
 
 HERE = pathlib.Path(__file__).parent
@@ -69,15 +68,6 @@ def test_the_notes_page_walks_through_every_row():
     text = (HERE / "notes.md").read_text(encoding="utf-8")
     rows = [int(n) for n in re.findall(r"(?m)^## (\d+)\.", text)]
     assert rows == list(range(1, 25))
-
-
-def test_options_named_but_not_built_are_listed():
-    text = (HERE / "later.md").read_text(encoding="utf-8")
-    for option in LATER:
-        row = next(
-            line for line in text.splitlines() if f'`{option.parameter}="{option.value}"`' in line
-        )
-        assert all(name in row for name in option.estimator.split(", "))
 
 
 def test_the_kernel_of_the_development_page_works():

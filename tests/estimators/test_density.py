@@ -202,12 +202,6 @@ def test_rules_refuse_constant_columns_and_single_points():
         KernelDensity(bandwidth="silverman").fit(X[:1])
 
 
-@pytest.mark.parametrize("rule", ["isj", "lscv", "mlcv", "plugin"])
-def test_rules_of_a_later_release_name_another(rule):
-    with pytest.raises(NotImplementedError, match="silverman"):
-        KernelDensity(bandwidth=rule).fit(points())
-
-
 @pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("kernel", sorted(SMOOTHING_KERNELS))
 def test_draws_follow_the_density(kernel, d):

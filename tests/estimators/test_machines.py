@@ -189,23 +189,34 @@ def test_epsilon_insensitive_is_support_vector_regression(epsilon):
     assert_allclose(machine.predict(X), svr.predict(X), atol=1e-4)
 
 
-def test_logistic_is_logistic_regression_on_a_linear_kernel():
+@pytest.mark.parametrize("solver", ["exact", "nystrom"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("k", [2, 3])
+def test_logistic_is_logistic_regression_on_the_feature_map(k, fit_intercept, solver):
     X, y = load_wine(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
-    for labels in (y == 0, y):
-        machine = KernelMachineClassifier("logistic", alpha=0.5, kernel="linear", tol=1e-10)
-        machine.fit(X, labels)
-        for one in range(3) if labels is y else [1]:
-            linear = LogisticRegression(C=2.0, tol=1e-10, max_iter=10_000)
-            linear.fit(X, labels == machine.classes_[one])
-            scores = machine.decision_function(X)
-            ours = scores[:, one] if scores.ndim == 2 else scores
-            assert_allclose(ours, linear.decision_function(X), atol=1e-3)
-        assert_allclose(machine.predict_proba(X).sum(axis=1), 1.0)
-        assert_array_equal(
-            machine.classes_[machine.predict_proba(X).argmax(axis=1)], machine.predict(X)
-        )
-        assert_allclose(machine.predict_log_proba(X), np.log(machine.predict_proba(X)))
+    X, y = StandardScaler().fit_transform(X)[:, :4], np.minimum(y, k - 1)
+    kernel = K.Polynomial(degree=2)
+    Phi = kernel.feature_map().fit_transform(X)  # 15 features: 53 centres span them all
+    weight = np.random.default_rng(0).uniform(0.2, 2.0, size=len(y))
+    machine = KernelMachineClassifier(
+        "logistic", alpha=0.5, kernel=kernel, fit_intercept=fit_intercept, tol=1e-13, solver=solver
+    ).fit(X, y, sample_weight=weight)
+    linear = LogisticRegression(
+        C=2.0, solver="newton-cg", tol=1e-12, max_iter=10_000, fit_intercept=fit_intercept
+    ).fit(Phi, y, sample_weight=weight)
+    scores = linear.decision_function(Phi)
+    assert_allclose(machine.decision_function(X), scores, atol=1e-6)
+    assert_allclose(machine.predict_proba(X), linear.predict_proba(Phi), atol=1e-7)
+    assert_allclose(machine.predict_log_proba(X), np.log(machine.predict_proba(X)), atol=1e-9)
+    assert_array_equal(machine.predict(X), linear.predict(Phi))
+
+
+def test_improbable_classes_have_finite_logarithms():
+    X, y = np.array([[-1.0], [0.0], [1.0]]) * 1e3, np.array([0, 1, 2])
+    machine = KernelMachineClassifier("logistic", kernel="linear", alpha=1e-4).fit(X, y)
+    log = machine.predict_log_proba(1e3 * X)
+    assert np.all(np.isfinite(log))
+    assert np.min(machine.predict_proba(1e3 * X)) == 0.0
 
 
 def test_squared_hinge_is_linear_svc_without_bias():
@@ -371,6 +382,38 @@ def test_a_users_classification_loss_works_like_the_built_in():
     named = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y)
     assert_array_equal(ours.predict_proba(X), named.predict_proba(X))
     assert not hasattr(KernelMachineClassifier("hinge"), "predict_proba")
+
+
+class Sharper(losses.Logistic):
+    """A loss of the user's that borrows from a built-in one is not that one."""
+
+    def values(self, y, f):
+        return super().values(y, 2 * f)
+
+    def slopes(self, y, f):
+        return 2 * super().slopes(y, 2 * f)
+
+    def curvatures(self, y, f):
+        return 4 * super().curvatures(y, 2 * f)
+
+    def conjugates(self, y, u):
+        return super().conjugates(y, u / 2)
+
+
+def test_a_loss_derived_from_the_logistic_keeps_its_own_formulas():
+    X, y = classes(k=3)
+    machine = KernelMachineClassifier(Sharper(), alpha=0.4).fit(X, y)
+    assert machine.result_.gap < 1e-6
+    assert not hasattr(machine, "predict_proba")
+    one = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y == 0)
+    assert_allclose(2 * machine.decision_function(X)[:, 0], one.decision_function(X), atol=1e-4)
+
+
+def test_levels_are_looked_at_for_the_quantile_loss_only():
+    X, y = regression(n=20)
+    machine = KernelMachineRegressor("huber", quantile=[0.1, 0.9]).fit(X, y)
+    assert machine.predict(X).shape == (20,)
+    assert machine.score(X, y) > 0.5
 
 
 def test_structured_and_precomputed_inputs():

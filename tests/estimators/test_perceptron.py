@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import kernels as K
 from mercer.estimators.perceptron import KernelPerceptron
+from mercer.operators import TiledGram
 from mercer.solvers.result import Status
 
 
@@ -59,6 +60,24 @@ def test_makes_the_mistakes_of_the_explicit_perceptron(kernel, seed):
     assert model.n_mistakes_ == len(mistakes)
     assert model.intercept_ == b
     assert_allclose(model.decision_function(X), Phi @ w + b, atol=1e-8)
+
+
+@pytest.mark.parametrize("settings", [{}, {"average": True}, {"budget": 15}, {"n_epochs": 1}])
+@pytest.mark.parametrize("k", [2, 4])
+def test_a_gram_matrix_that_is_not_stored_makes_the_same_mistakes(k, settings, monkeypatch):
+    """Points in blocks, with the kernel computed where it is asked for: small whole numbers."""
+    X = integers(n=400)
+    y = (X[:, 0] * X[:, 1] + X[:, 2]).astype(int) % k
+    model = KernelPerceptron(K.Polynomial(degree=2), **{"random_state": 2} | settings)
+    stored = clone(model).fit(X, y)
+    monkeypatch.setattr("mercer.estimators.perceptron.STORED", 0)
+    if "budget" not in settings:
+        assert isinstance(model.fit(X, y)._by_formula(X), TiledGram)
+    again = model.fit(X, y)
+    assert_array_equal(np.hstack(stored.mistakes_), np.hstack(again.mistakes_))
+    assert_array_equal(stored.support_, again.support_)
+    assert_array_equal(stored.dual_coef_, again.dual_coef_)
+    assert_array_equal(stored.intercept_, again.intercept_)
 
 
 def test_averages_over_every_step():

@@ -67,6 +67,29 @@ def test_equals_sgd_in_the_feature_space():
     assert_allclose(Phi.T @ model.dual_coef_, total / 300, atol=1e-9)
 
 
+@pytest.mark.parametrize("T", [300, 3000])
+@pytest.mark.parametrize("k", [2, 3])
+def test_many_points_of_which_few_are_drawn(T, k):
+    """The Gram matrix is not stored, and of the points only those drawn are looked at."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=1200), [0.0, 0.5][: k - 1])
+    kernel = K.RBF(0.5)
+    model = KernelSGDClassifier(kernel, alpha=0.01, n_iter=T, random_state=7).fit(X, y)
+    coef = model.dual_coef_.reshape(1200, -1)
+    for machine, column in enumerate(coef.T):
+        sign = np.where(y == (1 if k == 2 else machine), 1, -1)
+        mean, _ = section_16_3(kernel, X, sign, 0.01, T, 7)
+        assert_allclose(column, mean, atol=1e-9)
+
+
+def test_a_regulariser_too_small_for_any_norm_has_an_infinite_gap():
+    X, y = np.eye(3), [0, 1, 1]
+    model = KernelSGDClassifier("linear", alpha=1e-300, n_iter=50, random_state=0).fit(X, y)
+    assert model.result_.gap == np.inf
+    assert np.all(np.isfinite(model.dual_coef_))
+
+
 def test_more_classes_share_the_draws():
     X, y = load_iris(return_X_y=True)
     many = KernelSGDClassifier(gamma=0.5, n_iter=400, random_state=1).fit(X, y)

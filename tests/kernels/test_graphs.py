@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+import zipfile
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
+from mercer.kernels.graph_files import read_tu
 from mercer.kernels.graph_kernels import RandomWalk, ShortestPath, WeisfeilerLehman
-from mercer.kernels.graphs import Graph
+from mercer.kernels.graphs import Graph, join, parse_graphs
 from mercer.kernels.labels import as_label, digest, label_bytes
 from mercer.kernels.ragged import ragged_arange, weighted_blocks
 
@@ -153,3 +158,233 @@ def test_weighted_blocks_cover_everything_once(weights, limit):
     covered = [i for block in blocks for i in range(block.start, block.stop)]
     assert covered == list(range(len(weights)))
     assert all(weights[b].sum() <= limit or b.stop - b.start == 1 for b in blocks)
+
+
+# Many at a time.
+
+
+def networkx_graph(edges, labels=None, edge_labels=None, n=0):
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(n))
+    if labels is not None:
+        graph.add_nodes_from((i, {"label": x}) for i, x in enumerate(labels))
+    kinds = edge_labels if edge_labels is not None else [None] * len(edges)
+    for (u, v), kind in zip(edges, kinds, strict=True):
+        graph.add_edge(u, v, **({} if kind is None else {"label": kind}))
+    return graph
+
+
+class Adjacent(Views):
+    """Views with the method that networkx has for all neighbours at once."""
+
+    def nodes(self, data=False, default=None):
+        if data is True:
+            return list(self._nodes.items())
+        return [(node, attributes.get(data, default)) for node, attributes in self._nodes.items()]
+
+    def __iter__(self):
+        return iter(self._nodes)
+
+    def adjacency(self):
+        around = {node: {} for node in self._nodes}
+        for u, v, data in self._edges:
+            around[u][v] = around[v][u] = data
+        return iter(around.items())
+
+
+def same(a, b):
+    return (
+        a.node_labels == b.node_labels
+        and a.edge_labels == b.edge_labels
+        and np.array_equal(a.indptr, b.indptr)
+        and np.array_equal(a.indices, b.indices)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 6), min_size=1, max_size=5),
+    kind=st.sampled_from(["plain", "nodes", "edges", "both"]),
+    seed=st.integers(0, 999),
+)
+def test_many_graphs_are_read_as_one_by_one(sizes, kind, seed):
+    rng = np.random.default_rng(seed)
+    X, expected = [], []
+    for n in sizes:
+        pairs = [(int(i), int(j)) for i in range(n) for j in range(i) if rng.random() < 0.4]
+        pairs = [pairs[k] for k in rng.permutation(len(pairs))]
+        labels = rng.choice(["a", "b", 3], n).tolist() if kind in ("nodes", "both") else None
+        kinds = rng.choice(["x", "y"], len(pairs)).tolist() if kind in ("edges", "both") else None
+        nodes = {i: {} if labels is None else {"label": labels[i]} for i in range(n)}
+        edges = [
+            (*pair, {"weight": 1.0} if kinds is None else {"label": kinds[k]})
+            for k, pair in enumerate(pairs)
+        ]
+        X.append(Adjacent(nodes, edges))
+        given_labels = dict.fromkeys(range(n)) if labels is None else dict(enumerate(labels))
+        expected.append(Graph.from_edges(pairs, given_labels, kinds or None))
+    found = parse_graphs(X)
+    assert all(map(same, found, expected))
+    mixed = parse_graphs([X[0], expected[0], (np.zeros((2, 2)), None), *X[1:]])
+    assert mixed[1] is expected[0]
+    assert mixed[2].n_nodes == 2
+    assert all(map(same, [mixed[0], *mixed[3:]], expected))
+    again = [pickle.loads(pickle.dumps(graph)) for graph in found]
+    assert all(map(same, again, expected))
+
+
+def test_graphs_of_networkx_itself():
+    edges, labels, kinds = [(0, 1), (2, 1), (2, 3)], list("CCOH"), ["-", "=", "-"]
+    X = [
+        networkx_graph(edges, labels, kinds),
+        networkx_graph(edges, labels),
+        networkx_graph(edges),
+        networkx_graph([], n=3),
+        networkx_graph([]),
+    ]
+    expected = [
+        Graph.from_edges(edges, labels, kinds),
+        Graph.from_edges(edges, labels),
+        Graph.from_edges(edges, n_nodes=4),
+        Graph.from_edges([], n_nodes=3),
+        Graph.from_edges([], n_nodes=0),
+    ]
+    assert all(map(same, parse_graphs(X), expected))
+    part = Graph.from_edges(edges[:2], labels[:3], kinds[:2])
+    assert same(parse_graphs([X[0].subgraph([0, 1, 2])])[0], part)
+
+
+@pytest.mark.parametrize(
+    ("graph", "error", "words"),
+    [
+        (Adjacent({0: {}, 1: {"label": "a"}}, []), ValueError, "node 0 .* no attribute 'label'"),
+        (Adjacent({0: {"label": []}}, []), TypeError, "node 0 has a label of type list"),
+        (Adjacent({0: {"label": np.nan}}, []), ValueError, "node 0 has the label nan"),
+        (Adjacent({0: {}}, [(0, 0, {})]), ValueError, "joins the node 0 to itself"),
+        (
+            Adjacent({0: {}, 1: {}, 2: {}}, [(0, 1, {"label": 1}), (1, 2, {})]),
+            ValueError,
+            "has no label",
+        ),
+        (
+            Adjacent({0: {}, 1: {}}, [(0, 1, {"label": object()})]),
+            TypeError,
+            "the edge \\(0, 1\\) has a label of type object",
+        ),
+        (Adjacent({}, [], directed=True), ValueError, "to_undirected"),
+        (Adjacent({}, [], multigraph=True), ValueError, "networkx.Graph"),
+    ],
+)
+def test_irregular_graphs_among_many_are_refused(graph, error, words):
+    good = Adjacent({0: {"label": "a"}}, [])
+    with pytest.raises(error, match=f"object 1: .*{words}"):
+        parse_graphs([good, graph])
+
+
+def test_joining_keeps_labels_apart():
+    X = [Graph.parse(([(0, 1)], labels)) for labels in (["a", "b"], ["b", "c"], ["a", "a"])]
+    joined = join(X)
+    names = list(joined.nodes)
+    assert [names[code] for code in joined.node_codes] == ["a", "b", "b", "c", "a", "a"]
+    assert_array_equal(joined.offsets, [0, 2, 4, 6])
+    assert_array_equal(joined.indices, [1, 0, 3, 2, 5, 4])
+    assert join([]).offsets.tolist() == [0]
+
+
+# Files.
+
+TU = {
+    "A": "1, 2\n2, 1\n4, 3\n3, 4\n3, 5\n5, 3\n",
+    "graph_indicator": "1\n1\n2\n2\n2\n3\n",
+    "graph_labels": "1\n-1\n1\n",
+    "node_labels": "7\n8\n7\n7\n9\n7\n",
+    "edge_labels": "0\n0\n1\n1\n2\n2\n",
+}
+
+
+def write(folder, files):
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / f"DS_{name}.txt").write_text(text)
+    return folder
+
+
+def zipped(folder):
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in folder.iterdir():
+            archive.write(file, f"DS/{file.name}")
+    return path
+
+
+@pytest.mark.parametrize("form", [lambda folder: folder, zipped, str])
+def test_collections_are_read_from_folders_and_zip_files(tmp_path, form):
+    X, y = read_tu(form(write(tmp_path / "DS", TU)))
+    expected = [
+        Graph.from_edges([(0, 1)], [7, 8], [0]),
+        Graph.from_edges([(1, 0), (0, 2)], [7, 7, 9], [1, 2]),
+        Graph.from_edges([], [7]),
+    ]
+    assert all(map(same, X, expected))
+    assert_array_equal(y, [1, -1, 1])
+    assert np.ptp(WeisfeilerLehman()([X[0], expected[0]])) == 0
+    plain, _ = read_tu(form(tmp_path / "DS"), edge_labels=False)
+    assert set(plain[1].edge_labels) == {None}
+
+
+def test_collections_in_other_shapes(tmp_path):
+    few = {name: TU[name] for name in ("A", "graph_indicator")}
+    X, y = read_tu(write(tmp_path / "few", few))
+    assert y is None
+    assert set(X[1].node_labels) == {None}
+    # Each edge once, nodes of the graphs mixed, labels of two columns, a graph without nodes, no
+    # end of line at the end.
+    other = {
+        "A": "1, 3\n2,4",
+        "graph_indicator": "1\n3\n1\n3",
+        "graph_labels": "0\n0\n1",
+        "node_labels": "1, 2\n3, 4\n5, 6\n1, 2",
+    }
+    X, y = read_tu(write(tmp_path / "other", other))
+    assert [graph.n_nodes for graph in X] == [2, 0, 2]
+    assert X[0].node_labels == ((1, 2), (5, 6))
+    assert X[2].node_labels == ((3, 4), (1, 2))
+    assert [graph.indices.tolist() for graph in X] == [[1, 0], [], [1, 0]]
+    X, _ = read_tu(write(tmp_path / "none", {"A": "", "graph_indicator": "1\n"}))
+    assert [graph.n_nodes for graph in X] == [1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"A": "1, 7\n"}, "line 1 of \\*_A.txt, 1, 7, names a node that is not one of the 6"),
+        ({"A": "0, 1\n"}, "names a node that is not one"),
+        ({"A": "1, 2\n2, 3\n"}, "line 2 of \\*_A.txt, 2, 3, joins nodes of two graphs"),
+        ({"A": "1, 1\n"}, "joins a node to itself"),
+        ({"A": "1, 2\n1\n"}, "line 2 of \\*_A.txt is '1'; expected 2 whole numbers"),
+        ({"A": "1, x\n"}, "line 1 of \\*_A.txt is '1, x'"),
+        ({"A": "1, 2, 1\n"}, "3 columns in \\*_A.txt"),
+        ({"graph_indicator": "1\n1\n2\n2\n2\n4\n"}, "3 graphs, and line 6 .* names graph 4"),
+        ({"graph_indicator": "1\n1\n2\n2\n2\n0\n"}, "line 6 .* names graph 0"),
+        ({"graph_indicator": "1, 2\n"}, "2 columns; expected one"),
+        ({"node_labels": "7\n8\n"}, "\\*_node_labels.txt has 2 lines; expected 6"),
+        ({"node_labels": "a\n"}, "line 1 of \\*_node_labels.txt is 'a'"),
+        ({"edge_labels": "0\n1\n1\n1\n2\n2\n"}, "two labels for the edge between nodes 1 and 2"),
+    ],
+)
+def test_collections_with_mistakes_are_refused(tmp_path, changed, words):
+    with pytest.raises(ValueError, match=words):
+        read_tu(write(tmp_path / "DS", {**TU, **changed}))
+
+
+def test_what_is_not_a_collection_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no folder or zip file"):
+        read_tu(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError, match=r"no file DS_graph_indicator\.txt"):
+        read_tu(write(tmp_path / "DS", {"A": "1, 2\n"}))
+    with pytest.raises(ValueError, match=r"0 files with a name that ends in _A\.txt"):
+        read_tu(write(tmp_path / "empty", {}))
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ValueError, match="neither a folder nor a zip file"):
+        read_tu(tmp_path / "text")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tracemalloc
 from itertools import chain, combinations
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mercer import SVC
 from mercer.kernels.sets import SetConjunction, SetIntersection, SetJaccard, parse_set
 
 KERNELS = [SetIntersection(), SetConjunction(), SetJaccard()]
@@ -106,6 +108,51 @@ def test_a_million_products():
     assert_array_equal(K, (F @ F.T).toarray())
     assert K[0, 1] == len(X[0] & X[1])
     assert_allclose(SetJaccard()(X)[0, 1], jaccard(X[0], X[1]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@given(X=carts, Y=carts)
+def test_rows_of_sparse_matrices_are_sets(kernel, X, Y):
+    A, B = (sp.csr_array([[float(j in a) for j in range(8)] for a in part]) for part in (X, Y))
+    assert_array_equal(kernel(A), kernel(X))
+    assert_array_equal(kernel(A.tocoo(), B), kernel(X, Y))
+    assert_array_equal(kernel(A, Y), kernel(X, Y))
+    A.data[:] = -3.5
+    assert_array_equal(kernel.diag(A), kernel.diag(X))
+    A.data[:] = 0.0  # stored, but zero
+    assert_array_equal(kernel(A), kernel([set() for _ in X]))
+
+
+def test_sparse_matrices_without_rows_are_refused():
+    with pytest.raises(ValueError, match="X is empty"):
+        SetIntersection()(sp.csr_array((0, 5)))
+
+
+def supermarket(rng, n, products, size=50, wanted=5):
+    """Carts, and whether one has any of the wanted products; half of them have."""
+    carts = rng.integers(wanted, products, (n, size))
+    y = rng.random(n) < 0.5
+    carts[y, 0] = rng.integers(0, wanted, y.sum())
+    return carts, np.where(y, 1, -1)
+
+
+@pytest.mark.parametrize("form", ["sets", "lists", "csr"])
+def test_learning_needs_nothing_as_long_as_the_list_of_products(form):
+    products = 10**9
+    rng = np.random.default_rng(0)
+    X, y = supermarket(rng, 600, products)
+    if form == "csr":
+        starts = np.arange(0, X.size + 1, X.shape[1])
+        X = sp.csr_array((np.ones(X.size), X.ravel(), starts), shape=(len(X), products))
+    else:
+        X = [set(a) if form == "sets" else a for a in X.tolist()]
+    tracemalloc.start()
+    model = SVC(kernel=SetIntersection()).fit(X[:400], y[:400])
+    correct = model.score(X[400:], y[400:])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert correct > 0.95
+    assert peak < products / 10
 
 
 def test_any_power_of_a_conjunction_is_a_kernel():

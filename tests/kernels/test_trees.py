@@ -7,13 +7,11 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from mercer.kernels.tree_matching import Forest
-from mercer.kernels.trees import PartialTree, SubsetTree, Subtree, Tree, common_subsequences
+from mercer.kernels.trees import PartialTree, SubsetTree, Subtree, Tree
 
 SENTENCES = [
     "(S (NP (D the) (N cat)) (VP (V sleeps)))",
@@ -144,26 +142,6 @@ def test_subset_tree_follows_the_recursion():
     parsed = [nested(Tree.parse(text)) for text in SENTENCES]
     expected = [[naive_subset_tree(s, t, 0.4) for t in parsed] for s in parsed]
     np.testing.assert_allclose(SubsetTree(decay=0.4)(SENTENCES), expected, rtol=1e-13)
-
-
-def naive_common_subsequences(delta, decay):
-    a, b = delta.shape
-    total = 0.0
-    for p in range(1, min(a, b) + 1):
-        for rows, columns in product(combinations(range(a), p), combinations(range(b), p)):
-            gaps = rows[-1] - rows[0] + columns[-1] - columns[0] - 2 * (p - 1)
-            total += decay**gaps * np.prod(
-                [delta[i, j] for i, j in zip(rows, columns, strict=True)]
-            )
-    return total
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (4, 1), (3, 5), (5, 4)])
-@pytest.mark.parametrize("decay", [0.3, 1.0])
-def test_common_subsequences_of_children(shape, decay):
-    delta = np.random.default_rng(0).random((6, *shape))
-    expected = [naive_common_subsequences(d, decay) for d in delta]
-    np.testing.assert_allclose(common_subsequences(delta, decay), expected, rtol=1e-12)
 
 
 def test_small_values_by_hand():
@@ -326,18 +304,55 @@ def test_too_many_fragments_to_count_is_an_error():
         SubsetTree(decay=1.0)([bushy])
 
 
-@pytest.mark.parametrize("kernel", [SubsetTree(), PartialTree()])
-def test_little_memory_gives_the_same_gram(kernel):
-    X = SENTENCES * 6
-    K = kernel(X)
-    with sklearn.config_context(working_memory=1e-3):
-        np.testing.assert_allclose(kernel(X), K, rtol=1e-13)
+@settings(max_examples=60, deadline=None)
+@given(X=collections, Y=collections)
+def test_subtrees_of_trees_not_seen_in_fitting(X, Y):
+    phi = Subtree().feature_map().fit(X)
+    counts = [[Counter(all_nodes(nested(Tree.parse(t)))) for t in part] for part in (X, Y)]
+    expected = [[sum(n * b[t] for t, n in a.items()) for b in counts[1]] for a in counts[0]]
+    np.testing.assert_array_equal((phi.transform(X) @ phi.transform(Y).T).toarray(), expected)
+    np.testing.assert_array_equal(Subtree()(X, Y), expected)
+    assert sum(Subtree().features(Tree.parse(X[0])).values()) == sum(counts[0][0].values())
 
 
-def test_forest_pools_equal_subtrees():
-    forest = Forest()
-    numbers = forest.add(Tree.parse("(S (N cat) (N cat))"))
-    forest.freeze()
-    assert numbers == [0, 1, 0, 1, 2]
-    np.testing.assert_array_equal(forest.height, [0, 1, 2])
-    np.testing.assert_array_equal(forest.counts([numbers]).toarray(), [[2, 2, 1]])
+def test_subtrees_have_names():
+    phi = Subtree().feature_map().fit(["(NP (D the) (N cat))"])
+    names = ["the", "(D the)", "cat", "(N cat)", "(NP (D the) (N cat))"]
+    assert phi.get_feature_names_out().tolist() == names
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    depth=st.integers(0, 4000),
+    label=st.sampled_from("ab"),
+    kernel=st.sampled_from([Subtree(), SubsetTree(0.5), PartialTree(0.5, 0.5)]),
+)
+def test_chains_of_any_depth(depth, label, kernel):
+    """Against the sums over pairs of heights, for a chain and one that ends otherwise."""
+    chain, other = ("(a " * depth + end + ")" * depth for end in ("a", label))
+    found = kernel([chain], [other])[0, 0]
+    if isinstance(kernel, Subtree):
+        expected = depth + 1 if label == "a" else 0
+    else:
+        row, expected = np.zeros(depth + 1), 0.0
+        for height in range(depth + 1):
+            row = _chain_row(kernel, row, height, label)
+            expected += row.sum()
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def _chain_row(kernel, below, height, label):
+    """delta of the node at a height of the chain with the nodes at all heights of the other."""
+    one_lower = np.concatenate(([0.0], below[:-1]))
+    if isinstance(kernel, PartialTree):
+        delta = 0.5 * (0.25 + (one_lower if height else 0))
+        delta = np.broadcast_to(delta, below.shape).copy()
+        delta[0] = 0.125 if label == "a" else 0
+        return delta
+    delta = 0.5 * (1 + one_lower)
+    delta[0] = 0
+    if height == 0:
+        delta[:] = 0
+    elif label == "b" and len(delta) > 1:
+        delta[1] = 0  # a over b
+    return delta

@@ -10,12 +10,14 @@ from mercer import kernels as K
 from mercer.operators import DenseGram, TiledGram
 from mercer.solvers.nystrom import (
     Block,
-    NystromPath,
+    Moments,
     Whitening,
     accumulated,
     distance_bound,
+    estimated,
     solve_nystrom,
 )
+from mercer.solvers.nystrom_path import NystromPath
 from mercer.solvers.pcg import Preconditioner, solve_pcg
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 from mercer.solvers.result import Status
@@ -223,6 +225,10 @@ def in_blocks(X, Y, weight, centres, size=64):
 
 def nystrom_oracle(Phi, Y, lam, weight, fit_intercept):
     """Weights and intercept by stacked least squares, with a column for the constant."""
+    if np.ndim(lam):
+        each = [nystrom_oracle(Phi, Y, value, weight, fit_intercept) for value in lam]
+        w, level = zip(*each, strict=True)
+        return np.column_stack([w[j][:, j] for j in (0, 1)]), np.diag(level)
     n, r = Phi.shape
     root = np.sqrt(weight)[:, None]
     columns = np.column_stack([Phi, np.ones(n)]) if fit_intercept else Phi
@@ -250,22 +256,62 @@ def test_whitened_features_give_the_nystrom_matrix_and_drop_directions():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("lam", [1e-3, 1.0])
-def test_nystrom_solves_the_least_squares_problem(weighted, fit_intercept, single, lam):
+@pytest.mark.parametrize("sums", ["exact", "float32", "part"])
+@pytest.mark.parametrize("lam", [1e-3, 1.0, np.array([1e-2, 3.0])], ids=str)
+def test_nystrom_solves_the_least_squares_problem(weighted, fit_intercept, sums, lam):
     X, Y, weight = problem(weighted=weighted)
     white = Whitening(KERNEL(X[:30]))
     centres = X[:30][white.kept]
     blocks = in_blocks(X, Y, weight, centres)
-    moments = accumulated(blocks(), white, 2, single=single)
-    lams = np.full(2, lam)
-    result = solve_nystrom(blocks, white, moments, lams, fit_intercept=fit_intercept, tol=1e-12)
+    moments = accumulated(blocks(), white, 2)
+    if sums != "exact":
+        m = 100 if sums == "part" else len(X)
+        some = in_blocks(X[:m], Y[:m], weight[:m], centres)()
+        part = accumulated(some, white, 2, single=sums == "float32")
+        moments = estimated(blocks(), white, part)
+    lams = np.broadcast_to(lam, (2,))
+    result = solve_nystrom(
+        blocks,
+        white,
+        moments,
+        lams,
+        fit_intercept=fit_intercept,
+        single=sums == "float32",
+        tol=1e-12,
+    )
     Phi = KERNEL(X, centres) @ white.W
     w, level = nystrom_oracle(Phi, Y, lam, weight, fit_intercept)
     assert result.status.ok
     assert_allclose(result.value.weights, w, atol=1e-7)
     assert_allclose(result.value.intercept, level, atol=1e-7)
     assert_allclose(KERNEL(X, centres) @ result.value.coef, Phi @ w, atol=1e-7)
+
+
+def test_sums_alone_tell_where_rounding_stops_them():
+    X, Y, _ = problem()
+    white = Whitening(K.RBF(1e-4)(X[:30]))
+    Phi = K.RBF(1e-4)(X, X[:30][white.kept]) @ white.W
+    moments = Moments(Phi.shape[1], 2)
+    moments.add(Phi, Y, None)
+    good = solve_nystrom(None, white, moments, np.full(2, 1.0))
+    assert good.status is Status.CONVERGED
+    assert good.n_iter == 1
+    bad = solve_nystrom(None, white, moments, np.full(2, 1.0), tol=1e-30)
+    assert bad.status is Status.STALLED
+    assert "condition number" in bad.message
+
+
+def test_an_estimate_that_is_not_positive_definite_still_preconditions():
+    X, Y, weight = problem()
+    white = Whitening(KERNEL(X[:30]))
+    centres = X[:30][white.kept]
+    blocks = in_blocks(X, Y, weight, centres)
+    moments = estimated(blocks(), white, accumulated(blocks(), white, 2))
+    moments.features[0, 0] = -moments.features[0, 0]
+    result = solve_nystrom(blocks, white, moments, np.full(2, 1e-3))
+    w = nystrom_oracle(KERNEL(X, centres) @ white.W, Y, 1e-3, weight, False)[0]
+    assert result.status is Status.CONVERGED
+    assert_allclose(result.value.weights, w, atol=1e-3)
 
 
 def test_moments_add_up():

@@ -6,10 +6,28 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer.operators import DenseGram
-from mercer.solvers.perceptron import PerceptronState, first_true, perceptron
+from mercer.operators import DenseGram, GramOperator
+from mercer.solvers.kept_scores import first_true
+from mercer.solvers.perceptron import PerceptronState, perceptron
 from mercer.solvers.result import Status
 from mercer.solvers.sgd import kernel_sgd, soft_margin_gap
+
+
+class Unstored(GramOperator):
+    """A Gram matrix that does not show all of itself, so that solvers take it block by block."""
+
+    def __init__(self, K):
+        super().__init__(K.shape, K.dtype)
+        self.K = K
+
+    def _rows(self, indices):
+        return self.K[indices]
+
+    def part(self, index):
+        return Unstored(self.K[np.ix_(index, index)])
+
+
+FORMS = [DenseGram, Unstored]
 
 
 def points(n, d, seed=0):
@@ -39,11 +57,14 @@ def perceptron_with_features(Phi, y, epochs):
     return w, b, mistakes, np.mean(history, axis=0)
 
 
-@pytest.mark.parametrize(("n", "d", "epochs"), [(1, 1, 1), (12, 2, 1), (40, 3, 6), (30, 40, 20)])
-def test_makes_the_mistakes_of_the_explicit_perceptron(n, d, epochs):
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("n", "d", "epochs"), [(1, 1, 1), (12, 2, 1), (40, 3, 6), (30, 40, 20), (300, 5, 3)]
+)
+def test_makes_the_mistakes_of_the_explicit_perceptron(n, d, epochs, form):
     Phi, Y, sequence = points(n, d), labels(n, 2), orders(n, epochs)
-    K = Phi @ Phi.T
-    state = perceptron(K.__getitem__, Y, sequence, stop_when_separated=False).value
+    K = form(Phi @ Phi.T)
+    state = perceptron(K, Y, sequence, stop_when_separated=False).value
     mean, mean_bias = state.averaged()
     for machine in range(2):
         w, b, mistakes, average = perceptron_with_features(Phi, Y[:, machine], sequence)
@@ -57,21 +78,23 @@ def test_makes_the_mistakes_of_the_explicit_perceptron(n, d, epochs):
 def test_stops_once_an_epoch_is_clean():
     Phi = points(20, 30, seed=4)
     Y = labels(20, 1)
-    result = perceptron((Phi @ Phi.T).__getitem__, Y, orders(20, 500))
+    result = perceptron(DenseGram(Phi @ Phi.T), Y, orders(20, 500))
     assert result.status is Status.CONVERGED
     assert result.gap == 0.0
     assert result.n_iter < 500
     assert np.all(Y * (Phi @ Phi.T @ result.value.coef + result.value.intercept) > 0)
 
 
-def test_going_on_is_the_same_as_not_stopping():
+@pytest.mark.parametrize("form", FORMS)
+def test_going_on_is_the_same_as_not_stopping(form):
     Phi, Y = points(25, 4), labels(25, 3)
     K = Phi @ Phi.T
     first, second = orders(25, 1)[0], orders(25, 1, seed=9)[0]
-    whole = perceptron(K.__getitem__, Y, [first, second], stop_when_separated=False).value
-    half = perceptron(K.__getitem__, Y, [first]).value
+    gram = form(K)
+    whole = perceptron(gram, Y, [first, second], stop_when_separated=False).value
+    half = perceptron(gram, Y, [first]).value
     twice = perceptron(
-        lambda j: K[j % 25],
+        gram,
         Y,
         [second],
         start=half,
@@ -97,21 +120,46 @@ def budgeted_by_hand(K, y, epochs, budget):
     return alpha, b
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n", [30, 200])
 @pytest.mark.parametrize("budget", [1, 3, 8, 100])
-def test_the_budget_forgets_the_oldest(budget):
-    Phi, Y, sequence = points(30, 2), labels(30, 1), orders(30, 4)
+def test_the_budget_forgets_the_oldest(budget, n, form):
+    Phi, Y, sequence = points(n, 2), labels(n, 1), orders(n, 4)
     K = Phi @ Phi.T
-    state = perceptron(K.__getitem__, Y, sequence, budget=budget, stop_when_separated=False).value
+    state = perceptron(form(K), Y, sequence, budget=budget, stop_when_separated=False).value
     alpha, b = budgeted_by_hand(K, Y[:, 0], sequence, budget)
     assert_array_equal(state.coef[:, 0], alpha)
     assert state.intercept[0] == b
-    assert np.count_nonzero(state.coef) <= budget
+    assert np.count_nonzero(state.coef) <= len(state.support) <= budget
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("budget", [2, 7, 60])
+def test_a_budget_holds_for_what_was_known_before(budget, form):
+    Phi, Y = points(50, 3), labels(50, 2)
+    K = Phi @ Phi.T
+    whole = perceptron(DenseGram(K), Y, [np.arange(50)], budget=budget).value
+    half = perceptron(form(K[:25, :25]), Y[:25], [np.arange(25)], budget=budget).value
+    kept = half.trimmed()
+    among = np.concatenate([half.support, np.arange(25, 50)])
+    rest = perceptron(
+        form(K[np.ix_(among, np.arange(25, 50))]),
+        Y[25:],
+        [np.arange(25)],
+        budget=budget,
+        start=kept,
+        scores=K[25:, half.support] @ kept.coef + kept.intercept,
+    ).value
+    assert_array_equal(among[rest.support], whole.support)
+    assert_array_equal(rest.coef[rest.support], whole.coef[whole.support])
+    assert_array_equal(rest.intercept, whole.intercept)
 
 
 def test_nothing_is_shared_between_states():
     state = PerceptronState.zeros(2).extended(3)
     other = state.extended(0)
-    other.add(0, np.ones(2), 1.0, 0)
+    other.coef += 1.0
+    other.intercept += 1.0
     assert not state.coef.any()
     assert not state.intercept.any()
 
@@ -129,17 +177,20 @@ def sgd_with_features(Phi, y, lam, draws):
     for t, i in enumerate(draws, start=1):
         w = theta / (lam * t)
         iterates.append(w)
-        if y[i] * (w @ Phi[i]) < 1:
+        # y <w, phi> < 1, without the rounding of a division where both sides are equal.
+        if y[i] * (theta @ Phi[i]) < lam * t:
             theta = theta + y[i] * Phi[i]
     return np.mean(iterates, axis=0), iterates[-1]
 
 
-@pytest.mark.parametrize(("n", "T"), [(1, 1), (1, 5), (10, 2), (25, 400)])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("n", "T"), [(1, 1), (1, 5), (10, 2), (25, 400), (600, 500)])
 @pytest.mark.parametrize("lam", [0.003, 0.25, 8.0])
-def test_sgd_equals_sgd_in_feature_space(n, T, lam):
+def test_sgd_equals_sgd_in_feature_space(n, T, lam, form):
     Phi, Y = points(n, 4), labels(n, 2)
+    # More points drawn than there are steps for, so that the kernel is not stored.
     draws = np.random.default_rng(3).integers(n, size=T)
-    gram = DenseGram(Phi @ Phi.T)
+    gram = form(Phi @ Phi.T)
     mean = kernel_sgd(gram, Y, lam, draws).value
     last = kernel_sgd(gram, Y, lam, draws, average=False).value
     for machine in range(2):

@@ -7,11 +7,14 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from mercer import kernels as K
+from mercer.operators import DenseGram, TiledGram
 from mercer.solvers.cholesky import factorised, solve_cholesky
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.eigh import solve_eigh as solve_decomposed
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
 from mercer.solvers.primal import solve_primal
+from mercer.solvers.refinement import solve_refined as refined
 from mercer.solvers.result import Status
 
 
@@ -21,6 +24,10 @@ def solve_eigh(K, Y, lam, sample_weight=None):
 
 def features(n, D, seed=0):
     return np.random.default_rng(seed).normal(size=(n, D))
+
+
+def solve_refined(K, Y, lam, sample_weight=None):
+    return refined(DenseGram(K), Y, lam, sample_weight)
 
 
 def oracle_weights(Phi, y, lam, weight=None):
@@ -46,6 +53,7 @@ def descent_weights(Phi, y, lam, weight=None):
 
 SOLVERS = {
     "cholesky": lambda *problem: dual_weights(solve_cholesky, *problem),
+    "refined": lambda *problem: dual_weights(solve_refined, *problem),
     "eigh": lambda *problem: dual_weights(solve_eigh, *problem),
     "primal": primal_weights,
     "gd": descent_weights,
@@ -65,7 +73,7 @@ def test_solves_the_stacked_least_squares_problem(name, n, D, weighted, lam):
     assert_allclose(w, oracle_weights(Phi, y, lam, weight), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("solver", [solve_cholesky, solve_eigh, solve_primal])
+@pytest.mark.parametrize("solver", [solve_cholesky, solve_refined, solve_eigh, solve_primal])
 def test_one_regulariser_per_target(solver):
     Phi = features(20, 3)
     Y = features(20, 4, seed=3)
@@ -95,7 +103,7 @@ def test_a_weight_counts_as_repetition_and_zero_as_absence():
     Phi, y = features(6, 9), features(6, 1, seed=2)[:, 0]
     weight = np.array([2.0, 1.0, 0.0, 3.0, 1.0, 1.0])
     repeated = np.repeat(np.arange(6), weight.astype(int))
-    for name in ("cholesky", "eigh", "primal"):
+    for name in ("cholesky", "refined", "eigh", "primal"):
         assert_allclose(
             SOLVERS[name](Phi, y, 0.5, weight),
             SOLVERS[name](Phi[repeated], y[repeated], 0.5),
@@ -127,7 +135,7 @@ def test_the_gap_is_near_rounding_and_one_for_the_zero_solution():
 
 def test_all_zero_targets_are_solved_exactly():
     K = np.eye(3)
-    for solver in (solve_cholesky, solve_eigh, gradient_descent):
+    for solver in (solve_cholesky, solve_refined, solve_eigh, gradient_descent):
         result = solver(K, np.zeros(3), 1.0)
         assert result.status.ok
         assert result.gap == 0.0
@@ -219,3 +227,41 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_in_any_block(where):
     A[where, where] = -1.0
     with pytest.raises(np.linalg.LinAlgError):
         factorised(A, block=4)
+
+
+@pytest.mark.parametrize("lam", [1.0, 1e-3, np.array([0.1, 10.0])], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_float32_factor_is_refined_to_float64(lam, weighted, fit_intercept):
+    X, Y = features(300, 4), features(300, 2, seed=1) + 5.0
+    weight = np.random.default_rng(2).uniform(0.1, 2.0, size=300) if weighted else None
+    operator = TiledGram(K.RBF(0.2).over(X, None))
+    found = refined(operator, Y, lam, weight, fit_intercept=fit_intercept)
+    direct = solve_cholesky(K.RBF(0.2)(X), Y, lam, weight, fit_intercept=fit_intercept)
+    assert found.status is Status.EXACT
+    assert found.gap <= max(10 * direct.gap, 1e-13)
+    scale = np.abs(direct.value).max()
+    assert_allclose(found.value, direct.value, atol=1e-9 * scale)
+
+
+def test_refinement_is_refused_where_float32_is_not_enough():
+    X, y = features(300, 4), features(300, 1, seed=1)
+    operator = TiledGram(K.RBF(0.2).over(X, None))
+    with pytest.raises(np.linalg.LinAlgError, match="too small for float32"):
+        refined(operator, y, 1e-6)
+    # A float32 copy of another matrix: the residuals cannot halve for long.
+    other = DenseGram(K.RBF(0.2)(X))
+    other.single = lambda: DenseGram(1.5 * np.eye(300))
+    with pytest.raises(np.linalg.LinAlgError, match="does not contract"):
+        refined(other, y, 1e-2)
+    # Beyond the range of float32 there are infinities.
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(np.linalg.LinAlgError):
+        refined(DenseGram(1e39 * K.RBF(0.2)(X)), y, 1e38)
+
+
+def test_refinement_leaves_a_stored_matrix_as_it_is():
+    for dtype in (np.float32, np.float64):
+        G = K.RBF(0.2)(features(40, 4)).astype(dtype)
+        before = G.copy()
+        refined(DenseGram(G), np.ones(40), 1.0)
+        assert np.array_equal(G, before)

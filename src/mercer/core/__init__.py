@@ -16,7 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import descent, reference, sequences, suffixes, tables, working_sets
+from mercer.core import (
+    descent,
+    graphs,
+    online,
+    reference,
+    sequences,
+    smoothing,
+    sparse,
+    suffixes,
+    tables,
+    trees,
+    working_sets,
+)
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
@@ -30,13 +42,18 @@ __all__ = [
     "Program",
     "Source",
     "coordinate_descent",
+    "graph_routines",
+    "learner",
     "level",
     "pairs",
     "sequence_routines",
+    "smoother",
     "solver",
+    "sparse_routines",
     "suffix_routines",
     "table",
     "threads",
+    "tree_routines",
 ]
 
 
@@ -98,6 +115,31 @@ def sequence_routines() -> Any:
 def suffix_routines() -> Any:
     """What has the classes of `mercer.core.suffixes`: native, or the twin."""
     return _native() or suffixes
+
+
+def learner() -> Any:
+    """What has ``visit`` of `mercer.core.online`: the native module, or the twin."""
+    return _native() or online
+
+
+def graph_routines() -> Any:
+    """What has the functions of `mercer.core.graphs`: native, or the twin."""
+    return _native() or graphs
+
+
+def tree_routines() -> Any:
+    """What has the functions of `mercer.core.trees`: native, or the twin."""
+    return _native() or trees
+
+
+def sparse_routines() -> Any:
+    """What has the functions of `mercer.core.sparse`: native, or the twin."""
+    return _native() or sparse
+
+
+def smoother() -> Any:
+    """What has the routines of `mercer.core.smoothing`: native, or the twin."""
+    return _native() or smoothing
 
 
 def threads(n_pairs: int, n_features: int) -> int:

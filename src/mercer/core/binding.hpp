@@ -37,16 +37,24 @@ inline bool interrupted() {
   return PyErr_CheckSignals() != 0;
 }
 
-// Run work without the GIL, one call at a time on one object.
+// Run work without the GIL; it returns whether it was done, or else a signal has come.
 template <class F>
-void without_gil(std::mutex& busy, F work) {
+void without_gil(F work) {
   bool done;
   {
     nb::gil_scoped_release released;
-    std::lock_guard alone(busy);
     done = work();
   }
   if (!done) throw nb::python_error();
+}
+
+// The same, one call at a time on one object.
+template <class F>
+void without_gil(std::mutex& busy, F work) {
+  without_gil([&] {
+    std::lock_guard alone(busy);
+    return work();
+  });
 }
 
 template <class T, int D>

@@ -13,11 +13,15 @@
 
 #include "binding.hpp"
 #include "mercer/products.hpp"
+#include "mercer/tree.hpp"
 
 void bind_suffixes(nb::module_& module);
 void bind_tables(nb::module_& module);
 void bind_coordinate_descent(nb::module_& module);
 void bind_sequences(nb::module_& module);
+void bind_online(nb::module_& module);
+void bind_structured(nb::module_& module);
+void bind_smoothing(nb::module_& module);
 void bind_working_sets(nb::module_& module);
 
 namespace {
@@ -41,7 +45,7 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
   for (std::size_t i = 0; i < operations.shape(0); ++i) {
     const int op = operations(i, 0), out = operations(i, 1), a = operations(i, 2),
               b = operations(i, 3), source = operations(i, 4);
-    require(op >= 0 && op <= int(mercer::Op::inverse_sqrt), "an operation that exists");
+    require(op >= 0 && op <= int(mercer::Op::step), "an operation that exists");
     require(out >= 0 && out < registers, "operations write to registers");
     require(source >= 0 && source <= int(mercer::Source::column), "a source that exists");
     const mercer::Op what = mercer::Op(op);
@@ -205,6 +209,25 @@ class Pairs {
     return {least, where};
   }
 
+  // Sums over the columns within a tolerance; for a program that falls with its one statistic.
+  Out<double, 1> tree_sums(In<double, 1> weight, double rtol, double atol, int threads)
+    requires(sizeof(T) == 8)
+  {
+    require_aligned(weight);
+    require(std::ptrdiff_t(weight.shape(0)) == pairs_.m, "weight has m entries");
+    require(pairs_.leaves.size() == 1 && pairs_.leaves[0].kind == mercer::Statistic::sqdist &&
+                !pairs_.leaves[0].block && row_terms_.empty() && column_terms_.empty(),
+            "a function of the squared distance alone");
+    require(rtol >= 0 && atol >= 0, "tolerances are not negative");
+    auto out = new_array<double, 1>({std::size_t(pairs_.n)});
+    without_gil(busy_, [&] {
+      const mercer::Leaf<double>& leaf = pairs_.leaves[0];
+      return mercer::tree_sums(pairs_.program, leaf.X_given, leaf.Y_given, weight.data(), pairs_.n,
+                               pairs_.m, leaf.d, rtol, atol, out.data(), threads, interrupted);
+    });
+    return out;
+  }
+
  private:
   static void check_columns(const Matrix& columns, std::ptrdiff_t rows) {
     require_aligned(columns);
@@ -223,7 +246,11 @@ void bind_pairs(nb::module_& module, const char* name) {
   using P = Pairs<T>;
   // noconvert: an array of another dtype or layout is refused rather than quietly copied.
   const auto exactly = [](const char* argument) { return nb::arg(argument).noconvert(); };
-  nb::class_<P>(module, name)
+  auto bound = nb::class_<P>(module, name);
+  if constexpr (sizeof(T) == 8)
+    bound.def("tree_sums", &P::tree_sums, exactly("weight"), nb::arg("rtol"), nb::arg("atol"),
+              nb::arg("threads"));
+  bound
       .def(nb::init<const Operations&, const Constants&, int, int,
                     std::vector<typename P::LeafArguments>, std::vector<typename P::Row>,
                     std::vector<typename P::Row>, std::size_t, std::size_t>(),
@@ -255,6 +282,9 @@ NB_MODULE(MERCER_MODULE, module) {
   module.attr("vector_bytes") = mercer::vector_bytes;
   bind_pairs<float>(module, "Pairs32");
   bind_pairs<double>(module, "Pairs64");
+  bind_online(module);
+  bind_structured(module);
+  bind_smoothing(module);
   bind_working_sets(module);
   bind_tables(module);
   bind_coordinate_descent(module);

@@ -42,6 +42,8 @@ class Op(IntEnum):
     TANH = 13
     LOG = 14
     INVERSE_SQRT = 15
+    POSITIVE = 16
+    STEP = 17
 
 
 class Source(IntEnum):

@@ -171,6 +171,10 @@ def run(
                     r[out] = np.log(r[a])
                 case Op.INVERSE_SQRT:
                     r[out] = np.where(r[a] == 0, r[a].dtype.type(0), 1 / np.sqrt(r[a]))
+                case Op.POSITIVE:
+                    r[out] = np.maximum(r[a], 0)
+                case Op.STEP:
+                    r[out] = (r[a] > 0).astype(r[a].dtype)
     return np.broadcast_to(r[program.result], shape)
 
 
@@ -245,6 +249,9 @@ class Pairs:
                 total = np.exp(values - safe[:, None]).sum(axis=1) + np.exp(out[rows] - safe)
                 out[rows] = safe + np.log(total)
         return out
+
+    def tree_sums(self, weight: np.ndarray, rtol: float, atol: float, threads: int) -> np.ndarray:
+        return self.product(weight[:, None], threads)[:, 0]
 
     def arg_min(self, threads: int) -> tuple[np.ndarray, np.ndarray]:
         least = np.full(self.n, np.inf, dtype=self.dtype)

@@ -20,8 +20,7 @@ Out<double, 1> common_subsequences(In<double, 1> symbols, In<std::int64_t, 1> st
   for (std::size_t p = 0; p < left.shape(0); ++p)
     require(exists(left(p)) && exists(right(p)), "sequences that exist");
   Out<double, 1> out = new_array<double, 1>({left.shape(0)});
-  std::mutex alone;
-  without_gil(alone, [&] {
+  without_gil([&] {
     return mercer::common_subsequences({symbols.data(), starts.data()}, left.data(), right.data(),
                                        std::ptrdiff_t(left.shape(0)), length, decay, out.data(),
                                        threads, interrupted);
@@ -39,8 +38,7 @@ Out<double, 2> weighted_degree(In<double, 2> S, In<double, 2> T, double degree,
   require(shifts.shape(0) >= 1 && shifts.shape(0) <= std::max<std::size_t>(S.shape(1), 1),
           "shifts shorter than the sequences");
   Out<double, 2> out = new_array<double, 2>({S.shape(0), T.shape(0)});
-  std::mutex alone;
-  without_gil(alone, [&] {
+  without_gil([&] {
     return mercer::weighted_degree(S.data(), std::ptrdiff_t(S.shape(0)), T.data(),
                                    std::ptrdiff_t(T.shape(0)), std::int64_t(S.shape(1)), degree,
                                    shifts.data(), std::int64_t(shifts.shape(0)) - 1, out.data(),

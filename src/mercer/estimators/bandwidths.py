@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -12,7 +12,9 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize, minimize_scalar
 
 # Multipliers tried by the leave-one-out search, as powers of two, and how far down it may go on.
-COARSE_POWERS, LOWEST_POWER = range(-8, 6), -30
+COARSE_POWERS, LOWEST_POWER, HIGHEST_POWER = range(-8, 6), -30, 14
+# Points from which a search with slopes descends.
+STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -224,8 +226,100 @@ def loo_bandwidth(
     return start * np.exp2(powell.x if powell.fun < errors[power] else powers)
 
 
+def log_search(
+    score: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    powers: Iterable[int] = COARSE_POWERS,
+    lowest: float = LOWEST_POWER,
+    highest: float = HIGHEST_POWER,
+    starts: int = STARTS,
+    value: Callable[[np.ndarray], float] | None = None,
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Bandwidths, one for each feature, that make a score with known slopes smallest.
+
+    Multiples of ``start`` by powers of two are tried first, then, with several features, points
+    where one of them does not count or alone counts. From the best of these descent goes on in the
+    logarithms by L-BFGS: bandwidths cannot become negative.
+
+    Parameters
+    ----------
+    score : callable
+        ``h: (d,) -> (value, derivatives by log h)``.
+    start : ndarray of shape (d,)
+        Bandwidths on the data's own scale.
+    powers : iterable of int
+        The powers of two that are tried.
+    lowest, highest : float
+        How far each bandwidth may go, as powers of two.
+    starts : int
+        How many points to descend from, at most.
+    value : callable, optional
+        The score alone, where that is cheaper.
+
+    Returns
+    -------
+    h : ndarray of shape (d,)
+    curve : dict
+        ``factor``, the common multiples tried, in order, and their ``score``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def score(h):
+    ...     t = np.log(h / [3.0, 0.1])
+    ...     return t @ t, 2 * t
+    >>> log_search(score, np.ones(2))[0].round(3)
+    array([3. , 0.1])
+    """
+    d, two = len(start), np.log(2)
+
+    def at(t: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = score(start * np.exp2(t))
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return np.inf, np.zeros(d)
+        return value, slope * two
+
+    def alone(t: float | np.ndarray) -> float:
+        found = at(np.full(d, t))[0] if value is None else value(start * np.exp2(t))
+        return found if np.isfinite(found) else np.inf
+
+    tried = {float(power): alone(float(power)) for power in sorted(powers, key=abs)}
+    while len(tried) > 1 and (best := _first_smallest(tried)) == min(tried) and best > lowest:
+        tried[best - 1] = alone(best - 1)
+    best = _first_smallest(tried)
+    order = sorted(tried)
+    values = [np.inf, *(tried[power] for power in order), np.inf]
+    minima = [
+        power
+        for power, *three in zip(order, values, values[1:], values[2:], strict=False)
+        if three[1] <= min(three[0], three[2]) and np.isfinite(three[1])
+    ]
+    begin = [(tried[power], np.full(d, power)) for power in minima]
+    if d > 1 and np.isfinite(tried[best]):
+        wide = min(highest, best + 6.0)
+        for row in np.eye(d, dtype=bool):  # one feature that does not count, or that alone does
+            for t in (np.where(row, wide, best - 0.5), np.where(row, best - 1.0, wide)):
+                begin.append((alone(t), t))
+    begin = [t for _, t in sorted(begin, key=lambda pair: pair[0])]
+    found, least = np.full(d, best), tried[best]
+    slack = 1e-9 * abs(least) + 1e-16 if np.isfinite(least) else 0.0
+    for t in begin[:starts] if np.isfinite(least) else []:
+        descent = minimize(
+            at,
+            np.clip(t, lowest, highest),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(lowest, highest)] * d,
+            options={"maxiter": 60, "ftol": 1e-9, "gtol": 1e-6 * max(abs(least), 1e-12)},
+        )
+        if descent.fun < least - slack:
+            found, least = descent.x, descent.fun
+    curve = {"factor": np.exp2(order), "score": np.array([tried[power] for power in order])}
+    return start * np.exp2(found), curve
+
+
 def _first_smallest(errors: dict[float, float]) -> float:
     """The first key whose value is the smallest, up to rounding."""
     least = min(errors.values())
-    slack = 1e-9 * least + 1e-16 if np.isfinite(least) else 0.0
+    slack = 1e-9 * abs(least) + 1e-16 if np.isfinite(least) else 0.0
     return next(key for key, value in errors.items() if value <= least + slack)

@@ -51,6 +51,26 @@ class ProductConditional:
             density = np.stack([components(row) @ w for row, w in zip(targets, W, strict=True)])
         return density / np.exp(self.bandwidth.log_volume)
 
+    def quantiles(self, W: np.ndarray, targets: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """t with P(T <= t | x) = q for each of ``levels: (k,)``, one output: shape (m, k).
+
+        ``targets`` are (m, n), or (1, n). By bisection, to the last digits.
+        """
+        h = float(self.bandwidth.root[0])
+        # A quantile lies between the targets, give or take what the kernel's own tail has.
+        reach = h * (self.kernel.support if np.isfinite(self.kernel.support) else 40.0)
+        low = np.broadcast_to(targets.min(axis=1) - reach, len(W))
+        high = np.broadcast_to(targets.max(axis=1) + reach, len(W))
+        out = np.empty((len(W), len(levels)))
+        for column, q in zip(out.T, levels, strict=True):
+            a, b = low.copy(), high.copy()
+            for _ in range(60):
+                middle = 0.5 * (a + b)
+                below = np.sum(W * self.kernel.cdf((middle[:, None] - targets) / h), axis=1) < q
+                a, b = np.where(below, middle, a), np.where(below, b, middle)
+            column[:] = 0.5 * (a + b)
+        return out
+
 
 @dataclass(frozen=True)
 class JointConditional:

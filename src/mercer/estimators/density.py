@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from mercer.arrays import row_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
     normal_reference,
@@ -18,31 +21,49 @@ from mercer.estimators.bandwidths import (
     simplest_form,
 )
 from mercer.estimators.fitting import fitting
-from mercer.estimators.later import LATER, not_yet
-from mercer.kernels.densities import smoothing_kernel
-from mercer.kernels.smoothing import SMOOTHING_KERNELS, SmoothingKernel
+from mercer.estimators.mixtures import METHODS, Mixture
+from mercer.estimators.selectors import (
+    cross_validated,
+    improved_sheather_jones,
+    plugin_matrix,
+    refuse_degenerate,
+)
+from mercer.estimators.supports import Box
+from mercer.kernels.densities import quiet_log, smoothing_kernel
+from mercer.kernels.smoothing import (
+    SMOOTHING_KERNELS,
+    BallPower,
+    Gaussian,
+    Hypercube,
+    SmoothingKernel,
+)
 
-RULES = ("scott", "silverman")
-LATER_RULES = {entry.value: entry.instead for entry in LATER if entry.parameter == "bandwidth"}
+RULES = ("scott", "silverman", "isj", "mlcv", "lscv", "plugin")
 
 
 class KernelDensity(BaseEstimator):
     r"""Parzen density: :math:`p(x) = \frac{1}{N h^D} \sum_n k\left(\frac{x - x_n}{h}\right)`.
 
     Every kernel is non-negative and integrates to one in the dimension of the data, so p does
-    too. Evaluation is exact and in the log domain: far from the data `score_samples` stays
-    finite for the Gaussian, and is -inf where no compact kernel reaches.
+    too. Evaluation is in the log domain, and exact unless a tolerance is given: far from the data
+    `score_samples` stays finite for the Gaussian, and is -inf where no compact kernel reaches.
 
     Parameters
     ----------
     bandwidth : float, array-like of shape (d,) or (d, d), or str, default=1.0
         The number h; one h for each feature; a matrix H, so that the Gaussian is
-        exp(-½ uᵀ H⁻¹ u) and H = h² I equals the number h; or a rule, "scott" or "silverman".
+        exp(-½ uᵀ H⁻¹ u) and H = h² I equals the number h; or a rule:
 
-        The rules follow the scale of the data: h_j = c σ_j n^(-1/(d+4)) / s, with σ_j the standard
-        deviation of feature j, c = 1 for Scott and (4/(d+2))^(1/(d+4)) for Silverman, and s the
-        standard deviation of the kernel's own coordinate (1 for the Gaussian, and taken to be 1
-        for a function), so that every kernel smooths by as much as the Gaussian would.
+        - "scott", "silverman": h_j = c σ_j n^(-1/(d+4)), with σ_j the standard deviation of
+          feature j, c = 1 for Scott and (4/(d+2))^(1/(d+4)) for Silverman;
+        - "isj": Improved Sheather-Jones, for one feature, and for several modes;
+        - "mlcv": one h for each feature, by the likelihood of each point under the others;
+        - "lscv": the same by the integrated squared error, which asks for more data;
+        - "plugin": a full matrix, for up to six features.
+
+        All follow the scale of the data. They are the Gaussian's; any other kernel is given the
+        same standard deviation (a function is taken to have one of 1), so that it smooths by as
+        much as the Gaussian would.
     kernel : str or callable, default="gaussian"
         Functions of r = ‖u‖, normalised in R^d: "gaussian" exp(-r²/2), "exponential" exp(-r), and
         on the unit ball "tophat" 1, "epanechnikov" 1 - r², "biweight" (1 - r²)²,
@@ -50,18 +71,37 @@ class KernelDensity(BaseEstimator):
         "hypercube" is 1 where every \|u_j\| <= 1/2: it counts the points in a cube of side h.
         A function takes scaled differences of shape (..., d) to values of shape (...); it is
         refused unless it is non-negative and integrates to one.
+    method : {"auto", "exact", "tree", "grid"}, default="auto"
+        How densities are evaluated: all pairs; a tree of boxes, for radial kernels; a grid, for up
+        to three features and smooth kernels. "auto" takes what is fastest within the tolerances.
+    rtol, atol : float, default=0.0
+        p(x) is found within atol + rtol p(x), whatever the method. With both at zero it is exact;
+        compact kernels go by a tree even so.
+    bounds : pair, or sequence of d pairs, default=None
+        Where the data can lie, (low, high), for all features or for each; None or an infinity is
+        no bound. What p would put outside is reflected at the bound, so that p integrates to one
+        inside.
+    adaptive : float or array-like of shape (n,), default=0.0
+        Above zero, each point's bandwidth is multiplied by s_n ∝ p(x_n)^-adaptive, p the density
+        without, and the s_n of geometric mean one: wide where points are few. 0.5 is Abramson's
+        choice. An array gives the s_n themselves.
 
     Attributes
     ----------
     bandwidth_ : float or ndarray
         The bandwidth in use, in the form of the parameter; rules give one h for each feature (a
-        number when there is one feature).
+        number when there is one feature), "plugin" a matrix.
     kernel_ : SmoothingKernel
         The kernel in use.
     X_fit_ : ndarray of shape (n, d)
         Training points of positive weight.
     sample_weight_ : ndarray of shape (n,)
         Their weights, which sum to one.
+    local_bandwidths_ : ndarray of shape (n,) or None
+        The s_n, where there are any.
+    selection_ : dict or None
+        Of "mlcv" and "lscv": the ``bandwidth`` tried on the way, (k, d), and their ``score``, (k,),
+        lower being better.
     n_features_in_ : int
         Number of features.
 
@@ -85,19 +125,39 @@ class KernelDensity(BaseEstimator):
     """
 
     n_features_in_: int
+    bandwidth_: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bandwidth": [
             Interval(Real, 0, None, closed="neither"),
             StrOptions(set(RULES)),
-            Hidden(StrOptions(set(LATER_RULES))),
             "array-like",
         ],
         "kernel": [StrOptions(set(SMOOTHING_KERNELS)), callable, SmoothingKernel],
+        "method": [StrOptions(set(METHODS))],
+        "rtol": [Interval(Real, 0, None, closed="left")],
+        "atol": [Interval(Real, 0, None, closed="left")],
+        "bounds": ["array-like", None],
+        "adaptive": [Interval(Real, 0, 1, closed="both"), "array-like"],
     }
 
-    def __init__(self, *, bandwidth=1.0, kernel="gaussian"):
+    def __init__(
+        self,
+        *,
+        bandwidth=1.0,
+        kernel="gaussian",
+        method="auto",
+        rtol=0.0,
+        atol=0.0,
+        bounds=None,
+        adaptive=0.0,
+    ):
         self.bandwidth = bandwidth
         self.kernel = kernel
+        self.method = method
+        self.rtol = rtol
+        self.atol = atol
+        self.bounds = bounds
+        self.adaptive = adaptive
 
     @fitting
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
@@ -118,16 +178,45 @@ class KernelDensity(BaseEstimator):
         """
         X = validate_data(self, X, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        X, weight = X[weight > 0], weight[weight > 0]
-        self.kernel_ = smoothing_kernel(self.kernel, X.shape[1])
-        self.bandwidth_ = self._settle_bandwidth(X, weight)
-        self.X_fit_ = X
-        self.sample_weight_ = weight / weight.sum()
-        return self
+        return self._settle(X, weight)
+
+    @fitting
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
+        """Add points to those there are; rules settle the bandwidth anew.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            More points.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (m,), default=None
+            Their weights, beside those of the points there are.
+
+        Returns
+        -------
+        self : KernelDensity
+        """
+        first = not hasattr(self, "X_fit_")
+        X = validate_data(self, X, dtype=np.float64, reset=first)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not first:
+            X = np.concatenate([self.X_fit_, X])
+            weight = np.concatenate([self.sample_weight_ * self._total_weight, weight])
+        return self._settle(X, weight)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """log p(x) at each row of ``X: (m, d)``, shape (m,)."""
-        return self._log_means(X, 1)[0] - self._map().log_volume
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        mixture, box = self._mixture(), self._box()
+        images = box.images(X, self._reach())
+        parts = [
+            mixture.log_density(image, self.method, self.rtol, self.atol / len(images))
+            for image in images
+        ]
+        log_p = parts[0] if len(parts) == 1 else logsumexp(parts, axis=0)
+        return np.where(box.contains(X), log_p, -np.inf)
 
     def pdf(self, X: Any) -> np.ndarray:
         """p(x) at each row of ``X: (m, d)``, shape (m,)."""
@@ -137,6 +226,50 @@ class KernelDensity(BaseEstimator):
         """Σ log p(x) over the rows of ``X: (m, d)``."""
         return float(np.sum(self.score_samples(X)))
 
+    def grid(
+        self, n_points: int | Sequence[int] = 256, low: Any = None, high: Any = None
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """p on a grid over a box, by linear binning and a fast Fourier transform.
+
+        The error falls with the square of the spacing over the bandwidth; `pdf` at the points of
+        the grid is exact. With bounds, bandwidths of single points or a function as kernel it is
+        `pdf` that is called.
+
+        Parameters
+        ----------
+        n_points : int or sequence of d ints, default=256
+            Points along each feature.
+        low, high : float or array-like of shape (d,), default=None
+            The box; by default the data with four standard deviations of the kernel around.
+
+        Returns
+        -------
+        axes : list of d ndarrays
+            The places along each feature.
+        density : ndarray of shape (n_points, ...)
+        """
+        check_is_fitted(self)
+        d, mixture, box = self.n_features_in_, self._mixture(), self._box()
+        shape = np.broadcast_to(np.asarray(n_points, dtype=np.int64), d).copy()
+        if shape.min() < 2 or np.prod(shape, dtype=float) > 2**26:
+            raise ValueError(
+                f"n_points={n_points!r} in {d} features; expected at least 2 along each, and no "
+                f"more than {2**26:,} altogether"
+            )
+        margin = 4 * self._reach_of_one() * (1 if mixture.local is None else mixture.local.max())
+        ends = [
+            np.maximum(self.X_fit_.min(axis=0) - margin, box.low) if low is None else low,
+            np.minimum(self.X_fit_.max(axis=0) + margin, box.high) if high is None else high,
+        ]
+        first, last = (np.broadcast_to(np.asarray(end, dtype=float), d) for end in ends)
+        if not np.all(first < last):
+            raise ValueError(f"low={first} must be below high={last}")
+        axes = [np.linspace(a, b, count) for a, b, count in zip(first, last, shape, strict=True)]
+        if box.is_bounded or mixture.local is not None or mixture.refusal("table") is not None:
+            mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+            return axes, self.pdf(mesh).reshape(tuple(shape))
+        return axes, mixture.on_grid(first, last, shape)
+
     def standard_error(self, X: Any) -> np.ndarray:
         """Standard error of p(x) at each row of ``X: (m, d)``, over samples of the same size.
 
@@ -145,13 +278,16 @@ class KernelDensity(BaseEstimator):
         gives √(P(1-P)/N) / V. With weights, N is (Σw)²/Σw². It says nothing of the bias, and is
         zero where no point is in reach.
         """
-        log_mean, log_square = self._log_means(X, 1, 2)
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        log_mean, log_square = self._two_moments(X)
         reached = np.isfinite(log_mean)
         excess = np.expm1(log_square[reached] - 2 * log_mean[reached])
+        # Of one point, or equal ones, nothing is left but rounding.
+        excess[excess < 1e-14 * (1 + np.abs(log_mean[reached]))] = 0
         se = np.zeros(len(log_mean))
-        se[reached] = np.exp(log_mean[reached] - self._map().log_volume)
-        se[reached] *= np.sqrt(np.maximum(excess, 0))
-        return se * np.sqrt(np.sum(self.sample_weight_**2))
+        se[reached] = np.exp(log_mean[reached]) * np.sqrt(excess)
+        return np.where(self._box().contains(X), se * np.sqrt(np.sum(self.sample_weight_**2)), 0.0)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw from p: a training point by weight, moved by a draw from the kernel.
@@ -171,39 +307,280 @@ class KernelDensity(BaseEstimator):
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r} must be a positive integer")
         rng = check_random_state(random_state)
-        centres = rng.choice(len(self.X_fit_), size=n_samples, p=self.sample_weight_)
-        steps = self.kernel_.sample(int(n_samples), self.n_features_in_, rng)
-        return self.X_fit_[centres] + self._map().stretch(steps)
+        return self._box().fold(self._mixture().sample(int(n_samples), rng))
+
+    def marginal(self, features: Sequence[int]) -> KernelDensity:
+        """The density of some features, the others integrated out.
+
+        Exact for the Gaussian, the hypercube and powers of 1 - r², whose marginals are of the same
+        family.
+
+        Parameters
+        ----------
+        features : sequence of int
+            Columns to keep, in this order.
+
+        Returns
+        -------
+        density : KernelDensity
+            Fitted, of as many features.
+        """
+        check_is_fitted(self)
+        kept = self._columns(features)
+        return self._like(
+            kernel=self._marginal_kernel(len(kept)),
+            bandwidth=self._part_of_bandwidth(kept),
+            X=self.X_fit_[:, kept],
+            weight=self.sample_weight_,
+            local=self.local_bandwidths_,
+            box=self._box().part(kept),
+        )
+
+    def conditional(self, given: Mapping[int, float]) -> KernelDensity:
+        """The density of the other features where some have given values.
+
+        Exact for the kernels of `marginal`. Points are weighed by their kernel at the values; with
+        a matrix as bandwidth they move along the regression of the others on the given ones.
+
+        Parameters
+        ----------
+        given : mapping from column to value
+            Which features, and where.
+
+        Returns
+        -------
+        density : KernelDensity
+            Fitted, of the other features in their order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.array([[0.0, 1.0], [5.0, 2.0]])
+        >>> KernelDensity().fit(X).conditional({0: 0.0}).pdf([[1.0]]).round(3)
+        array([0.399])
+        """
+        check_is_fitted(self)
+        at = self._columns(list(given))
+        values = np.array([list(given.values())], dtype=np.float64)
+        rest = [k for k in range(self.n_features_in_) if k not in at]
+        if not rest:
+            raise ValueError("given names every feature; expected some of them")
+        box = self._box()
+        if not box.part(at).contains(values)[0]:
+            raise ValueError(f"given={dict(given)} lies outside bounds")
+        conditioner = _Conditioner(self, at, rest)
+        parts = [conditioner(image[0]) for image in box.part(at).images(values, self._reach()[at])]
+        X, log_weight, factors = zip(*parts, strict=True)
+        X, log_weight = np.concatenate(X), np.concatenate(log_weight)
+        local = None if factors[0] is None else np.concatenate(factors)
+        top = log_weight.max()
+        if not np.isfinite(top):
+            raise ValueError(f"no point is in reach of given={dict(given)}: p is zero there")
+        weight = np.exp(log_weight - top)
+        kept = weight > 0
+        return self._like(
+            kernel=self.kernel_,
+            bandwidth=conditioner.bandwidth,
+            X=X[kept],
+            weight=weight[kept] / weight[kept].sum(),
+            local=None if local is None else local[kept],
+            box=box.part(rest),
+        )
+
+    def _settle(self, X: np.ndarray, weight: np.ndarray) -> KernelDensity:
+        kept = weight > 0
+        X, weight = X[kept], weight[kept]
+        d = X.shape[1]
+        self._total_weight = float(weight.sum())
+        weight = weight / weight.sum()
+        box = Box.read(self.bounds, d)
+        box.refuse_outside(X)
+        self.kernel_ = smoothing_kernel(self.kernel, d)
+        self.selection_ = None
+        self.bandwidth_ = self._settle_bandwidth(X, weight)
+        self.X_fit_, self.sample_weight_, self.local_bandwidths_ = X, weight, None
+        self._bounds = box
+        self.local_bandwidths_ = self._settle_local(kept)
+        if self.method != "auto":
+            refusal = self._mixture().refusal(self.method)
+            if refusal is None and self.method == "grid" and self.atol == 0:
+                refusal = "a grid needs atol above zero"
+            if refusal is not None:
+                raise ValueError(f"method={self.method!r}: {refusal}; use method='exact' or 'auto'")
+        return self
 
     def _settle_bandwidth(self, X: np.ndarray, weight: np.ndarray) -> float | np.ndarray:
         d = X.shape[1]
         if isinstance(self.bandwidth, str):
-            if self.bandwidth in LATER_RULES:
-                raise not_yet("bandwidth", self.bandwidth, LATER_RULES[self.bandwidth])
-            h = normal_reference(X, self.bandwidth, weight, self.kernel_.variance(d))
-            if not h.all():
-                column = int(np.flatnonzero(h == 0)[0])
-                raise ValueError(
-                    f"bandwidth={self.bandwidth!r} is a multiple of each feature's spread, and "
-                    f"column {column} of X has none ({len(X)} points); drop the column, or give "
-                    "bandwidths as numbers"
-                )
-            return simplest_form(h)
-        if resolve_bandwidth(self.bandwidth, d).is_matrix and not self.kernel_.radial:
-            raise ValueError(
-                f"bandwidth is a matrix, which turns the axes that kernel={self.kernel!r} depends "
-                "on; give one bandwidth for each feature, or use a radial kernel"
-            )
+            return self._by_rule(self.bandwidth, X, weight)
+        if resolve_bandwidth(self.bandwidth, d).is_matrix:
+            self._refuse_matrix("bandwidth is a matrix")
         if isinstance(self.bandwidth, Real):
             return float(self.bandwidth)
         return np.array(self.bandwidth, dtype=float)
 
+    def _by_rule(self, rule: str, X: np.ndarray, weight: np.ndarray) -> float | np.ndarray:
+        refuse_degenerate(X, weight, rule)
+        d = X.shape[1]
+        variance = self.kernel_.variance(d)
+        if rule in ("scott", "silverman"):
+            return simplest_form(normal_reference(X, rule, weight, variance))
+        if rule == "isj":
+            if d > 1:
+                raise ValueError(
+                    f"bandwidth='isj' is for one feature, and X has {d}; use 'mlcv' or 'plugin'"
+                )
+            return improved_sheather_jones(X[:, 0], weight) / np.sqrt(variance)
+        if rule == "plugin":
+            if d > 1:
+                self._refuse_matrix("bandwidth='plugin' gives a matrix")
+            H = plugin_matrix(X, weight) / variance
+            return float(np.sqrt(H[0, 0])) if d == 1 else H
+        start = normal_reference(X, "silverman", weight)
+        h, curve = cross_validated(X, weight, rule, start)
+        self.selection_ = {
+            "bandwidth": curve["factor"][:, None] * start / np.sqrt(variance),
+            "score": curve["score"],
+        }
+        return simplest_form(h / np.sqrt(variance))
+
+    def _refuse_matrix(self, which: str) -> None:
+        if not self.kernel_.radial:
+            raise ValueError(
+                f"{which}, which turns the axes that kernel={self.kernel!r} depends "
+                "on; give one bandwidth for each feature, or use a radial kernel"
+            )
+
+    def _settle_local(self, kept: np.ndarray) -> np.ndarray | None:
+        if isinstance(self.adaptive, Real):
+            if self.adaptive == 0:
+                return None
+            log_p = self._mixture().log_density(self.X_fit_)
+            return np.exp(-float(self.adaptive) * (log_p - self.sample_weight_ @ log_p))
+        local = np.asarray(self.adaptive, dtype=float)
+        if local.shape != kept.shape or not np.all(np.isfinite(local)) or local.min() <= 0:
+            raise ValueError(
+                f"adaptive has shape {local.shape}; expected a number, or a positive factor for "
+                f"each of the {len(kept)} points"
+            )
+        return local[kept]
+
     def _map(self) -> Bandwidth:
         return resolve_bandwidth(self.bandwidth_, self.n_features_in_)
 
-    def _log_means(self, X: Any, *powers: int) -> np.ndarray:
-        """log Σ_n w_n k(u - u_n)^power at each row of ``X: (m, d)``: (m,) for each power."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        shrink, log_weight = self._map().shrink, np.log(self.sample_weight_)
-        return self.kernel_.log_sums(shrink(X), shrink(self.X_fit_), log_weight, powers)
+    def _mixture(self) -> Mixture:
+        return Mixture(
+            self.kernel_, self._map(), self.X_fit_, self.sample_weight_, self.local_bandwidths_
+        )
+
+    def _box(self) -> Box:
+        return self._bounds
+
+    def _reach_of_one(self) -> np.ndarray:
+        """A standard deviation of the kernel along each feature."""
+        root = self._map().root
+        width = np.sqrt((root**2).sum(axis=1)) if root.ndim == 2 else root
+        return width * np.sqrt(self.kernel_.variance(self.n_features_in_))
+
+    def _reach(self) -> np.ndarray:
+        """How far the kernel of any point reaches along each feature, to 16 digits."""
+        root = self._map().root
+        width = np.sqrt((root**2).sum(axis=1)) if root.ndim == 2 else root
+        support = self.kernel_.support
+        if not np.isfinite(support):
+            support = 9.0 if isinstance(self.kernel_, Gaussian) else 45.0
+        local = self.local_bandwidths_
+        return support * width * (1.0 if local is None else local.max())
+
+    def _two_moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log Σ w k and log Σ w k² at each row, reflections counted into k."""
+        mixture, box = self._mixture(), self._box()
+        if not box.is_bounded:
+            return mixture.log_moment(X, 1), mixture.log_moment(X, 2)
+        images = box.images(X, self._reach())
+        means, squares = np.empty((2, len(X)))
+        for rows in row_blocks(len(X), 64.0 * len(self.X_fit_)):
+            k = np.zeros((len(X[rows]), len(self.X_fit_)))
+            for image in images:
+                k += mixture.components(image[rows])
+            means[rows], squares[rows] = k @ self.sample_weight_, k**2 @ self.sample_weight_
+        return quiet_log(means), quiet_log(squares)
+
+    # Parts of the features.
+
+    def _columns(self, features: Sequence[int]) -> list[int]:
+        chosen = [int(k) for k in features]
+        if (
+            not chosen
+            or len(set(chosen)) < len(chosen)
+            or not all(0 <= k < self.n_features_in_ for k in chosen)
+        ):
+            raise ValueError(
+                f"features={list(features)} were named; expected some of the columns 0 to "
+                f"{self.n_features_in_ - 1}, each once"
+            )
+        return chosen
+
+    def _marginal_kernel(self, kept: int) -> SmoothingKernel:
+        gone = self.n_features_in_ - kept
+        if isinstance(self.kernel_, Gaussian | Hypercube) or gone == 0:
+            return self.kernel_
+        if isinstance(self.kernel_, BallPower):
+            return BallPower(self.kernel_.power + gone / 2)
+        raise ValueError(
+            f"kernel={self.kernel!r} has no marginal of its own kind; use 'gaussian', 'hypercube', "
+            "'tophat', 'epanechnikov', 'biweight' or 'triweight'"
+        )
+
+    def _part_of_bandwidth(self, kept: list[int]) -> float | np.ndarray:
+        h = self.bandwidth_
+        if isinstance(h, float):
+            return h
+        return simplest_form(h[kept]) if h.ndim == 1 else h[np.ix_(kept, kept)]
+
+    def _like(self, *, kernel, bandwidth, X, weight, local, box) -> KernelDensity:
+        """A fitted density made from parts of this one."""
+        other = KernelDensity(
+            bandwidth=bandwidth, kernel=kernel, method="auto", rtol=self.rtol, atol=self.atol
+        )
+        other.n_features_in_ = X.shape[1]
+        other.kernel_, other.bandwidth_, other.selection_ = kernel, bandwidth, None
+        other.X_fit_, other.sample_weight_, other.local_bandwidths_ = X, weight, local
+        other._bounds, other._total_weight = box, 1.0
+        if box.is_bounded:
+            other.bounds = np.column_stack([box.low, box.high])
+        if local is not None:
+            other.adaptive = local
+        return other
+
+
+class _Conditioner:
+    """What becomes of points, weights and scales where the features ``at`` have given values."""
+
+    def __init__(self, kde: KernelDensity, at: list[int], rest: list[int]):
+        self.kde, self.at, self.rest = kde, at, rest
+        self.kernel = kde._marginal_kernel(len(at))
+        h = kde.bandwidth_
+        self.given = resolve_bandwidth(kde._part_of_bandwidth(at), len(at))
+        if isinstance(h, float) or h.ndim == 1:
+            self.bandwidth = kde._part_of_bandwidth(rest)
+            self.slope = np.zeros((len(rest), len(at)))
+        else:
+            inner, across = h[np.ix_(at, at)], h[np.ix_(rest, at)]
+            self.slope = np.linalg.solve(inner, across.T).T
+            self.bandwidth = h[np.ix_(rest, rest)] - self.slope @ across.T
+
+    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        kde = self.kde
+        away = values - kde.X_fit_[:, self.at]
+        u, local = self.given.shrink(away), kde.local_bandwidths_
+        log_weight = np.log(kde.sample_weight_)
+        if local is not None:
+            u = u / local[:, None]
+            log_weight = log_weight - len(self.at) * np.log(local)
+        log_weight = log_weight + self.kernel.log_pairs(u, np.zeros((1, len(self.at))))[:, 0]
+        if isinstance(kde.kernel_, BallPower):
+            # (1 - a² - b²)^p = (1 - b²)^p (1 - a²/(1 - b²))^p: a ball of another radius.
+            shrunk = np.sqrt(np.maximum(1 - (u**2).sum(axis=1), np.finfo(float).tiny))
+            local = shrunk if local is None else shrunk * local
+        return kde.X_fit_[:, self.rest] + away @ self.slope.T, log_weight, local

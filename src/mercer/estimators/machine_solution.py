@@ -1,40 +1,77 @@
-"""From a kernel machine's parameters to a loss, a solver and its answer."""
+"""From a kernel machine's parameters to losses, a solver and its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.arrays import memory_budget, n_rows, physical_memory
 from mercer.estimators.inputs import expand, stored, training_gram
 from mercer.estimators.progress import reporter
+from mercer.estimators.ridge_nystrom import Centres, doubled
+from mercer.operators import DenseGram, gram
 from mercer.solvers import losses
 from mercer.solvers.box import box_machine
-from mercer.solvers.lbfgs import lbfgs
-from mercer.solvers.losses import BoxLoss, Loss, PointwiseLoss
+from mercer.solvers.lbfgs import lbfgs, span_lbfgs
+from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss
 from mercer.solvers.newton import newton
+from mercer.solvers.nystrom import Whitening
+from mercer.solvers.piecewise import piecewise_machine
 from mercer.solvers.result import Result
+from mercer.solvers.softmax import softmax_machine
+from mercer.solvers.span import Rows, Solution, Span
+from mercer.solvers.span_newton import span_newton
 
-CLASSIFICATION: dict[str, Callable[[Any], Loss]] = {
-    "logistic": lambda machine: losses.Logistic(),
-    "hinge": lambda machine: losses.Hinge(),
-    "squared_hinge": lambda machine: losses.SquaredHinge(),
+SOLVERS = {"auto", "exact", "nystrom"}
+# Beyond so many points some twenty factorisations of the Gram matrix take minutes.
+EXACT_AT_MOST = 5_000
+# The bound on the distance from the exact machine takes n^2 values of the kernel: little beside the
+# fit where there are at most this many times as many points as centres, or few points.
+BOUND_PAYS, BOUND_AT_ONCE = 20, 2_000
+
+CLASSIFICATION: dict[str, Callable[[], Loss]] = {
+    "logistic": losses.Logistic,
+    "hinge": losses.Hinge,
+    "squared_hinge": losses.SquaredHinge,
 }
 REGRESSION: dict[str, Callable[[Any], Loss]] = {
     "squared": lambda machine: losses.Squared(),
     "absolute": lambda machine: losses.Absolute(),
     "epsilon_insensitive": lambda machine: losses.EpsilonInsensitive(machine.epsilon),
     "huber": lambda machine: losses.Huber(machine.delta),
-    "quantile": lambda machine: losses.Quantile(machine.quantile),
     "poisson": lambda machine: losses.Poisson(),
 }
 
 
-def loss_of(machine: Any, named: dict[str, Callable[[Any], Loss]]) -> Loss:
-    """The machine's loss as an object."""
-    return machine.loss if isinstance(machine.loss, Loss) else named[machine.loss](machine)
+def classification_loss(machine: Any) -> Loss:
+    """The classifier's loss as an object."""
+    return machine.loss if isinstance(machine.loss, Loss) else CLASSIFICATION[machine.loss]()
+
+
+def regression_losses(machine: Any) -> list[Loss]:
+    """The regressor's loss as an object, or one per quantile, in the order of their levels."""
+    if isinstance(machine.loss, Loss):
+        return [machine.loss]
+    if machine.loss != "quantile":
+        return [REGRESSION[machine.loss](machine)]
+    return [losses.Quantile(float(level)) for level in np.sort(np.atleast_1d(machine.quantile))]
+
+
+def is_logistic(loss: Loss) -> bool:
+    """Whether the loss is the logistic one itself, whose scores give probabilities."""
+    return type(loss) is Logistic
+
+
+def has_levels(machine: Any) -> bool:
+    """Whether a list of quantiles is asked for."""
+    return (
+        isinstance(machine.loss, str)
+        and machine.loss == "quantile"
+        and np.ndim(machine.quantile) > 0
+    )
 
 
 def scores_of(machine: Any, X: Any) -> np.ndarray:
@@ -43,57 +80,201 @@ def scores_of(machine: Any, X: Any) -> np.ndarray:
 
 
 def fit_machines(
+    machine: Any, X: Any, targets: np.ndarray, losses: list[Loss], weight: np.ndarray | None
+) -> None:
+    """Fit machines on one Gram matrix or one set of centres, and set the attributes.
+
+    One per column of ``targets`` (n, t); for several losses one each, on the same target, whose
+    predictions have the order of the losses.
+    """
+    if weight is not None:
+        losses = [_weighted(loss, weight) for loss in losses]
+    for y in targets.T:
+        losses[0].check_targets(y)
+    solver, reason = _choice(machine, n_rows(X))
+    softmax = is_logistic(losses[0]) and targets.shape[1] > 1
+    if solver == "exact" and not softmax and len(losses) == 1:
+        fit = _over_points(machine, X, targets, losses[0])
+    else:
+        fit = _over_features(machine, X, targets, losses, weight, solver, softmax)
+    flat = len(fit.intercept) == 1 and not has_levels(machine)
+    machine.X_fit_ = fit.points
+    machine.dual_coef_ = fit.coef[:, 0] if flat else fit.coef
+    machine.intercept_ = float(fit.intercept[0]) if flat else fit.intercept
+    worst = max(fit.results, key=lambda result: (not result.status.ok, result.gap))
+    method = f"{worst.method}; {reason}" if reason else worst.method
+    seconds = sum(result.seconds for result in fit.results)
+    bounds = [result.bound for result in fit.results if result.bound is not None]
+    bound = max(bounds) if len(bounds) == len(fit.results) else None
+    machine.result_ = replace(worst, seconds=seconds, method=method, bound=bound)
+    machine.n_iter_ = max(result.n_iter for result in fit.results)
+
+
+class _Fit(NamedTuple):
+    """Points expanded in, coefficients (m, c), biases (c,), and one result per problem solved."""
+
+    points: Any
+    coef: np.ndarray
+    intercept: np.ndarray
+    results: list[Result]
+
+
+def _choice(machine: Any, n: int) -> tuple[str, str]:
+    """The solver, and why where it was not asked for."""
+    if machine.solver != "auto":
+        return machine.solver, ""
+    if machine.n_centers is not None:
+        return "nystrom", "n_centers is given"
+    if n > EXACT_AT_MOST:
+        return "nystrom", f"{n} points are more than the {EXACT_AT_MOST} of an exact fit"
+    return "exact", ""
+
+
+def _weighted(loss: Loss, weight: np.ndarray) -> Loss:
+    if not isinstance(loss, PointwiseLoss):
+        raise ValueError(
+            f"sample_weight was given, and loss={type(loss).__name__}() is not a sum over "
+            "points; weigh the points inside the loss, or derive it from PointwiseLoss"
+        )
+    return loss.weighted(weight)
+
+
+def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss) -> _Fit:
+    """One machine per target, each with a coefficient for every point."""
+    operator = training_gram(machine, X, machine.kernel_)
+    K = stored(operator)
+    solvers = {"box": box_machine, "newton": newton, "lbfgs": lbfgs}
+    results = []
+    for y in targets.T:
+        y = np.ascontiguousarray(y)
+        name, reason, max_iter = _method(loss, y)
+        result = solvers[name](
+            K,
+            y,
+            loss,
+            machine.alpha,
+            fit_intercept=machine.fit_intercept,
+            **_stopping(machine, max_iter),
+        )
+        results.append(replace(result, method=f"{result.method}: {reason}"))
+    alpha = np.column_stack([result.value.alpha for result in results])
+    intercept = np.array([result.value.intercept for result in results])
+    return _Fit(X, operator.carry(alpha), intercept, results)
+
+
+def _over_features(
     machine: Any,
     X: Any,
     targets: np.ndarray,
+    losses: list[Loss],
     weight: np.ndarray | None,
-    named: dict[str, Callable[[Any], Loss]],
-) -> None:
-    """Fit one machine per column of ``targets`` on one Gram matrix, and set the attributes."""
-    loss = loss_of(machine, named)
-    if weight is not None:
-        if not isinstance(loss, PointwiseLoss):
-            raise ValueError(
-                f"sample_weight was given, and loss={type(loss).__name__}() is not a sum over "
-                "points; weigh the points inside the loss, or derive it from PointwiseLoss"
-            )
-        loss = loss.weighted(weight)
-    operator = training_gram(machine, X, machine.kernel_)
-    K = stored(operator)
-    results = []
-    for y in targets.T:
-        loss.check_targets(y)
-        results.append(_solve(machine, K, np.ascontiguousarray(y), loss))
-    coefficients = operator.carry(np.column_stack([result.value.alpha for result in results]))
-    intercepts = np.array([result.value.intercept for result in results])
-    flat = len(results) == 1
-    machine.X_fit_ = X
-    machine.dual_coef_ = coefficients[:, 0] if flat else coefficients
-    machine.intercept_ = float(intercepts[0]) if flat else intercepts
-    worst = max(results, key=lambda result: (not result.status.ok, result.gap))
-    machine.result_ = replace(worst, seconds=sum(result.seconds for result in results))
-    machine.n_iter_ = max(result.n_iter for result in results)
+    solver: str,
+    softmax: bool,
+) -> _Fit:
+    """Machines in the span of all points or of a few centres, in coordinates of that span."""
+    span, expansion, product = _span(machine, X, weight, solver)
+    lam = machine.alpha
+    if softmax:
+        T = (targets > 0).astype(np.float64)
+        result = softmax_machine(span, T, lam, weight=weight, **_stopping(machine, 100))
+        results = [replace(result, method=f"{result.method}: all classes together")]
+    elif len(losses) > 1:
+        boxes = [loss for loss in losses if isinstance(loss, BoxLoss)]
+        result = piecewise_machine(span, targets[:, 0], boxes, lam, **_stopping(machine, None))
+        results = [replace(result, method=f"{result.method}: quantiles that do not cross")]
+    else:
+        results = [_in_span(machine, span, np.ascontiguousarray(y), losses[0]) for y in targets.T]
+    results = [_bounded(result, span, lam, product) for result in results]
+    if solver == "nystrom":
+        words = f"nystrom with {span.r} centres"
+        results = [replace(result, method=f"{words}, {result.method}") for result in results]
+    z = np.hstack([result.value.z.reshape(span.p, -1) for result in results])
+    intercept = z[-1] if machine.fit_intercept else np.zeros(z.shape[1])
+    return _Fit(*expansion(z[: span.r]), intercept, results)
 
 
-def _solve(machine: Any, K: np.ndarray, y: np.ndarray, loss: Loss) -> Result:
-    """The method that suits the loss: box dual for corners, Newton for curves, else L-BFGS."""
-    solver: Callable[..., Result] = lbfgs
-    reason, max_iter = "the loss has no curvature", 10_000
-    if loss.penalty is not None:
-        reason = "the loss has its own penalty"
-    elif isinstance(loss, BoxLoss):
-        solver, reason, max_iter = box_machine, "the loss is piecewise linear", 100
-    elif loss.curvature(y, np.zeros_like(y)) is not None:
-        solver, reason, max_iter = newton, "the loss is smooth", 100
-    result = solver(
-        K,
-        y,
-        loss,
-        machine.alpha,
-        fit_intercept=machine.fit_intercept,
-        tol=machine.tol,
-        max_iter=max_iter if machine.max_iter is None else machine.max_iter,
-        max_time=machine.max_time,
-        report=reporter(machine),
-    )
+def _in_span(machine: Any, span: Span, y: np.ndarray, loss: Loss) -> Result:
+    name, reason, max_iter = _method(loss, y)
+    stopping = _stopping(machine, max_iter)
+    if name == "box":
+        assert isinstance(loss, BoxLoss)
+        result = piecewise_machine(span, y, [loss], machine.alpha, **stopping)
+    else:
+        solver = span_newton if name == "newton" else span_lbfgs
+        result = solver(span, y, loss, machine.alpha, **stopping)
     return replace(result, method=f"{result.method}: {reason}")
+
+
+def _method(loss: Loss, y: np.ndarray) -> tuple[str, str, int | None]:
+    """What suits the loss, why, and how many steps it may take; None for what the solver has."""
+    if loss.penalty is not None:
+        return "lbfgs", "the loss has its own penalty", 10_000
+    if isinstance(loss, BoxLoss):
+        return "box", "the loss is piecewise linear", None
+    if loss.curvature(y, np.zeros_like(y)) is not None:
+        return "newton", "the loss is smooth", 100
+    return "lbfgs", "the loss has no curvature", 10_000
+
+
+def _stopping(machine: Any, max_iter: int | None) -> dict[str, Any]:
+    return {
+        "tol": machine.tol,
+        "max_iter": max_iter if machine.max_iter is None else machine.max_iter,
+        "max_time": machine.max_time,
+        "report": reporter(machine),
+    }
+
+
+def _span(
+    machine: Any, X: Any, weight: np.ndarray | None, solver: str
+) -> tuple[Span, Callable[[np.ndarray], tuple[Any, np.ndarray]], Callable | None]:
+    """The span, what takes weights to points and coefficients, and products with the exact K.
+
+    The last is None where the span has all the points, or where they are too many.
+    """
+    n = n_rows(X)
+    if solver == "exact":
+        operator = training_gram(machine, X, machine.kernel_)
+        K = stored(operator)
+        kept, W, Phi = np.arange(1), np.zeros((1, 1)), np.zeros((n, 1))
+        if K.diagonal().any():
+            whitening = Whitening(K)
+            kept, W = whitening.kept, whitening.W
+            Phi = whitening.features(DenseGram(K[:, kept]))
+
+        def at_points(w: np.ndarray) -> tuple[Any, np.ndarray]:
+            alpha = np.zeros((n, w.shape[1]))
+            alpha[kept] = W @ w
+            return X, operator.carry(alpha)
+
+        return Span.of(Phi, machine.fit_intercept), at_points, None
+    centres = Centres(machine, X, weight)
+    whitening, r = centres.whitening, len(centres.whitening.kept)
+
+    def blocks() -> Iterator[Rows]:
+        for block in centres.blocks(X, np.arange(n), None):
+            rows = slice(int(block.Y[0]), int(block.Y[-1]) + 1)
+            yield rows, whitening.features(block.gram)
+
+    keep = 8 * n * r <= max(memory_budget(), (physical_memory() or 0) // 4)
+    span = Span(blocks, n, r, machine.fit_intercept, keep)
+    product = None
+    if n <= max(BOUND_PAYS * r, BOUND_AT_ONCE):
+        K = centres.operator if centres.operator is not None else gram(centres.kernel, doubled(X))
+        product = K.__matmul__
+    return span, lambda w: centres.expansion(X, whitening.W @ w), product
+
+
+def _bounded(result: Result, span: Span, lam: float, product: Callable | None) -> Result:
+    """The result with a bound on the distance from the exact machine, where it is to be had.
+
+    The dual at u with the exact K lies below the exact minimum, and the objective rises from there
+    at least as fast as ``1/2 lam`` times the squared distance.
+    """
+    found: Solution = result.value
+    if product is None or found.u is None or not np.isfinite(found.excess):
+        return result
+    u = found.u.reshape(span.n, -1)
+    missing = float(np.sum(u * product(u))) - float(np.sum(span.norms(span.gather(u))))
+    excess = found.excess + max(missing, 0.0) / (2 * lam)
+    return replace(result, bound=float(np.sqrt(2 * excess / lam)))

@@ -6,9 +6,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.callback import CallbackSupportMixin
+from sklearn.metrics import d2_pinball_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -32,21 +33,29 @@ from mercer.estimators.labels import (
     require_weight,
     signed_targets,
 )
-from mercer.estimators.losses import Logistic, Loss
+from mercer.estimators.losses import Loss
 from mercer.estimators.machine_solution import (
     CLASSIFICATION,
     REGRESSION,
+    SOLVERS,
+    classification_loss,
     fit_machines,
-    loss_of,
+    has_levels,
+    is_logistic,
+    regression_losses,
     scores_of,
 )
 
-STOPPING: dict = {
+SOLUTION: dict = {
     "alpha": [POSITIVE],
     "fit_intercept": ["boolean"],
     "tol": [POSITIVE],
     "max_iter": [at_least(1), None],
     "max_time": [POSITIVE, None],
+    "solver": [StrOptions(SOLVERS)],
+    "n_centers": [at_least(1), None],
+    "centers": [StrOptions({"pivoted", "uniform"}), "array-like", list],
+    "random_state": ["random_state"],
 }
 
 
@@ -56,16 +65,19 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
               f_i = \langle w, \varphi(x_i) \rangle + b, \quad y_i \in \{-1, +1\}
 
-    A positive score f means the later of the two classes; more classes take one machine each,
-    against the rest, on one shared Gram matrix, and the largest score wins. ``loss="hinge"`` is
-    the support vector machine with C = 1 / alpha.
+    A positive score f means the later of the two classes. With more, every class has a score and
+    the largest wins: for the logistic loss all are fitted together, with probabilities
+    :math:`p_c = e^{f_c} / \sum_d e^{f_d}`, the loss :math:`-\sum_i \log p_{y_i}` and the penalties
+    summed; for the others each class is fitted against the rest, on one shared Gram matrix.
+    ``loss="hinge"`` is the support vector machine with C = 1 / alpha.
 
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared_hinge"} or Loss, default="logistic"
         log(1 + exp(-y f)), max(0, 1 - y f) or its square, summed over points; or an object of
-        `mercer.estimators.losses.Loss`, which sees all scores at once and may bring a penalty
-        R(norm of w) of its own in place of the one with alpha.
+        yours, derived from `mercer.estimators.losses.PointwiseLoss` or, if it is no sum over
+        points, from `mercer.estimators.losses.Loss`, which sees all scores at once and may bring a
+        penalty R(norm of w) of its own in place of the one with alpha.
     alpha : float, default=1.0
         Regulariser, positive.
     kernel : str, Kernel or callable, default="rbf"
@@ -90,6 +102,16 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         Steps of the solver: 100 for Newton and interior points, 10000 for L-BFGS if None.
     max_time : float or None, default=None
         Seconds per machine.
+    solver : {"auto", "exact", "nystrom"}, default="auto"
+        "exact" expands in all points, at the cost of some factorisations of the Gram matrix;
+        "nystrom" minimises the same over the span of a few centres, in a few passes over the
+        points. "auto" is "exact" for up to 5000 points unless ``n_centers`` is given.
+    n_centers : int or None, default=None
+        Centres of "nystrom"; None for 4 times the root of the number of points.
+    centers : {"pivoted", "uniform"} or array-like, default="pivoted"
+        How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given.
+    random_state : int, RandomState or None, default=None
+        Source of the choice of centres.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
         matrix. "shift" adds to the diagonal of the training points alone; new points are seen
@@ -98,18 +120,21 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    dual_coef_ : ndarray of shape (n_points,) or (n_points, n_classes)
         Coefficients a with :math:`w = \sum_i a_i \varphi(x_i)`.
     intercept_ : float or ndarray of shape (n_classes,)
         The bias b.
-    X_fit_ : the training points.
+    X_fit_ : the points expanded in: all training points, or the centres.
     kernel_ : Kernel
         The kernel used.
     n_iter_ : int
         Steps taken, the most over machines.
     result_ : Result
-        The worst machine's. ``gap`` is the duality gap relative to the objective, or the norm of
-        the gradient relative to the one at zero where the loss's conjugate is not known.
+        The worst machine's; ``method`` says which solver and why. ``gap`` is the duality gap
+        relative to the objective, recomputed in float64 at the end, for any convex loss; where the
+        loss brings its own penalty, the norm of the gradient relative to the one at zero. With
+        centres it is that of the machine over their span, and ``bound``, where computing it pays,
+        bounds the distance in the kernel's space from the machine over all points.
 
     References
     ----------
@@ -122,13 +147,13 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
     >>> X, y = load_iris(return_X_y=True)
     >>> machine = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y)
     >>> round(machine.score(X, y), 2), machine.predict_proba(X).shape
-    (0.97, (150, 3))
+    (0.98, (150, 3))
     """
 
     _parameter_constraints: dict = {
         **KERNEL,
         **CLASS_WEIGHT,
-        **STOPPING,
+        **SOLUTION,
         "loss": [StrOptions(set(CLASSIFICATION)), Loss],
     }
 
@@ -147,6 +172,10 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         tol: float = 1e-6,
         max_iter: int | None = None,
         max_time: float | None = None,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "pivoted",
+        random_state: Any = None,
         indefinite: str = "error",
     ):
         self.loss = loss
@@ -161,11 +190,15 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.random_state = random_state
         self.indefinite = indefinite
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
-        """Fit one machine for two classes, else one per class.
+        """Fit one score for two classes, else one per class.
 
         Parameters
         ----------
@@ -188,7 +221,7 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         if weight is not None:
             require_weight(self.classes_, codes, weight)
         targets = signed_targets(codes, len(self.classes_))
-        fit_machines(self, X, targets, weight, CLASSIFICATION)
+        fit_machines(self, X, targets, [classification_loss(self)], weight)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -201,26 +234,21 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
 
-    @available_if(lambda self: _is_logistic(self.loss))
+    @available_if(lambda self: is_logistic(classification_loss(self)))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of shape (m, n_classes), for the logistic loss.
-
-        With more than two classes the machines' probabilities are divided by their sum.
-        """
+        """Probabilities of shape (m, n_classes), for the logistic loss."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
-        probabilities = expit(scores)
-        total = probabilities.sum(axis=1, keepdims=True)
-        # Where every machine is certain of "no", none is preferred.
-        shares = np.full_like(probabilities, 1.0 / len(self.classes_))
-        return np.divide(probabilities, total, out=shares, where=total > 0)
+        return softmax(scores, axis=1)
 
-    @available_if(lambda self: _is_logistic(self.loss))
+    @available_if(lambda self: is_logistic(classification_loss(self)))
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return log_softmax(scores, axis=1)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
@@ -239,8 +267,10 @@ default="squared"
         A sum over points of r = y - f: half its square (kernel ridge, with a bias), its absolute
         value, that beyond epsilon (support vector regression with C = 1 / alpha), half its square
         up to delta and linear beyond, its pinball loss at ``quantile``; or exp(f) - y f for counts
-        with mean exp(f). Or an object of `mercer.estimators.losses.Loss`, which sees all
-        predictions at once and may bring a penalty R(norm of w) in place of the one with alpha.
+        with mean exp(f). Or an object of yours, derived from
+        `mercer.estimators.losses.PointwiseLoss` or, if it is no sum over points, from
+        `mercer.estimators.losses.Loss`, which sees all predictions at once and may bring a penalty
+        R(norm of w) in place of the one with alpha.
     alpha : float, default=1.0
         Regulariser, positive.
     kernel, gamma, degree, coef0, kernel_params
@@ -251,15 +281,19 @@ default="squared"
         Half-width of the tube of "epsilon_insensitive".
     delta : float, default=1.35
         Where "huber" turns linear.
-    quantile : float, default=0.5
-        Level of "quantile", between 0 and 1.
-    tol, max_iter, max_time, indefinite
+    quantile : float or array-like of shape (n_quantiles,), default=0.5
+        Level of "quantile", between 0 and 1. Several are fitted together, under the condition that
+        they do not cross at the training points; where they would cross elsewhere, predictions are
+        put in order, which lowers their loss whatever the truth is.
+    tol, max_iter, max_time, solver, n_centers, centers, random_state, indefinite
         As in `KernelMachineClassifier`.
 
     Attributes
     ----------
-    dual_coef_ : ndarray of shape (n_samples,)
-    intercept_ : float
+    quantiles_ : ndarray of shape (n_quantiles,)
+        The levels in increasing order, for "quantile": the order of the predictions' columns.
+    dual_coef_ : ndarray of shape (n_points,) or (n_points, n_quantiles)
+    intercept_ : float or ndarray of shape (n_quantiles,)
     X_fit_, kernel_, n_iter_, result_
         As in `KernelMachineClassifier`.
 
@@ -269,21 +303,25 @@ default="squared"
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import load_diabetes
     >>> from mercer.estimators.machines import KernelMachineRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> upper = KernelMachineRegressor("quantile", quantile=0.9, alpha=0.01).fit(X, y)
     >>> bool(0.85 < (y <= upper.predict(X)).mean() < 0.95)
     True
+    >>> band = KernelMachineRegressor("quantile", quantile=[0.1, 0.5, 0.9]).fit(X, y).predict(X)
+    >>> band.shape, bool((np.diff(band) >= 0).all())
+    ((442, 3), True)
     """
 
     _parameter_constraints: dict = {
         **KERNEL,
-        **STOPPING,
-        "loss": [StrOptions(set(REGRESSION)), Loss],
+        **SOLUTION,
+        "loss": [StrOptions({*REGRESSION, "quantile"}), Loss],
         "epsilon": [NON_NEGATIVE],
         "delta": [POSITIVE],
-        "quantile": [Interval(Real, 0, 1, closed="neither")],
+        "quantile": [Interval(Real, 0, 1, closed="neither"), "array-like"],
     }
 
     def __init__(
@@ -299,10 +337,14 @@ default="squared"
         fit_intercept: bool = True,
         epsilon: float = 0.1,
         delta: float = 1.35,
-        quantile: float = 0.5,
+        quantile: Any = 0.5,
         tol: float = 1e-6,
         max_iter: int | None = None,
         max_time: float | None = None,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "pivoted",
+        random_state: Any = None,
         indefinite: str = "error",
     ):
         self.loss = loss
@@ -319,6 +361,10 @@ default="squared"
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.random_state = random_state
         self.indefinite = indefinite
 
     @fitting
@@ -340,14 +386,44 @@ default="squared"
         X, y = labelled(self, X, y, y_numeric=True)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
+        if self.loss == "quantile":
+            self.quantiles_ = _levels(self.quantile)
         targets = np.asarray(y, dtype=np.float64)[:, None]
-        fit_machines(self, X, targets, weight, REGRESSION)
+        fit_machines(self, X, targets, regression_losses(self), weight)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict on the scale of y, shape (m,): f itself, or exp(f) for "poisson"."""
+        """Predict on the scale of y: f itself, or exp(f) for "poisson".
+
+        Shape (m,), or (m, n_quantiles) for a list of quantiles, in increasing order.
+        """
         check_is_fitted(self)
-        return loss_of(self, REGRESSION).response(scores_of(self, X))
+        scores = scores_of(self, X)
+        if scores.ndim == 2:
+            return np.sort(scores, axis=1)
+        return regression_losses(self)[0].response(scores)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination or, for a list of quantiles, the mean D2 pinball score.
+
+        Parameters
+        ----------
+        X : test points
+        y : array-like of shape (m,)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+        """
+        if not has_levels(self):
+            return super().score(X, y, sample_weight)
+        columns = zip(self.quantiles_, self.predict(X).T, strict=True)
+        scores = [
+            d2_pinball_score(y, f, alpha=float(level), sample_weight=sample_weight)
+            for level, f in columns
+        ]
+        return float(np.mean(scores))
 
     def __sklearn_tags__(self) -> Any:
         tags = input_tags(self, super().__sklearn_tags__())
@@ -355,5 +431,12 @@ default="squared"
         return tags
 
 
-def _is_logistic(loss: Any) -> bool:
-    return loss == "logistic" if isinstance(loss, str) else isinstance(loss, Logistic)
+def _levels(quantile: Any) -> np.ndarray:
+    """The levels in increasing order, checked."""
+    levels = np.sort(np.atleast_1d(np.asarray(quantile, dtype=np.float64)))
+    inside = levels.ndim == 1 and len(levels) > 0 and bool(np.all((levels > 0) & (levels < 1)))
+    if not inside or np.any(np.diff(levels) == 0):
+        raise ValueError(
+            f"quantile={quantile!r}; expected a number between 0 and 1, or a list of different ones"
+        )
+    return levels

@@ -62,23 +62,27 @@ class Neighbourhoods:
         return self.bandwidth.shrink(self.X)
 
     def blocks(
-        self, X: np.ndarray | None = None, floats_per_pair: int = 2
+        self,
+        X: np.ndarray | None = None,
+        floats_per_pair: int = 2,
+        chosen: np.ndarray | None = None,
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Rows, scaled queries (m, d) and weights (m, n), block by block.
 
         ``X=None`` stands for the training points, each without itself: one unit of its mass is
         taken away (all, where it has less), so that a point that counts twice weighs as two
-        points would. A lone point gets NaN. ``floats_per_pair`` is what the caller holds beside
-        the weights.
+        points would. A lone point gets NaN. Of the training points, ``chosen`` are asked for, or
+        all. ``floats_per_pair`` is what the caller holds beside the weights.
         """
         V = self.V
-        U = V if X is None else self.bandwidth.shrink(X)
+        places = np.arange(len(V)) if chosen is None else chosen
+        U = V[places] if X is None else self.bandwidth.shrink(X)
         per_pair = self.kernel.bytes_per_pair(V.shape[1]) + 8 * floats_per_pair
         for rows in row_blocks(len(U), len(V) * per_pair):
             mass = np.broadcast_to(self.mass, (len(U[rows]), len(V)))
             if X is None:
                 mass = mass.copy()
-                own = np.arange(len(U[rows])), np.arange(len(U))[rows]
+                own = np.arange(len(U[rows])), places[rows]
                 mass[own] -= np.minimum(mass[own], 1)
             yield rows, U[rows], self._weights(U[rows], V, mass)
 

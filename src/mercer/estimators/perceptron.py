@@ -23,16 +23,17 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
-from mercer.kernels import Kernel
 from mercer.operators import (
     CorrectedGram,
     DenseGram,
-    FeatureGram,
     GramOperator,
     TiledGram,
     gram,
 )
 from mercer.solvers.perceptron import PerceptronState, perceptron
+
+# More entries than these take longer to store than to compute again where they are asked for.
+STORED = 2**25
 
 
 class KernelPerceptron(ClassifierMixin, BaseEstimator):
@@ -167,11 +168,13 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         X, y = labelled(self, X, y)
         self.kernel_ = resolve_kernel(self, X)
         self.classes_, codes = class_labels(self, y)
-        operator = training_gram(self, X, self.kernel_)
-        if isinstance(operator, FeatureGram):
-            operator = _by_rows(self.kernel_, X, X)
+        operator: GramOperator | None = None
+        if is_precomputed(self.kernel) or self.kernel_.validity.status != "valid":
+            operator = training_gram(self, X, self.kernel_, store=False)
+        if not isinstance(operator, DenseGram):
+            operator = self._by_formula(X)
         self.result_ = perceptron(
-            lambda j: operator.rows([j])[0],
+            operator,
             signed_targets(codes, len(self.classes_)),
             self._orders(n_rows(X), self.n_epochs),
             budget=self._checked_budget(),
@@ -217,9 +220,10 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         start, scores = None if first else self._state, None
         if start is not None:
             scores = gram(self.kernel_, X, self.X_fit_) @ start.coef + start.intercept
-        operator = _by_rows(self.kernel_, points, X)
+        # Without a budget nothing that is known already changes.
+        operator = self._by_formula(X, points if self.budget is not None else X)
         self.result_ = perceptron(
-            lambda j: operator.rows([j])[0],
+            operator,
             signed_targets(codes, len(self.classes_)),
             self._orders(n_rows(X), 1),
             budget=self._checked_budget(),
@@ -240,6 +244,21 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         """The class of the largest score, shape (m,)."""
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
+
+    def _by_formula(self, X: Any, points: Any = None) -> GramOperator:
+        """The Gram operator of points, by default X, with X, from the kernel's own formula.
+
+        Explicit features speed up products, not rows, and round where the formula may be exact: a
+        score of zero, which is a mistake, would not come out as zero.
+        """
+        same = points is None or points is X
+        n, m = n_rows(X), n_rows(X if same else points)
+        pairs = self.kernel_.over(X if same else points, None if same else X)
+        asked = m if self.budget is None else self.budget * self.n_epochs
+        pays = asked >= m and n * m <= STORED
+        if 8 * n * m <= memory_budget() and (pays or not pairs.native):
+            return DenseGram(pairs.gram())
+        return TiledGram(pairs)
 
     def _orders(self, n: int, epochs: int) -> Any:
         rng = check_random_state(self.random_state)
@@ -293,17 +312,6 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
-
-
-def _by_rows(kernel: Kernel, A: Any, B: Any) -> GramOperator:
-    """The Gram operator from the kernel's own formula, to be read row by row.
-
-    Explicit features speed up products, not rows, and round where the formula may be exact: a
-    score of zero, which is a mistake, would not come out as zero.
-    """
-    if 8 * n_rows(A) * n_rows(B) <= memory_budget():
-        return DenseGram(kernel(A, B))
-    return TiledGram(kernel.over(A, B))
 
 
 def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:

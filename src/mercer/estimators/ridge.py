@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, takes_vectors
@@ -36,6 +38,7 @@ from mercer.estimators.ridge_solution import (
     fit_ridge,
     last_coefficients,
     store,
+    with_more_points,
 )
 
 SOLVER: dict = {
@@ -98,7 +101,7 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
         ``result_.method`` says which and why.
     n_centers : int or None, default=None
         Number of centres of "nystrom", 4 sqrt(n) if None; or the rank of the preconditioner of
-        "pcg", 10 sqrt(n) if None; both less where memory demands it.
+        "pcg", 15 sqrt(n) if None; both less where memory demands it.
     centers : {"pivoted", "uniform"} or array-like of shape (n_centers, n_features), \
 default="pivoted"
         How "nystrom" finds its centres: by randomly pivoted Cholesky among five times as many
@@ -107,7 +110,7 @@ default="pivoted"
         Step of "gd"; None takes half of the largest stable one,
         ``1 / (largest eigenvalue of K + alpha)``.
     max_iter : int or None, default=None
-        Steps of "gd" and "pcg", 1000 if None; passes of "nystrom" after the first, 20 if None.
+        Steps of "gd" and "pcg", 1000 if None; passes of "nystrom", 100 if None.
     max_time : float or None, default=None
         Seconds after which "pcg" and "nystrom" stop where they are, with a warning.
     tol : float, default=1e-6
@@ -244,7 +247,7 @@ default="pivoted"
         The first call chooses the centres, among its points unless ``centers`` has them, and every
         call adds to sums whose size does not grow, so that a loop over chunks fits what `fit` on
         all of them would with the same centres. After a `fit` its centres stay, unless it was so
-        large that it took sums in float32.
+        large that its sums are estimates.
 
         Parameters
         ----------
@@ -257,6 +260,44 @@ default="pivoted"
         -------
         self : KernelRidge
         """
+        self._add(X, y, sample_weight)
+        return self._solve_sums()
+
+    @available_if(lambda self: self.solver == "nystrom")
+    @fitting
+    def fit_chunks(
+        self, chunks: Iterable[Any], *, target: Any = None, sample_weight: str | None = None
+    ) -> KernelRidge:
+        """Fit points that come in chunks, each seen once; only with ``solver="nystrom"``.
+
+        The centres are chosen among the first chunk, unless ``centers`` has them. Then this fits
+        what `fit` on all chunks together would, in memory for one of them.
+
+        Parameters
+        ----------
+        chunks : iterable
+            Of tuples ``(X, y)`` or ``(X, y, sample_weight)``; or of tables, as
+            ``pandas.read_csv(..., chunksize=...)`` and
+            ``pyarrow.parquet.ParquetFile(...).iter_batches()`` give.
+        target : str or list of str, optional
+            The columns of tables that are predicted; all others are features.
+        sample_weight : str, optional
+            The column of tables that has weights.
+
+        Returns
+        -------
+        self : KernelRidge
+        """
+        if hasattr(self, "moments_"):
+            del self.centres_, self.moments_
+        for X, y, weight in split_chunks(chunks, target, sample_weight):
+            self._add(X, y, weight)
+        if not hasattr(self, "moments_"):
+            raise ValueError("chunks is empty; expected at least one chunk")
+        return self._solve_sums()
+
+    def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Add points to the sums; the first choose the centres."""
         first = not hasattr(self, "moments_")
         known = {} if first or not takes_vectors(self.kernel) else {"reset": False}
         X, y = labelled(self, X, y, multi_output=True, y_numeric=True, **known)
@@ -264,8 +305,12 @@ default="pivoted"
         if first:
             self.kernel_ = resolve_kernel(self, X, weight)
             self.centres_, self.moments_ = Centres(self, X, weight), None
-        fit = fit_on_moments(self, X, np.asarray(y, dtype=np.float64), weight)
-        store(self, X, fit, flat=y.ndim == 1)
+        self._flat = y.ndim == 1
+        y = np.asarray(y, dtype=np.float64)
+        self.moments_ = with_more_points(self.centres_, self.moments_, X, y, weight)
+
+    def _solve_sums(self) -> KernelRidge:
+        store(self, None, fit_on_moments(self), flat=self._flat)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

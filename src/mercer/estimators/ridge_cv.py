@@ -20,7 +20,8 @@ from mercer.estimators.labels import checked_weights, labelled
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.estimators.ridge_solution import Fit, evaluate, store, warn_if_undetermined
 from mercer.solvers.eigh import Eigensystem, solve_eigh
-from mercer.solvers.nystrom import Block, NystromPath, accumulated, solve_nystrom
+from mercer.solvers.nystrom import Block, accumulated, solve_nystrom
+from mercer.solvers.nystrom_path import NystromPath
 
 
 class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):

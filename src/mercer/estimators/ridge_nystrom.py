@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
@@ -21,18 +22,25 @@ from mercer.solvers.nystrom import (
     Whitening,
     accumulated,
     distance_bound,
+    estimated,
+    rounding_is_small,
     solve_nystrom,
 )
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
-from mercer.solvers.result import Result
+from mercer.solvers.result import Result, Status
+from mercer.solvers.ridge import EPS, EPS32
 
 # Pivots are chosen among so many random points per centre; more gain little and cost as much as
 # the fit.
 CANDIDATES = 5
 # Entries of a block of the kernel between points and centres.
 ENTRIES = 2**23
-# From so many multiplications on, float32 features and a correcting pass take half the time.
-SINGLE_PAYS = 2e10
+# From so many multiplications on, sums over a part of the points and some passes over all of them
+# take less time than sums over all.
+PASSES_PAY = 2e10
+# To recompute a value of the kernel takes the time of so many multiplications beside one per
+# feature.
+VALUE = 15
 # The bound is computed where its n^2 values of the kernel are at most so many times those of a
 # pass over n points and M centres.
 BOUND_PAYS = 50
@@ -47,14 +55,7 @@ class Centres:
     X : training points, or the first of them
     weight : ndarray of shape (n,) or None
         Points of no weight are not chosen.
-
-    Attributes
-    ----------
-    single : bool
-        Whether sums over the points were taken of float32 features.
     """
-
-    single = False
 
     def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None = None):
         self.kernel = estimator.kernel_
@@ -105,11 +106,21 @@ class Centres:
         return drawn[low.pivots]
 
     def blocks(
-        self, X: Any, Y: np.ndarray, weight: np.ndarray | None, among: np.ndarray | None = None
+        self,
+        X: Any,
+        Y: np.ndarray,
+        weight: np.ndarray | None,
+        among: np.ndarray | None = None,
+        dense: bool = True,
     ) -> Iterator[Block]:
-        """The data, or those at the positions ``among``, some rows at a time."""
+        """The data, or those at the positions ``among``, some rows at a time.
+
+        Without ``dense`` only products are going to be asked for, and blocks of vectors are larger.
+        """
         n = len(Y) if among is None else len(among)
         width = len(self.whitening.kept)
+        if not dense and len(getattr(X, "shape", ())) == 2:
+            width = 4 * numbers_per_point(X)
         for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
             rows = part if among is None else among[part]
             if self.operator is None:
@@ -118,6 +129,31 @@ class Centres:
             else:
                 K = DenseGram(self.operator.dense()[rows][:, self.indices])
             yield Block(K, Y[rows], None if weight is None else weight[rows])
+
+    def part(
+        self, X: Any, weight: np.ndarray | None, lam: np.ndarray, tol: float
+    ) -> tuple[int | None, bool]:
+        """Of how many points to take the sums that precondition passes, and if in float32.
+
+        None where the sums over all points are taken in float64 and give the solution.
+        """
+        n, r = n_rows(X), len(self.whitening.kept)
+        if float(n) * r**2 < PASSES_PAY or self.operator is not None:
+            return None, False
+        # Values that are dear to recompute are computed as seldom as can be.
+        if not self.kernel.over(doubled(take_rows(X, slice(0, 1))), doubled(self.points)).native:
+            return None, False
+        largest = float(np.max(self.kernel.over(self.points, None).diagonal()))
+        total = float(n) if weight is None else float(weight.sum())
+        given = self.whitening, total, largest, float(lam.min())
+        if not rounding_is_small(*given, eps=EPS):
+            return None, False
+        single = rounding_is_small(*given, eps=EPS32)
+        # With independent points the residual falls by sqrt(r / m) per pass.
+        sizes = np.unique(np.minimum(r * 2.0 ** np.arange(1, 30), n))
+        passes = np.maximum(np.log(2 / max(tol, EPS)) / np.log(sizes / r) * 2, 2.0)
+        cost = sizes * r**2 + passes * 2 * n * r * (numbers_per_point(X) + VALUE)
+        return int(sizes[np.argmin(cost)]), single
 
     def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, np.ndarray]:
         """Points and coefficients that predict, from those of the centres kept."""
@@ -136,21 +172,36 @@ def fit_nystrom(
     n, r = len(Y), len(centres.whitening.kept)
 
     def blocks() -> Iterator[Block]:
-        return centres.blocks(X, Y, weight)
+        return centres.blocks(X, Y, weight, dense=False)
 
-    centres.single = float(n) * r**2 >= SINGLE_PAYS
-    moments = accumulated(blocks(), centres.whitening, Y.shape[1], single=centres.single)
-    result = solve_nystrom(
-        blocks,
-        centres.whitening,
-        moments,
-        lam,
-        fit_intercept=estimator.fit_intercept,
-        tol=estimator.tol,
-        max_iter=20 if estimator.max_iter is None else estimator.max_iter,
-        max_time=estimator.max_time,
-        report=reporter(estimator),
-    )
+    def solve(moments: Moments, single: bool = False) -> Result:
+        return solve_nystrom(
+            blocks,
+            centres.whitening,
+            moments,
+            lam,
+            fit_intercept=estimator.fit_intercept,
+            single=single,
+            tol=estimator.tol,
+            max_iter=100 if estimator.max_iter is None else estimator.max_iter,
+            max_time=estimator.max_time,
+            report=reporter(estimator),
+        )
+
+    m, single = centres.part(X, weight, lam, estimator.tol)
+    result = None
+    if m is not None:
+        rng = check_random_state(estimator.random_state)
+        drawn = np.sort(sample_without_replacement(n, m, random_state=rng))
+        some = centres.blocks(X, Y, weight, drawn)
+        part = accumulated(some, centres.whitening, Y.shape[1], single=single)
+        moments = estimated(blocks(), centres.whitening, part)
+        result = solve(moments, single)
+        words = f"sums over {m} points precondition {result.n_iter} passes over all"
+        result = replace(result, method=f"{result.method}; {words}")
+    if result is None or result.status is Status.STALLED:
+        moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
+        result = solve(moments)
     if n > BOUND_PAYS * r:
         words = f"no bound on the distance from the exact solution: {n} points take too long"
         return centres, moments, replace(result, method=f"{result.method}; {words}"), None
@@ -164,6 +215,11 @@ def fit_nystrom(
 def default_centres(n: int) -> int:
     """4 sqrt(n), as long as three matrices of that size fit the memory budget."""
     return int(max(1, min(n, np.ceil(4 * np.sqrt(n)), np.sqrt(memory_budget() / 24.0))))
+
+
+def numbers_per_point(X: Any) -> int:
+    """What a row of a table holds, on the average of a sparse one."""
+    return X.nnz // max(X.shape[0], 1) + 1 if issparse(X) else int(X.shape[1])
 
 
 def doubled(X: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from mercer.arrays import memory_budget, n_rows, physical_memory
+from mercer.arrays import memory_budget, n_rows, physical_memory, refuse_beyond_memory
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import (
     expand,
@@ -18,14 +19,15 @@ from mercer.estimators.inputs import (
     validate_query,
 )
 from mercer.estimators.progress import reporter
-from mercer.estimators.ridge_nystrom import doubled, fit_nystrom
-from mercer.operators import TiledGram, small_feature_map
+from mercer.estimators.ridge_nystrom import Centres, doubled, fit_nystrom
+from mercer.operators import GramOperator, TiledGram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
-from mercer.solvers.nystrom import accumulated, solve_nystrom
+from mercer.solvers.nystrom import Moments, accumulated, solve_nystrom
 from mercer.solvers.pcg import solve_pcg
 from mercer.solvers.primal import solve_primal
+from mercer.solvers.refinement import solve_refined
 from mercer.solvers.result import Result, Status
 from mercer.solvers.ridge import is_negligible, weighted_mean
 
@@ -34,6 +36,8 @@ SOLVERS = {"auto", "cholesky", "eigh", "primal", "pcg", "nystrom", "gd"}
 EXACT_AT_MOST = 100_000
 # One eigendecomposition takes the time of about so many Cholesky factorisations.
 EIGH_PAYS = 20
+# From so many points on a factorisation in float32, refined to float64, takes half the time.
+FLOAT32_FROM = 3000
 
 
 class Fit(NamedTuple):
@@ -88,38 +92,43 @@ def fit_ridge(
         fit = fit._replace(centres=centres, moments=moments)
     else:
         fit = _in_the_dual(estimator, solver, X, Y, lam, weight, start)
-    if reason and ": " not in fit.result.method:
-        method = f"{fit.result.method}: {reason}"
+    name, mark, rest = fit.result.method.partition("; ")
+    if reason and ": " not in name:
+        method = f"{name}: {reason}{mark}{rest}"
         fit = fit._replace(result=replace(fit.result, method=method))
     return fit
 
 
-def fit_on_moments(estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Fit:
-    """Add points to the estimator's moments, and solve for what they have come to."""
+def with_more_points(
+    centres: Centres, before: Moments | None, X: Any, Y: np.ndarray, weight: np.ndarray | None
+) -> Moments:
+    """The sums over the points before and these."""
     Y = Y.reshape(len(Y), -1)
-    centres, before = estimator.centres_, estimator.moments_
     if centres.operator is not None:
-        raise ValueError("partial_fit needs points; a precomputed or corrected matrix has none")
-    if centres.single:
+        raise ValueError("chunks must be of points; a precomputed or corrected matrix has none")
+    if before is not None and not before.exact:
         raise ValueError(
-            "the sums of this fit have float32 accuracy, which passes over the points made up for; "
-            "to learn from points in chunks give all of them to partial_fit"
+            "the sums of this fit are over a part of its points, which passes over all made up "
+            "for; to learn from points in chunks give all of them to partial_fit"
         )
     if before is not None and len(before.squares) != Y.shape[1]:
         raise ValueError(
             f"y has {Y.shape[1]} targets and the points before had {len(before.squares)}"
         )
     moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
-    if before is not None:
-        moments = before.merged(moments)
-    lam = regularisers(estimator.alpha, Y.shape[1])
+    return moments if before is None else before.merged(moments)
+
+
+def fit_on_moments(estimator: Any) -> Fit:
+    """Solve for what the estimator's sums have come to."""
+    centres, moments = estimator.centres_, estimator.moments_
+    lam = regularisers(estimator.alpha, len(moments.squares))
     result = solve_nystrom(
         None, centres.whitening, moments, lam, fit_intercept=estimator.fit_intercept
     )
     result = replace(result, method=f"{result.method}, from the sums over {moments.n} points")
-    points, dual_coef = centres.expansion(X, result.value.coef)
-    intercept = result.value.intercept
-    return Fit(dual_coef, result, intercept, points=points, centres=centres, moments=moments)
+    coef, intercept = result.value.coef, result.value.intercept
+    return Fit(coef, result, intercept, points=centres.points, centres=centres, moments=moments)
 
 
 def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
@@ -213,16 +222,14 @@ def _in_the_dual(
     weight: np.ndarray | None,
     start: np.ndarray | None,
 ) -> Fit:
+    store = solver != "pcg" and n_rows(X) < FLOAT32_FROM
+    operator = training_gram(estimator, doubled(X), estimator.kernel_, store or solver == "gd")
     if solver == "pcg":
-        operator = training_gram(estimator, doubled(X), estimator.kernel_)
         fit = _by_products(estimator, operator, Y, lam, weight, start)
     elif solver == "gd":
-        operator = training_gram(estimator, X, estimator.kernel_)
         fit = _by_descent(estimator, operator, Y, lam, weight)
     else:
-        operator = training_gram(estimator, X, estimator.kernel_)
-        K = stored(operator)
-        fit = _by_factorisation(solver, K, Y, lam, weight, estimator.fit_intercept)
+        fit = _by_factorisation(solver, operator, Y, lam, weight, estimator.fit_intercept)
     path = None if fit.path is None else operator.carry(fit.path)
     return fit._replace(dual_coef=operator.carry(fit.dual_coef), path=path)
 
@@ -256,25 +263,33 @@ def _by_products(
 
 def _by_factorisation(
     solver: str,
-    K: np.ndarray,
+    operator: GramOperator,
     Y: np.ndarray,
     lam: np.ndarray,
     weight: np.ndarray | None,
     fit_intercept: bool,
 ) -> Fit:
     """By Cholesky or eigendecomposition; "direct" is Cholesky unless rounding forbids it."""
-    reason = ""
+    reason, K = "", operator
     if solver == "direct":
-        scale = np.trace(K) if weight is None else float(weight @ K.diagonal())
+        diagonal = operator.diagonal()
+        scale = float(np.sum(diagonal) if weight is None else weight @ diagonal)
         negligible = any(is_negligible(value, scale) for value in lam)
         solver = "eigh" if negligible else "cholesky"
         reason = ": alpha is lost in rounding" if negligible else ""
-    if solver == "cholesky":
+    result = None
+    if solver == "cholesky" and len(Y) >= FLOAT32_FROM:
+        with suppress(LinAlgError):
+            refuse_beyond_memory(len(Y), 1)
+            result = solve_refined(operator, Y, lam, weight, fit_intercept=fit_intercept)
+    if result is None:
+        K = stored(operator)
+    if result is None and solver == "cholesky":
         try:
             result = solve_cholesky(K, Y, lam, weight, fit_intercept=fit_intercept)
         except LinAlgError:
             solver, reason = "eigh", ": K + alpha I is not positive definite after rounding"
-    if solver == "eigh":
+    if result is None:
         system = Eigensystem(K, weight, fit_intercept)
         result = solve_eigh(system, Y, lam)
         warn_if_undetermined(system, lam)

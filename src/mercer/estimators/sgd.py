@@ -133,7 +133,7 @@ class KernelSGDClassifier(ClassifierMixin, BaseEstimator):
         X, y = labelled(self, X, y)
         self.kernel_ = resolve_kernel(self, X)
         self.classes_, codes = class_labels(self, y)
-        operator = training_gram(self, X, self.kernel_)
+        operator = training_gram(self, X, self.kernel_, store=False)
         draws = check_random_state(self.random_state).randint(n_rows(X), size=self.n_iter)
         targets = signed_targets(codes, len(self.classes_))
         self.result_ = kernel_sgd(operator, targets, self.alpha, draws, average=self.average)

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from mercer.estimators.fitting import fitting
 from mercer.estimators.local_regression import (
     BANDWIDTH_CONSTRAINTS,
+    COLUMN_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
     TARGET_BANDWIDTH_CONSTRAINTS,
     LocalRegressor,
@@ -30,10 +31,11 @@ class NadarayaWatsonRegressor(LocalRegressor):
 
     Parameters
     ----------
-    bandwidth : "loo", "loo_per_feature", float, array-like of shape (d,) or (d, d), default="loo"
-        As in `KernelDensity`, or found by exact leave-one-out squared error: "loo" seeks one
-        multiplier of the features' standard deviations, and "loo_per_feature" goes on to move each
-        feature's bandwidth (meant for a few features). Both follow the scale of the data.
+    bandwidth : "loo", "loo_common", float, array-like of shape (d,) or (d, d), default="loo"
+        As in `KernelDensity`, or found by exact leave-one-out squared error: "loo" (also
+        "loo_per_feature") seeks one bandwidth for each feature, with exact slopes and from several
+        starts, in the logarithms; "loo_common" seeks one multiplier of the features' standard
+        deviations. Both follow the scale of the data.
     kernel : str or callable, default="gaussian"
         A smoothing kernel, as in `KernelDensity`. Then f(x, t) is its product with the same kernel
         in t (with the Gaussian where it is a function).
@@ -46,6 +48,12 @@ class NadarayaWatsonRegressor(LocalRegressor):
     target_bandwidth : "silverman", float or array-like of shape (n_outputs,), default="silverman"
         Bandwidth in t, used by `conditional_density` and ``return_std``. Silverman's rule is
         applied to the leave-one-out residuals.
+    categorical_features, ordered_features : columns, "from_dtype" or None, default=None
+        Columns of categories, by number, name or mask. Different categories are at distance one
+        from each other, so that a bandwidth h multiplies the weight by λ = exp(-1/2h²) where they
+        differ: 1 for a column that does not matter, 0 for one that must agree. Levels of an ordered
+        column that are k steps apart get λ^k; their order is that of sorting, or of the pandas
+        dtype. With either, X may be a table of numbers and text.
 
     Attributes
     ----------
@@ -55,6 +63,11 @@ class NadarayaWatsonRegressor(LocalRegressor):
         The bandwidth in t; 0 where the rule found no spread.
     loo_predictions_ : ndarray shaped as ``y_fit_``
         What each training point is predicted to be by the others; NaN for a lone point.
+    selection_ : dict or None
+        What the search tried first: common multiples of ``bandwidth``, (k, d), and their ``score``,
+        (k,), the leave-one-out error over the variance of y.
+    coding_ : ColumnCoding or None
+        How columns of categories became coordinates, where there are any.
     kernel_ : SmoothingKernel
         The kernel in use.
     X_fit_, y_fit_, sample_weight_ : ndarray
@@ -91,15 +104,26 @@ class NadarayaWatsonRegressor(LocalRegressor):
         "kernel": KERNEL_CONSTRAINTS,
         "joint": [callable, None],
         "target_bandwidth": TARGET_BANDWIDTH_CONSTRAINTS,
+        "categorical_features": COLUMN_CONSTRAINTS,
+        "ordered_features": COLUMN_CONSTRAINTS,
     }
 
     def __init__(
-        self, *, bandwidth="loo", kernel="gaussian", joint=None, target_bandwidth="silverman"
+        self,
+        *,
+        bandwidth="loo",
+        kernel="gaussian",
+        joint=None,
+        target_bandwidth="silverman",
+        categorical_features=None,
+        ordered_features=None,
     ):
         self.bandwidth = bandwidth
         self.kernel = kernel
         self.joint = joint
         self.target_bandwidth = target_bandwidth
+        self.categorical_features = categorical_features
+        self.ordered_features = ordered_features
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NadarayaWatsonRegressor:
@@ -146,12 +170,14 @@ class LocalLinearRegressor(LocalRegressor):
 
     Parameters
     ----------
-    bandwidth : "loo", "loo_per_feature", float, array-like of shape (d,) or (d, d), default="loo"
+    bandwidth : "loo", "loo_common", float, array-like of shape (d,) or (d, d), default="loo"
         As in `NadarayaWatsonRegressor`.
     kernel : str or callable, default="gaussian"
         A smoothing kernel, as in `KernelDensity`.
     target_bandwidth : "silverman", float or array-like of shape (n_outputs,), default="silverman"
         Bandwidth in t, as in `NadarayaWatsonRegressor`.
+    categorical_features, ordered_features : columns, "from_dtype" or None, default=None
+        Columns of categories, as in `NadarayaWatsonRegressor`.
 
     Attributes
     ----------
@@ -189,12 +215,24 @@ class LocalLinearRegressor(LocalRegressor):
         "bandwidth": BANDWIDTH_CONSTRAINTS,
         "kernel": KERNEL_CONSTRAINTS,
         "target_bandwidth": TARGET_BANDWIDTH_CONSTRAINTS,
+        "categorical_features": COLUMN_CONSTRAINTS,
+        "ordered_features": COLUMN_CONSTRAINTS,
     }
 
-    def __init__(self, *, bandwidth="loo", kernel="gaussian", target_bandwidth="silverman"):
+    def __init__(
+        self,
+        *,
+        bandwidth="loo",
+        kernel="gaussian",
+        target_bandwidth="silverman",
+        categorical_features=None,
+        ordered_features=None,
+    ):
         self.bandwidth = bandwidth
         self.kernel = kernel
         self.target_bandwidth = target_bandwidth
+        self.categorical_features = categorical_features
+        self.ordered_features = ordered_features
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LocalLinearRegressor:
@@ -230,11 +268,13 @@ class NadarayaWatsonClassifier(ClassifierMixin, Smoother):
 
     Parameters
     ----------
-    bandwidth : "loo", "loo_per_feature", float, array-like of shape (d,) or (d, d), default="loo"
+    bandwidth : "loo", "loo_common", float, array-like of shape (d,) or (d, d), default="loo"
         As in `NadarayaWatsonRegressor`; the leave-one-out error is the Brier score, the squared
         error of the probabilities, which is proper and stays finite for compact kernels.
     kernel : str or callable, default="gaussian"
         A smoothing kernel, as in `KernelDensity`.
+    categorical_features, ordered_features : columns, "from_dtype" or None, default=None
+        Columns of categories, as in `NadarayaWatsonRegressor`.
 
     Attributes
     ----------
@@ -271,11 +311,22 @@ class NadarayaWatsonClassifier(ClassifierMixin, Smoother):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bandwidth": BANDWIDTH_CONSTRAINTS,
         "kernel": KERNEL_CONSTRAINTS,
+        "categorical_features": COLUMN_CONSTRAINTS,
+        "ordered_features": COLUMN_CONSTRAINTS,
     }
 
-    def __init__(self, *, bandwidth="loo", kernel="gaussian"):
+    def __init__(
+        self,
+        *,
+        bandwidth="loo",
+        kernel="gaussian",
+        categorical_features=None,
+        ordered_features=None,
+    ):
         self.bandwidth = bandwidth
         self.kernel = kernel
+        self.categorical_features = categorical_features
+        self.ordered_features = ordered_features
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NadarayaWatsonClassifier:
@@ -294,20 +345,23 @@ class NadarayaWatsonClassifier(ClassifierMixin, Smoother):
         -------
         self : NadarayaWatsonClassifier
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        self.coding_ = None
+        if self._has_categories:
+            X, y = self._points(X), column_or_1d(y)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         kept = self._keep(X, sample_weight)
         self.y_fit_ = codes[kept]
-        self.kernel_ = smoothing_kernel(self.kernel, X.shape[1])
+        self.kernel_ = smoothing_kernel(self.kernel, self.X_fit_.shape[1])
         self.loo_probabilities_ = self._settle(self._indicators(), np.ones(len(self.classes_)))
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(c | x) for each row of ``X: (m, d)`` and each class, (m, n_classes)."""
-        X, indicators = self._queries(X), self._indicators()
-        blocks = self._neighbourhoods().blocks(X)
-        return np.concatenate([W @ indicators for _, _, W in blocks])
+        return self._means(self._queries(X), self._indicators())
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row of ``X: (m, d)``, shape (m,)."""

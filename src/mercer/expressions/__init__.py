@@ -15,8 +15,10 @@ from mercer.expressions.nodes import (
     exp,
     expression,
     normalised,
+    positive,
     sqrt,
     statistic,
+    step,
     tanh,
 )
 from mercer.expressions.rounding import rounding
@@ -46,8 +48,10 @@ __all__ = [
     "gradient",
     "lower",
     "normalised",
+    "positive",
     "rounding",
     "sqrt",
     "statistic",
+    "step",
     "tanh",
 ]

@@ -25,6 +25,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "tanh": np.tanh,
     "log": np.log,
     "inverse_sqrt": inverse_sqrt,
+    "positive": lambda a: np.maximum(a, 0),
+    "step": lambda a: np.where(np.asarray(a) > 0, 1.0, 0.0),
 }
 
 

@@ -104,4 +104,8 @@ def _outer(e: Function) -> Expression:
             return -0.5 * power(e, 3)
         case "log":
             return divide(1, e.operand)
+        case "positive":
+            return apply_function("step", e.operand)
+        case "step":
+            return ZERO
     raise ValueError(f"unknown function {e.name!r}")

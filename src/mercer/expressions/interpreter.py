@@ -426,6 +426,20 @@ class Pairs:
             out[rows] = np.logaddexp(out[rows], pairs.log_sum_exp(weight, threads))
         return out
 
+    def tree_sums(self, weight: np.ndarray, rtol: float, atol: float) -> np.ndarray:
+        """Σ_j w_j k(x_i, y_j) for each i, each within atol + rtol of itself: shape (n,).
+
+        For a function of ‖x - y‖² alone that does not rise with it, in double.
+
+        Parameters
+        ----------
+        weight : (m,) array of w_j >= 0
+        rtol, atol : float
+        """
+        weight = rows_in_order(weight, np.float64)
+        pairs, threads = self._on(slice(None), slice(None))
+        return pairs.tree_sums(weight, rtol, atol, threads)
+
     def arg_min(self) -> tuple[np.ndarray, np.ndarray]:
         """For each i the least k(x_i, y_j), and the first j that has it: both of shape (n,)."""
         least = np.full(self.shape[0], np.inf, self.dtype)

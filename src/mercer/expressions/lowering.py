@@ -27,6 +27,8 @@ _FUNCTIONS = {
     "sqrt": Op.SQRT,
     "log": Op.LOG,
     "inverse_sqrt": Op.INVERSE_SQRT,
+    "positive": Op.POSITIVE,
+    "step": Op.STEP,
 }
 LARGEST_INTEGER_POWER = 2**31 - 1
 Operand = tuple[int, Source]
@@ -263,7 +265,7 @@ def is_nonnegative(e: Expression) -> bool:
             return e.value >= 0
         case Statistic():
             return e.kind.vanishes
-        case Function(name="sqrt" | "exp"):
+        case Function(name="sqrt" | "exp" | "positive" | "step"):
             return True
         case Add() | Multiply():
             return all(is_nonnegative(c) for c in e.children())

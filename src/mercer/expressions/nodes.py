@@ -1,9 +1,9 @@
 """The tiny language kernels are written in.
 
 An expression is a formula over pair statistics of two points x and z, per-point terms and
-constants. The functions `add`, `multiply`, `divide`, `power`, `exp`, `sqrt` and `tanh` (and the
-operators, which call them) build simplified expressions: sums and products are flattened, constants
-folded, and products of exponentials fuse their exponents.
+constants. The functions `add`, `multiply`, `divide`, `power`, `exp`, `sqrt`, `tanh`, `positive` and
+`step` (and the operators, which call them) build simplified expressions: sums and products are
+flattened, constants folded, and products of exponentials fuse their exponents.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Power(Expression):
 
 @dataclass(frozen=True)
 class Function(Expression):
-    """exp, sqrt, tanh, log, or inverse_sqrt (which is 0 at 0) of one operand."""
+    """exp, sqrt, tanh, log, inverse_sqrt (0 at 0), positive or step (0 at 0) of one operand."""
 
     name: str
     operand: Expression
@@ -295,6 +295,8 @@ _SCALAR_FUNCTIONS: dict[str, Callable[[float], float]] = {
     "tanh": math.tanh,
     "log": math.log,
     "inverse_sqrt": lambda a: float(inverse_sqrt(a)),
+    "positive": lambda a: max(a, 0.0),
+    "step": lambda a: float(a > 0),
 }
 
 
@@ -329,6 +331,16 @@ def sqrt(operand: Operand) -> Expression:
 
 def tanh(operand: Operand) -> Expression:
     return apply_function("tanh", operand)
+
+
+def positive(operand: Operand) -> Expression:
+    """The positive part max(a, 0)."""
+    return apply_function("positive", operand)
+
+
+def step(operand: Operand) -> Expression:
+    """1 where a > 0, else 0."""
+    return apply_function("step", operand)
 
 
 def diagonal(operand: Operand, side: int) -> Expression:

@@ -32,6 +32,8 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "tanh": lambda a, v: 1 - v * v,
     "log": lambda a, v: 1 / np.abs(a),
     "inverse_sqrt": lambda a, v: 0.5 * v**3,
+    "positive": lambda a, v: np.where(np.asarray(a) > 0, 1.0, 0.0),
+    "step": lambda a, v: np.zeros_like(v),
 }
 
 

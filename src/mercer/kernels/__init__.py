@@ -17,6 +17,7 @@ from mercer.kernels.distance import (
 )
 from mercer.kernels.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.given import FromFeatures, FromFunction, FromMatrix, Precomputed
+from mercer.kernels.graph_files import read_tu
 from mercer.kernels.graph_kernels import (
     Graphlet,
     Propagation,
@@ -98,5 +99,6 @@ __all__ = [
     "WeisfeilerLehman",
     "exp",
     "parse",
+    "read_tu",
     "sqnorm",
 ]

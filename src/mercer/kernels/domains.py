@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,20 @@ def objects(X: Any, name: str) -> list:
     return found
 
 
+def _check_sets(X: Any, name: str) -> list:
+    """Any collection of sets as a list; the rows of a sparse matrix as lists of columns."""
+    if not sp.issparse(X):
+        return objects(X, name)
+    rows = sp.csr_array(X)
+    if not rows.shape[0]:
+        raise ValueError(f"{name} is empty; expected at least one row")
+    if not np.all(rows.data):
+        rows = rows.copy()
+        rows.eliminate_zeros()
+    columns, bounds = rows.indices.tolist(), rows.indptr.tolist()
+    return [columns[a:b] for a, b in pairwise(bounds)]
+
+
 def _check_nonnegative(X: Any, name: str) -> Any:
     X = as_vectors(X, name)
     values = X.data if sp.issparse(X) else X
@@ -171,6 +186,6 @@ NONNEGATIVE = Domain(
 STRINGS = Domain("sequences", objects)
 TREES = Domain("trees", objects)
 GRAPHS = Domain("graphs", objects)
-SETS = Domain("finite sets", objects)
+SETS = Domain("finite sets", _check_sets)
 INDICES = Domain("indices of a matrix", _check_indices)
 ANYTHING = Domain("its inputs", _any_collection)

@@ -16,13 +16,17 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 from sklearn.utils._param_validation import Interval, Options
 
-from mercer.arrays import row_blocks
+from mercer import core
+from mercer.expressions import PairStatistic
 from mercer.kernels.domains import GRAPHS, Domain
 from mercer.kernels.graphlets import class_edges, graphlet_counts
-from mercer.kernels.graphs import Graph
-from mercer.kernels.labels import digest, label_bytes
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
-from mercer.kernels.walks import WalkGraph, check_convergence, common_walks
+from mercer.kernels.graphs import Graph, Joined, join, parse_graphs
+from mercer.kernels.keys import KeyVocabulary
+from mercer.kernels.labels import Numbering, digest, label_bytes
+from mercer.kernels.ragged import ragged_arange
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects, sparse_minima
+from mercer.kernels.vocabulary import sparse_rows
+from mercer.kernels.walks import check_convergence, walk_sums
 
 ROUNDS = Interval(Integral, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -37,6 +41,47 @@ class _GraphFeatures(ExplicitKernel):
 
     def parse_object(self, x: Any) -> Graph:
         return Graph.parse(x)
+
+    def parse_objects(self, X: list) -> list[Graph]:
+        return parse_graphs(X)
+
+
+class _Refinements(_GraphFeatures):
+    """A kernel of the Weisfeiler-Lehman labels of the rounds 0, ..., iterations."""
+
+    _parameter_constraints = {"iterations": [ROUNDS]}
+
+    def __init__(self, iterations: int = 5):
+        self.iterations = iterations
+
+    def vocabulary(self) -> KeyVocabulary:
+        return KeyVocabulary(4)
+
+    def label_counts(
+        self, objects: list[Graph], vocabulary: KeyVocabulary, grow: bool
+    ) -> sp.csr_array:
+        """How many nodes have each label, of all rounds."""
+        graphs = join(objects)
+        names = refined_names(graphs, self.iterations)
+        # The labels of one node in all rounds come one after the other, so those of a graph do.
+        keys = names.transpose(1, 0, 2).reshape(-1, 2).view(np.uint32)
+        return vocabulary.count(keys, graphs.offsets * (self.iterations + 1), grow)
+
+
+def refined_names(graphs: Joined, iterations: int) -> np.ndarray:
+    """Names of 128 bits for the labels of all nodes: (iterations + 1, n, 2) uint64.
+
+    Those of round 0 are digests of the labels, later ones a mixture of a node's name and the sum of
+    its neighbours'; so a name depends on what lies around the node, not on other graphs.
+    """
+    edges, codes = graphs.edges.names(), graphs.edge_codes
+    if len(codes) == 0 or codes.min() == codes.max():
+        edges, codes = edges[codes[:1]] if len(codes) else np.zeros((1, 2), np.uint64), None
+    names = graphs.nodes.names()[graphs.node_codes]
+    threads = core.threads(len(graphs.indices), iterations)
+    return core.graph_routines().refined(
+        *graphs.structure, names, codes, edges, iterations, threads
+    )
 
 
 def refined_labels(graph: Graph, iterations: int) -> Iterator[list[bytes]]:
@@ -59,7 +104,7 @@ def refined_labels(graph: Graph, iterations: int) -> Iterator[list[bytes]]:
         yield labels
 
 
-class WeisfeilerLehman(_GraphFeatures):
+class WeisfeilerLehman(_Refinements):
     r"""The Weisfeiler-Lehman subtree kernel: equal labels of nodes, over rounds of refinement.
 
     .. math:: k(G, H) = \sum_{i=0}^{h} \sum_c n_{i,c}(G)\, n_{i,c}(H)
@@ -86,17 +131,15 @@ class WeisfeilerLehman(_GraphFeatures):
     "Weisfeiler-Lehman graph kernels", JMLR 12, 2011.
     """
 
-    _parameter_constraints = {"iterations": [ROUNDS]}
-
-    def __init__(self, iterations: int = 5):
-        self.iterations = iterations
-
     def features(self, x: Graph) -> dict[Hashable, float]:
         rounds = enumerate(refined_labels(x, self.iterations))
         return dict(Counter((i, label) for i, labels in rounds for label in labels))
 
+    def rows(self, objects: list[Graph], vocabulary: KeyVocabulary, grow: bool) -> sp.csr_array:
+        return self.label_counts(objects, vocabulary, grow)
 
-class WLOptimalAssignment(_GraphFeatures):
+
+class WLOptimalAssignment(_Refinements):
     r"""The largest number of label agreements over all assignments of nodes to nodes.
 
     .. math::
@@ -127,15 +170,35 @@ class WLOptimalAssignment(_GraphFeatures):
     to graph classification", NIPS 2016.
     """
 
-    _parameter_constraints = {"iterations": [ROUNDS]}
-
-    def __init__(self, iterations: int = 5):
-        self.iterations = iterations
-
     def features(self, x: Graph) -> dict[Hashable, float]:
         rounds = enumerate(refined_labels(x, self.iterations))
         counts = Counter((i, label) for i, labels in rounds for label in labels)
         return {(*c, copy): 1.0 for c, count in counts.items() for copy in range(count)}
+
+    def vocabulary(self) -> KeyVocabulary:
+        return KeyVocabulary(5)
+
+    def rows(self, objects: list[Graph], vocabulary: KeyVocabulary, grow: bool) -> sp.csr_array:
+        names = KeyVocabulary(4)
+        counts = self.label_counts(objects, names, grow=True)
+        times = counts.data.astype(np.int64)
+        keys = np.repeat(names.table.keys()[counts.indices], times, axis=0)
+        copies = ragged_arange(np.zeros_like(times), times).astype(np.uint32)
+        starts = np.concatenate(([0], np.cumsum(times)))[counts.indptr]
+        return vocabulary.count(np.column_stack((keys, copies)), starts, grow)
+
+    def statistic(self) -> PairStatistic:
+        return PairStatistic(
+            type(self).__name__, sparse_minima, self._sizes, prepare=self._shared_labels
+        )
+
+    def _shared_labels(self, A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:
+        names = KeyVocabulary(4)
+        left = self.label_counts(A, names, grow=True)
+        return left, left if same_objects(A, B) else self.label_counts(B, names, grow=False)
+
+    def _sizes(self, A: list[Graph]) -> np.ndarray:
+        return np.array([(self.iterations + 1.0) * a.n_nodes for a in A])
 
 
 class ShortestPath(_GraphFeatures):
@@ -143,16 +206,16 @@ class ShortestPath(_GraphFeatures):
 
     .. math:: k(G, H) = \sum_{a, b, d} n_{a,b,d}(G)\, n_{a,b,d}(H)
 
-    where :math:`n_{a,b,d}(G)` counts the unordered pairs of different nodes of G with labels a and
-    b whose shortest path has d edges. Pairs without a path do not count, and edge labels are not
+    where :math:`n_{a,b,d}(G)` counts the ordered pairs of different nodes of G with labels a and b
+    whose shortest path has d edges. Pairs without a path do not count, and edge labels are not
     used.
 
     Examples
     --------
     >>> path, triangle = ([(0, 1), (1, 2)], None), ([(0, 1), (1, 2), (2, 0)], None)
     >>> ShortestPath()([path, triangle])
-    array([[5., 6.],
-           [6., 9.]])
+    array([[20., 24.],
+           [24., 36.]])
 
     References
     ----------
@@ -160,24 +223,38 @@ class ShortestPath(_GraphFeatures):
     """
 
     def features(self, x: Graph) -> dict[Hashable, float]:
-        n = x.n_nodes
-        names = sorted(set(x.node_labels), key=label_bytes)  # the same order in every graph
-        number = {label: i for i, label in enumerate(names)}
-        code = np.array([number[label] for label in x.node_labels], dtype=np.int64)
-        adjacency = x.adjacency()
-        counts: Counter = Counter()
-        for block in row_blocks(n, 64 * n):
-            rows = np.arange(block.start, block.stop)
-            distance = dijkstra(adjacency, indices=rows, unweighted=True)
-            i, j = np.nonzero(np.isfinite(distance) & (rows[:, None] < np.arange(n)))
-            d = distance[i, j].astype(np.int64)
-            a, b = code[rows[i]], code[j]
-            key = (np.minimum(a, b) * len(names) + np.maximum(a, b)) * n + d
-            for value, count in zip(*np.unique(key, return_counts=True), strict=True):
-                labels, d = divmod(int(value), n)
-                a, b = divmod(labels, len(names))
-                counts[names[a], names[b], d] += int(count)
-        return dict(counts)
+        distance = dijkstra(x.adjacency(), unweighted=True) if x.n_nodes else np.zeros((0, 0))
+        labels = x.node_labels
+        pairs = np.argwhere(np.isfinite(distance) & (distance > 0)).tolist()
+        return dict(Counter((labels[i], labels[j], int(distance[i, j])) for i, j in pairs))
+
+    def vocabulary(self) -> PathVocabulary:
+        return PathVocabulary()
+
+    def rows(self, objects: list[Graph], vocabulary: PathVocabulary, grow: bool) -> sp.csr_array:
+        graphs = join(objects)
+        codes = vocabulary.codes(graphs, grow)
+        threads = core.threads(len(graphs.indices), int(np.diff(graphs.offsets).max(initial=0)))
+        keys, counts, starts = core.graph_routines().path_counts(*graphs.structure, codes, threads)
+        return vocabulary.weigh(keys, counts, starts, grow)
+
+
+class PathVocabulary(KeyVocabulary):
+    """Pairs of labels and a distance, each with a column."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+        self.labels = Numbering()
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, int]]:
+        labels = list(self.labels)
+        return ((labels[a], labels[b], d) for a, b, d in self.table.keys().tolist())
+
+    def codes(self, graphs: Joined, grow: bool) -> np.ndarray:
+        """The nodes' labels as codes of this vocabulary; those not known are all one code."""
+        unknown = len(self.labels)
+        codes = [self.labels[x] if grow else self.labels.get(x, unknown) for x in graphs.nodes]
+        return np.array(codes, dtype=np.int32)[graphs.node_codes]
 
 
 class RandomWalk(PairwiseKernel):
@@ -223,10 +300,17 @@ class RandomWalk(PairwiseKernel):
     def domain(self) -> Domain:
         return GRAPHS
 
-    def parse_object(self, x: Any) -> WalkGraph:
-        graph = WalkGraph(Graph.parse(x))
-        check_convergence(graph, float(self.decay))
-        return graph
+    def parse_object(self, x: Any) -> Graph:
+        return self.parse_objects([x])[0]
+
+    def parse_objects(self, X: list) -> list[Graph]:
+        graphs = parse_graphs(X)
+        for number, graph in enumerate(graphs):
+            try:
+                check_convergence(graph, float(self.decay))
+            except ValueError as error:
+                raise ValueError(f"object {number}: {error}") from None
+        return graphs
 
     def proof_reason(self) -> str:
         return (
@@ -234,15 +318,8 @@ class RandomWalk(PairwiseKernel):
             "graphs for which it converges"
         )
 
-    def pairs(self, A: list[WalkGraph], B: list[WalkGraph]) -> np.ndarray:
-        symmetric = same_objects(A, B)
-        K = np.empty((len(A), len(B)))
-        for i, a in enumerate(A):
-            for j in range(i if symmetric else 0, len(B)):
-                K[i, j] = common_walks(a, B[j], float(self.decay))
-                if symmetric:
-                    K[j, i] = K[i, j]
-        return K
+    def pairs(self, A: list[Graph], B: list[Graph]) -> np.ndarray:
+        return walk_sums(A, B, float(self.decay), same_objects(A, B))
 
 
 class Graphlet(_GraphFeatures):
@@ -281,8 +358,20 @@ class Graphlet(_GraphFeatures):
         self.connected = connected
 
     def features(self, x: Graph) -> dict[Hashable, float]:
-        counts = graphlet_counts(x, self.size, self.connected)
-        return {class_edges(c): float(count) for c, count in counts.items()}
+        classes, counts = graphlet_counts([x], self.size, self.connected)
+        return {class_edges(c): float(n) for c, n in zip(classes, counts[0], strict=True) if n}
+
+    def rows(self, objects: list[Graph], vocabulary: dict, grow: bool) -> sp.csr_array:
+        classes, counts = graphlet_counts(objects, self.size, self.connected)
+        columns = []
+        for c, found in zip(map(class_edges, classes), counts.T != 0, strict=True):
+            if grow and found.any():
+                vocabulary.setdefault(c, len(vocabulary))
+            columns.append(vocabulary.get(c, -1))
+        i, c = np.nonzero((counts != 0) & (np.array(columns) >= 0))
+        starts = np.searchsorted(i, np.arange(len(objects) + 1))
+        values = counts[i, c].astype(np.float64)
+        return sparse_rows(starts, np.array(columns)[c], values, width=len(vocabulary))
 
 
 class Propagation(_GraphFeatures):
@@ -336,19 +425,33 @@ class Propagation(_GraphFeatures):
         self.bin_width = bin_width
 
     def features(self, x: Graph) -> dict[Hashable, float]:
-        projection = {label: self._projection(label) for label in set(x.node_labels)}
-        V = np.array([projection[label] for label in x.node_labels])  # column t: P v_t
-        V = V.reshape(x.n_nodes, self.iterations + 1)
-        lonely = x.degrees == 0
-        T = sp.dia_array((1 / np.maximum(x.degrees, 1), 0), shape=(x.n_nodes, x.n_nodes))
-        T = T @ x.adjacency() + sp.diags_array(lonely.astype(float))
-        counts: Counter = Counter()
-        for t in range(self.iterations + 1):
-            shift = self.bin_width * self._uniform(t)
-            bins = np.floor((V[:, t] + shift) / self.bin_width)
-            counts.update((t, b) for b in bins.tolist())
-            V[:, t + 1 :] = T @ V[:, t + 1 :]
-        return dict(counts)
+        bins = self._bins(join([x]))
+        return dict(Counter((t, b) for t, row in enumerate(bins.T.tolist()) for b in row))
+
+    def vocabulary(self) -> BinVocabulary:
+        return BinVocabulary(3)
+
+    def rows(self, objects: list[Graph], vocabulary: BinVocabulary, grow: bool) -> sp.csr_array:
+        graphs = join(objects)
+        bins = self._bins(graphs)
+        rounds = np.broadcast_to(np.arange(bins.shape[1], dtype=np.uint32), bins.shape)
+        keys = np.column_stack((rounds.ravel(), bins.view(np.uint32).reshape(-1, 2)))
+        return vocabulary.count(keys, graphs.offsets * bins.shape[1], grow)
+
+    def _bins(self, graphs: Joined) -> np.ndarray:
+        """The bin of every node in every round, (n, iterations + 1), as whole float64 numbers."""
+        projection = np.array([self._projection(label) for label in graphs.nodes])
+        projection = projection.reshape(-1, self.iterations + 1)
+        V = projection[graphs.node_codes]  # column t: P v_t
+        n, degrees = len(V), np.diff(graphs.indptr)
+        lonely = (degrees == 0).astype(float)
+        weights = np.repeat(1 / np.maximum(degrees, 1), degrees)
+        T = sp.csr_array((weights, graphs.indices, graphs.indptr), shape=(n, n))
+        T = T + sp.diags_array(lonely)
+        for t in range(1, self.iterations + 1):
+            V[:, t:] = T @ V[:, t:]
+        shifts = [self.bin_width * self._uniform(t) for t in range(self.iterations + 1)]
+        return np.floor((V + shifts) / self.bin_width) + 0.0  # no negative zeros
 
     def _projection(self, label: Any) -> list[float]:
         """The label's entry of v_0, ..., v_h."""
@@ -360,3 +463,12 @@ class Propagation(_GraphFeatures):
         """A number in (0, 1) that the seed, the round and the name decide."""
         bits = digest(b"%d" % self.random_state, b"%d" % t, *name)[:8]
         return ((int.from_bytes(bits, "little") >> 11) + 0.5) * 2.0**-53
+
+
+class BinVocabulary(KeyVocabulary):
+    """Rounds and bins, each with a column."""
+
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        keys = self.table.keys()
+        bins = np.ascontiguousarray(keys[:, 1:]).view(np.float64).ravel()
+        return zip(keys[:, 0].tolist(), bins.tolist(), strict=True)

@@ -1,13 +1,8 @@
 r"""Counts of small induced subgraphs, by isomorphism class.
 
-A set of s nodes in increasing order has a *pattern*: one bit for each of its s(s-1)/2 pairs. All
-that depends on a pattern alone (its isomorphism class, whether it is connected) is tabulated once,
-so the work per set is a few array operations.
-
-Connected sets are grown node by node. Every connected set of s + 1 nodes has a node that can be
-taken away and leaves it connected; taking the largest such node makes its *parent* unique, and a
-growing step is kept only when it adds that node. Each connected set is so reached once, without a
-table of the sets seen, and in blocks of bounded size.
+A set of s nodes in some order has a *pattern*: one bit for each of its s(s-1)/2 pairs. All that
+depends on a pattern alone (its isomorphism class) is tabulated once. The core enumerates the
+connected sets, each once (Wernicke's ESU), and counts them by pattern.
 
 Disconnected classes are not enumerated. If H has the components :math:`C_1, \dots, C_r`, choosing
 an occurrence of each, freely, covers some induced subgraph F of at most as many nodes, so
@@ -20,141 +15,88 @@ classes with fewer nodes or fewer components take part, which gives n(H) in exac
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cache
 from itertools import combinations, permutations
-from typing import NamedTuple
 
 import numpy as np
 
-from mercer.arrays import memory_budget
-from mercer.kernels.graphs import Graph
-from mercer.kernels.ragged import ragged_arange, weighted_blocks
+from mercer import core
+from mercer.kernels.graphs import Graph, join
 
 Class = tuple[int, int]  # the number of nodes, and the smallest pattern of the class
 
 
-def graphlet_counts(graph: Graph, size: int, connected: bool) -> dict[Class, int]:
+def graphlet_counts(
+    graphs: Sequence[Graph], size: int, connected: bool
+) -> tuple[list[Class], np.ndarray]:
     """How many sets of `size` nodes induce a subgraph of each isomorphism class.
 
     Parameters
     ----------
-    graph : Graph
+    graphs : n graphs
     size : int
     connected : bool
         Whether to count connected subgraphs only.
 
+    Returns
+    -------
+    classes : list of k classes
+    counts : (n, k) array
+        Of Python's integers where those of 64 bits might not do.
+
     Examples
     --------
     >>> path = Graph.from_edges([(0, 1), (1, 2), (2, 3)])
-    >>> {class_edges(c): n for c, n in graphlet_counts(path, 3, connected=False).items()}
-    {((0, 1), (0, 2)): 2, ((0, 1),): 2}
+    >>> classes, counts = graphlet_counts([path], 3, connected=False)
+    >>> dict(zip(map(class_edges, classes), counts[0].tolist(), strict=True))
+    {((0, 1), (0, 2)): 2, ((0, 1), (0, 2), (1, 2)): 0, ((0, 1),): 2, (): 0}
     """
-    counts = connected_counts(graph, size)
+    counts = connected_counts(graphs, size)
     if not connected:
         for target, parts, own, others in _relations(size):
-            product = math.prod(counts.get(part, 0) for part in parts)
-            covered = sum(times * counts.get(other, 0) for other, times in others)
-            counts[target] = (product - covered) // own
-    return {c: n for c, n in counts.items() if c[0] == size and n}
+            product = np.prod([counts[part] for part in parts], axis=0)
+            for other, times in others:
+                product = product - times * counts[other]
+            counts[target] = product // own
+    classes = [c for c in counts if c[0] == size]
+    return classes, np.stack([counts[c] for c in classes], axis=1)
 
 
 def class_edges(found: Class) -> tuple[tuple[int, int], ...]:
     """The edges of the class's representative on the nodes 0, ..., s - 1."""
     size, pattern = found
-    pairs = combinations(range(size), 2)
-    return tuple(pair for bit, pair in enumerate(pairs) if pattern >> bit & 1)
+    return tuple(sorted(pair for bit, pair in enumerate(_pairs(size)) if pattern >> bit & 1))
 
 
-def connected_counts(graph: Graph, size: int) -> dict[Class, int]:
-    """How many sets of 1, ..., `size` nodes induce each connected class."""
-    totals = [np.zeros(1 << s * (s - 1) // 2, dtype=np.int64) for s in range(size + 1)]
-    adjacent = _Adjacency(graph)
-    waiting: list[Iterator[np.ndarray]] = [iter([np.arange(graph.n_nodes)[:, None]])]
-    while waiting:
-        rows = next(waiting[-1], None)
-        if rows is None:
-            waiting.pop()
-            continue
-        s = rows.shape[1]
-        totals[s] += np.bincount(adjacent.patterns(rows), minlength=len(totals[s]))
-        if s < size:
-            waiting.append(_grow(graph, adjacent, rows))
-    found: dict[Class, int] = {}
+def _pairs(size: int) -> list[tuple[int, int]]:
+    """The pairs of positions, in the order of the bits of a pattern."""
+    return [(i, j) for j in range(size) for i in range(j)]
+
+
+def connected_counts(graphs: Sequence[Graph], size: int) -> dict[Class, np.ndarray]:
+    """How many sets of 1, ..., `size` nodes of each graph induce each connected class."""
+    joined = join(graphs)
+    largest = int(np.diff(joined.offsets).max(initial=0))
+    threads = core.threads(len(joined.indices), 4**size)
+    found = core.graph_routines().subgraph_counts(*joined.structure, size, threads)
+    if largest**size >= 2**62:  # products of counts are as large
+        found = found.astype(object)
+    counts: dict[Class, np.ndarray] = {}
+    start = 0
     for s in range(1, size + 1):
-        table = _patterns(s)
-        for pattern in np.flatnonzero(totals[s]):
-            c = (s, int(table.smallest[pattern]))
-            found[c] = found.get(c, 0) + int(totals[s][pattern])
-    return found
-
-
-def _grow(graph: Graph, adjacent: _Adjacency, rows: np.ndarray) -> Iterator[np.ndarray]:
-    """The children of connected sets: (r, s) node numbers to blocks of (r', s + 1)."""
-    s = rows.shape[1]
-    removable = _patterns(s + 1).removable
-    limit = memory_budget() / (64 * (s + 2))
-    for block in weighted_blocks(graph.degrees[rows].sum(axis=1), limit):
-        parents = rows[block]
-        found: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-        for i in range(s):
-            degree = graph.degrees[parents[:, i]]
-            parent = parents[np.repeat(np.arange(len(parents)), degree)]
-            new = graph.indices[ragged_arange(graph.indptr[parents[:, i]], degree)]
-            fresh = ~(parent == new[:, None]).any(axis=1)
-            for j in range(i):  # a neighbour of an earlier member has been met there
-                fresh &= ~adjacent(parent[:, j], new)
-            found[0].append(parent[fresh])
-            found[1].append(new[fresh])
-        new = np.concatenate(found[1])
-        grown = np.sort(np.column_stack((np.concatenate(found[0]), new)), axis=1)
-        last = removable[adjacent.patterns(grown)]
-        yield grown[grown[np.arange(len(grown)), last] == new]
-
-
-class _Adjacency:
-    """Whether pairs of nodes are adjacent, by binary search in the sorted edges."""
-
-    def __init__(self, graph: Graph):
-        self.n = graph.n_nodes
-        self.codes = np.repeat(np.arange(self.n), graph.degrees) * self.n + graph.indices
-        self.codes = np.append(self.codes, self.n**2)  # a search never ends beyond the last
-
-    def __call__(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        code = u * self.n + v
-        return self.codes[np.searchsorted(self.codes, code)] == code
-
-    def patterns(self, rows: np.ndarray) -> np.ndarray:
-        """(r,) patterns of (r, s) sets in increasing order."""
-        pattern = np.zeros(len(rows), dtype=np.intp)
-        for bit, (i, j) in enumerate(combinations(range(rows.shape[1]), 2)):
-            pattern |= self(rows[:, i], rows[:, j]).astype(np.intp) << bit
-        return pattern
-
-
-class Patterns(NamedTuple):
-    """What is known of all patterns of s nodes, as arrays over the 2^(s(s-1)/2) patterns.
-
-    Attributes
-    ----------
-    smallest : int array
-        The smallest pattern of the same isomorphism class.
-    connected : bool array
-    removable : int array
-        The last position without which the rest is connected, where the pattern is.
-    """
-
-    smallest: np.ndarray
-    connected: np.ndarray
-    removable: np.ndarray
+        smallest, connected = _patterns(s)
+        for c in np.unique(smallest[connected]).tolist():
+            counts[s, c] = found[:, start + np.flatnonzero(smallest == c)].sum(axis=1)
+        start += len(smallest)
+    return counts
 
 
 @cache
-def _patterns(s: int) -> Patterns:
-    pairs = list(combinations(range(s), 2))
-    bit = {pair: b for b, pair in enumerate(pairs)}
-    every = np.arange(1 << len(pairs))
+def _patterns(s: int) -> tuple[np.ndarray, np.ndarray]:
+    """For all patterns of s nodes: the smallest of the same class, and whether it is connected."""
+    bit = {pair: b for b, pair in enumerate(_pairs(s))}
+    every = np.arange(1 << len(bit))
     A = np.zeros((len(every), s, s), dtype=bool)
     for (i, j), b in bit.items():
         A[:, i, j] = A[:, j, i] = every >> b & 1
@@ -165,12 +107,7 @@ def _patterns(s: int) -> Patterns:
             u, v = sorted((order[i], order[j]))
             image |= (every >> b & 1) << bit[u, v]
         np.minimum(smallest, image, out=smallest)
-    connected = _connected(A)
-    removable = np.full(len(every), -1)
-    for i in range(s):
-        rest = [j for j in range(s) if j != i]
-        removable[_connected(A[:, rest][:, :, rest])] = i
-    return Patterns(smallest, connected, removable)
+    return smallest, _connected(A)
 
 
 def _connected(A: np.ndarray) -> np.ndarray:
@@ -190,7 +127,7 @@ def _relations(size: int) -> list[tuple[Class, list[Class], int, list[tuple[Clas
     In the order in which the counts follow from one another: (class, components, how often they
     cover it, [(other class, how often they cover that one), ...]).
     """
-    classes = [(s, int(c)) for s in range(1, size + 1) for c in np.unique(_patterns(s).smallest)]
+    classes = [(s, int(c)) for s in range(1, size + 1) for c in np.unique(_patterns(s)[0])]
     parts = {c: _components(c) for c in classes}
     classes.sort(key=lambda c: (c[0], len(parts[c])))
     found = []
@@ -207,9 +144,9 @@ def _relations(size: int) -> list[tuple[Class, list[Class], int, list[tuple[Clas
 def _induced(found: Class, nodes: tuple[int, ...]) -> Class:
     """The class that some nodes of a class's representative induce."""
     edges = set(class_edges(found))
-    pairs = enumerate(combinations(nodes, 2))
-    pattern = sum(1 << bit for bit, pair in pairs if pair in edges)
-    return len(nodes), int(_patterns(len(nodes)).smallest[pattern])
+    pairs = enumerate(_pairs(len(nodes)))
+    pattern = sum(1 << bit for bit, (i, j) in pairs if (nodes[i], nodes[j]) in edges)
+    return len(nodes), int(_patterns(len(nodes))[0][pattern])
 
 
 def _components(found: Class) -> list[Class]:

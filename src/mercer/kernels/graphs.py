@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.kernels.labels import as_label
+from mercer.kernels.labels import Numbering
+from mercer.kernels.ragged import ragged_arange
+
+MISSING = object()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Graph:
     """An undirected simple graph: no self-loops, no parallel edges, no weights.
 
-    Make one with `from_edges`, `from_adjacency` or `parse`.
+    Make one with `from_edges`, `from_adjacency` or `parse`; `parse_graphs` and `read_tu` make many.
 
     Attributes
     ----------
@@ -25,31 +29,52 @@ class Graph:
     indices : (2m,) int array
         The neighbours of node i are ``indices[indptr[i]:indptr[i + 1]]``, in increasing order;
         each of the m edges appears at both its ends.
-    node_labels : tuple of n labels
-        None throughout for a graph without node labels.
-    edge_labels : tuple of 2m labels
-        One for each entry of `indices`; None throughout for a graph without edge labels.
+    node_codes : (n,) int array
+        The nodes' labels, as numbers in `nodes`.
+    edge_codes : (2m,) int array
+        The label of the edge for each entry of `indices`, as a number in `edges`.
+    nodes, edges : Numbering
+        The labels, which many graphs may share; that of a graph without labels is None.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
-    node_labels: tuple[Any, ...]
-    edge_labels: tuple[Any, ...]
+    node_codes: np.ndarray
+    edge_codes: np.ndarray
+    nodes: Numbering
+    edges: Numbering
 
     @property
     def n_nodes(self) -> int:
-        return len(self.node_labels)
+        return len(self.node_codes)
 
     @property
     def degrees(self) -> np.ndarray:
         """(n,) int array."""
         return np.diff(self.indptr)
 
+    @property
+    def node_labels(self) -> tuple[Any, ...]:
+        """The label of each node, None throughout for a graph without node labels."""
+        labels = list(self.nodes)
+        return tuple(labels[code] for code in self.node_codes.tolist())
+
+    @property
+    def edge_labels(self) -> tuple[Any, ...]:
+        """The label for each entry of `indices`, None throughout without edge labels."""
+        labels = list(self.edges)
+        return tuple(labels[code] for code in self.edge_codes.tolist())
+
     def adjacency(self) -> sp.csr_array:
         """The symmetric (n, n) matrix of zeros and ones."""
         ones = np.ones(len(self.indices))
         shape = (self.n_nodes, self.n_nodes)
         return sp.csr_array((ones, self.indices, self.indptr), shape=shape)
+
+    def unlabelled(self) -> Graph:
+        """The same graph without labels."""
+        codes = (np.zeros_like(self.node_codes), np.zeros_like(self.edge_codes))
+        return Graph(self.indptr, self.indices, *codes, Numbering({None: 0}), Numbering({None: 0}))
 
     @classmethod
     def from_edges(
@@ -78,8 +103,19 @@ class Graph:
         >>> water.node_labels, water.degrees.tolist()
         ((8, 1, 1), [2, 1, 1])
         """
+        return cls._from_edges(Labels(), edges, node_labels, edge_labels, n_nodes)
+
+    @classmethod
+    def _from_edges(
+        cls,
+        labels: Labels,
+        edges: Iterable[Any],
+        node_labels: Any = None,
+        edge_labels: Any = None,
+        n_nodes: int | None = None,
+    ) -> Graph:
         pairs = _pairs(edges)
-        nodes, labels = _nodes(pairs, node_labels, n_nodes)
+        nodes, codes = _nodes(labels, pairs, node_labels, n_nodes)
         position = {node: i for i, node in enumerate(nodes)}
         for u, v in pairs:
             for node in (u, v):
@@ -90,7 +126,10 @@ class Graph:
                         "n_nodes"
                     )
         ends = [(position[u], position[v]) for u, v in pairs]
-        return _assemble(tuple(labels), _labelled_edges(pairs, ends, position, edge_labels))
+        found = _labelled_edges(labels, pairs, ends, position, edge_labels)
+        i, j = np.array(list(found), dtype=np.int64).reshape(-1, 2).T
+        offsets = np.array([0, len(nodes)])
+        return labels.split(offsets, i, j, codes, list(found.values()))[0]
 
     @classmethod
     def from_adjacency(cls, A: Any, node_labels: Any = None) -> Graph:
@@ -107,6 +146,10 @@ class Graph:
         >>> Graph.from_adjacency([[0, 1], [1, 0]]).n_nodes
         2
         """
+        return cls._from_adjacency(Labels(), A, node_labels)
+
+    @classmethod
+    def _from_adjacency(cls, labels: Labels, A: Any, node_labels: Any = None) -> Graph:
         A = sp.csr_array(A if sp.issparse(A) else np.atleast_2d(np.asarray(A)))
         n = A.shape[0]
         if A.shape != (n, n):
@@ -124,11 +167,16 @@ class Graph:
                 "the adjacency matrix of a graph is not symmetric; these kernels compare "
                 "undirected graphs: pass ((A + A.T) > 0) to forget directions"
             )
-        _, labels = _nodes([], node_labels, n)
-        coo = A.tocoo()
-        return _assemble(
-            tuple(labels), {(int(i), int(j)): None for i, j in zip(*coo.coords, strict=True)}
-        )
+        i, j = A.tocoo().coords
+        loops = i[i == j]
+        if len(loops):
+            raise ValueError(
+                f"the adjacency matrix of a graph has a non-zero diagonal at node {loops[0]}; "
+                "these kernels compare graphs without self-loops: set the diagonal to zero"
+            )
+        _, codes = _nodes(labels, [], node_labels, n)
+        unlabelled = np.full(len(i), labels.edges[None])
+        return labels.split(np.array([0, n]), i, j, codes, unlabelled)[0]
 
     @classmethod
     def parse(cls, x: Any) -> Graph:
@@ -143,10 +191,14 @@ class Graph:
             `from_adjacency`; or any object with ``nodes`` and ``edges`` as networkx has them, whose
             labels are the attributes "label" of nodes and edges. Other attributes are not used.
         """
+        return cls._parse(Labels(), x)
+
+    @classmethod
+    def _parse(cls, labels: Labels, x: Any) -> Graph:
         if isinstance(x, Graph):
             return x
         if hasattr(x, "nodes") and hasattr(x, "edges"):
-            return _from_networkx(x)
+            return _from_networkx(labels, x)
         if isinstance(x, Mapping):
             unknown = set(x) - {"edges", "node_labels", "edge_labels", "n_nodes"}
             if unknown or "edges" not in x:
@@ -154,16 +206,218 @@ class Graph:
                     f"a graph is a dict with the keys {sorted(map(str, x))}; expected 'edges' and "
                     "perhaps 'node_labels', 'edge_labels' and 'n_nodes'"
                 )
-            return cls.from_edges(**x)
+            return cls._from_edges(labels, **x)
         if _is_matrix(x):
-            return cls.from_adjacency(x)
+            return cls._from_adjacency(labels, x)
         if isinstance(x, tuple) and len(x) in (2, 3):
             if _is_matrix(x[0]) and len(x) == 2:
-                return cls.from_adjacency(*x)
-            return cls.from_edges(*x)
+                return cls._from_adjacency(labels, *x)
+            return cls._from_edges(labels, *x)
         raise TypeError(
             f"a graph is of type {type(x).__name__}; expected (edges, node_labels), a dict with "
             "'edges', an adjacency matrix as an array, a networkx graph or a mercer Graph"
+        )
+
+
+class Labels:
+    """The alphabets that graphs read together share."""
+
+    def __init__(self) -> None:
+        self.nodes, self.edges = Numbering(), Numbering()
+
+    def split(
+        self,
+        offsets: np.ndarray,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        node_codes: Any,
+        edge_codes: Any,
+    ) -> list[Graph]:
+        """Graphs from all their nodes and edges, numbered through.
+
+        Parameters
+        ----------
+        offsets : (g + 1,) int array
+            The nodes of graph k are offsets[k] to offsets[k + 1] - 1.
+        rows, columns : int arrays
+            Both ends of every edge, both ways, each once.
+        node_codes : n codes
+        edge_codes : as many codes as rows
+        """
+        n = int(offsets[-1])
+        place = rows.astype(np.int64) * n + columns
+        nodes, edges = (np.asarray(codes, dtype=np.int32) for codes in (node_codes, edge_codes))
+        if np.any(place[1:] < place[:-1]):
+            order = np.argsort(place)
+            rows, columns, edges = rows[order], columns[order], edges[order]
+        sizes = np.diff(offsets)
+        ends = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n))))
+        starts = ends[offsets]
+        # An end more than there are nodes for each graph, counted from its own first.
+        indptr = ends[ragged_arange(offsets[:-1], sizes + 1)] - np.repeat(starts[:-1], sizes + 1)
+        indices = columns - np.repeat(offsets[:-1], np.diff(starts))
+        for array in (indptr, indices, nodes, edges):
+            array.setflags(write=False)
+        return [
+            Graph(
+                indptr[a + k : b + k + 1],
+                indices[c:d],
+                nodes[a:b],
+                edges[c:d],
+                self.nodes,
+                self.edges,
+            )
+            for k, (a, b, c, d) in enumerate(
+                zip(
+                    offsets[:-1].tolist(),
+                    offsets[1:].tolist(),
+                    starts[:-1].tolist(),
+                    starts[1:].tolist(),
+                    strict=True,
+                )
+            )
+        ]
+
+
+class Joined(NamedTuple):
+    """Graphs one after the other, as the core takes them: their nodes are numbered through.
+
+    Attributes
+    ----------
+    offsets : (g + 1,) int64 array
+        The nodes of graph k are offsets[k] to offsets[k + 1] - 1.
+    indptr : (n + 1,) int64 array
+    indices : (2m,) int32 array
+    node_codes, edge_codes : int32 arrays
+    nodes, edges : Numbering
+    """
+
+    offsets: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    node_codes: np.ndarray
+    edge_codes: np.ndarray
+    nodes: Numbering
+    edges: Numbering
+
+    @property
+    def structure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.offsets, self.indptr, self.indices
+
+
+def join(graphs: Sequence[Graph], labels: Labels | None = None) -> Joined:
+    """Graphs one after the other; their labels in these alphabets, which may grow, if given."""
+    sizes = np.fromiter((len(g.node_codes) for g in graphs), np.int64, len(graphs))
+    ends = np.fromiter((len(g.indices) for g in graphs), np.int64, len(graphs))
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    starts = np.concatenate(([0], np.cumsum(ends)))
+    indptr = _concatenated([g.indptr[1:] for g in graphs], np.int64)
+    indptr += np.repeat(starts[:-1], sizes)
+    indices = _concatenated([g.indices for g in graphs], np.int64)
+    indices += np.repeat(offsets[:-1], ends)
+    nodes, node_codes = _recode(
+        [g.nodes for g in graphs], [g.node_codes for g in graphs], labels and labels.nodes
+    )
+    edges, edge_codes = _recode(
+        [g.edges for g in graphs], [g.edge_codes for g in graphs], labels and labels.edges
+    )
+    return Joined(
+        offsets,
+        np.concatenate(([0], indptr)),
+        indices.astype(np.int32),
+        node_codes,
+        edge_codes,
+        nodes,
+        edges,
+    )
+
+
+def _concatenated(parts: list[np.ndarray], dtype: Any) -> np.ndarray:
+    return np.concatenate([*parts, np.empty(0, dtype)], dtype=dtype, casting="same_kind")
+
+
+def _recode(
+    alphabets: list[Numbering], codes: list[np.ndarray], common: Numbering | None
+) -> tuple[Numbering, np.ndarray]:
+    """One alphabet for all, and the codes in it."""
+    joined = _concatenated(codes, np.int32)
+    distinct = {id(alphabet): alphabet for alphabet in alphabets}
+    if common is None and len(distinct) == 1:
+        return alphabets[0], joined
+    common = Numbering() if common is None else common
+    # The distinct alphabets one after the other, and where each of them starts.
+    known = np.array([common[x] for alphabet in distinct.values() for x in alphabet], np.int32)
+    ends = np.cumsum([len(alphabet) for alphabet in distinct.values()])
+    start = dict(zip(distinct, [0, *ends.tolist()], strict=False))
+    starts = np.array([start[id(alphabet)] for alphabet in alphabets], dtype=np.int64)
+    return common, known[joined + np.repeat(starts, [len(code) for code in codes])]
+
+
+def parse_graphs(X: Sequence[Any]) -> list[Graph]:
+    """Many graphs, each in any of the forms of `Graph.parse`; an error says which one is wrong."""
+    labels = Labels()
+    found: list[Any] = []
+    views = _Views(labels)
+    for number, x in enumerate(X):
+        try:
+            found.append(x if isinstance(x, Graph) or views.take(x) else Graph._parse(labels, x))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"object {number}: {error}") from None
+    waiting = iter(views.graphs())
+    return [x if isinstance(x, Graph) else next(waiting) for x in found]
+
+
+class _Views:
+    """Simple graphs of networkx, read through `nodes` and `adjacency` and put together at once."""
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+        self.sizes: list[int] = []
+        self.degrees: list[int] = []
+        self.neighbours: list[int] = []
+        self.node_codes: list[int] = []
+        self.edge_codes: list[int] = []
+
+    def take(self, x: Any) -> bool:
+        """Read a graph; False, and nothing is done, where it is of another kind, or irregular."""
+        if not hasattr(x, "adjacency") or not hasattr(x, "nodes"):
+            return False
+        if x.is_directed() or x.is_multigraph():
+            return False
+        around = [neighbours for _, neighbours in x.adjacency()]
+        position = dict(zip(x, range(len(around)), strict=True))
+        nodes = [label for _, label in x.nodes(data="label", default=MISSING)]
+        edges = [data.get("label", MISSING) for part in around for data in part.values()]
+        ends = [position[node] for node in chain.from_iterable(around)]
+        degrees = list(map(len, around))
+        for given in (nodes, edges):
+            if MISSING in given:
+                if given.count(MISSING) < len(given):
+                    return False
+                given[:] = [None] * len(given)
+        if any(node in part for node, part in zip(position, around, strict=True)):
+            return False  # a self-loop
+        self.node_codes += self.labels.nodes.codes(nodes, "node", position)
+        try:
+            self.edge_codes += map(self.labels.edges.__getitem__, edges)
+        except (TypeError, ValueError):
+            del self.node_codes[len(self.node_codes) - len(nodes) :]
+            return False
+        self.sizes.append(len(around))
+        self.degrees += degrees
+        self.neighbours += ends
+        return True
+
+    def graphs(self) -> list[Graph]:
+        offsets = np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
+        degrees = np.array(self.degrees, dtype=np.int64)
+        first = np.repeat(np.repeat(offsets[:-1], self.sizes), degrees)
+        return self.labels.split(
+            offsets,
+            np.repeat(np.arange(len(degrees)), degrees),
+            np.array(self.neighbours, dtype=np.int64) + first,
+            self.node_codes,
+            self.edge_codes,
         )
 
 
@@ -171,7 +425,7 @@ def _is_matrix(x: Any) -> bool:
     return sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype != object)
 
 
-def _from_networkx(x: Any) -> Graph:
+def _from_networkx(labels: Labels, x: Any) -> Graph:
     """A graph from an object with networkx's views; its class is never imported."""
     for question, trait, advice in (
         (
@@ -197,7 +451,8 @@ def _from_networkx(x: Any) -> Graph:
             "label all nodes or none"
         )
     edge_labels = {(u, v): data["label"] for u, v, data in edges if "label" in data}
-    return Graph.from_edges(
+    return Graph._from_edges(
+        labels,
         [(u, v) for u, v, _ in edges],
         {node: data.get("label") for node, data in nodes.items()},
         edge_labels or None,
@@ -225,40 +480,41 @@ def _pairs(edges: Iterable[Any]) -> list[tuple[Any, Any]]:
 
 
 def _nodes(
-    pairs: list[tuple[Any, Any]], node_labels: Any, n_nodes: int | None
-) -> tuple[list[Any], list[Any]]:
-    """The nodes and their labels."""
+    labels: Labels, pairs: list[tuple[Any, Any]], node_labels: Any, n_nodes: int | None
+) -> tuple[list[Any], list[int]]:
+    """The nodes and the codes of their labels."""
     if n_nodes is not None and (not isinstance(n_nodes, Integral) or n_nodes < 0):
         raise ValueError(f"n_nodes={n_nodes!r} of a graph; expected a whole number, 0 or more")
     if node_labels is None:
         seen = dict.fromkeys(node for pair in pairs for node in pair)
         nodes = list(seen) if n_nodes is None else list(range(n_nodes))
-        return nodes, [None] * len(nodes)
+        return nodes, [labels.nodes[None]] * len(nodes)
     if isinstance(node_labels, Mapping):
-        nodes, labels = list(node_labels), list(node_labels.values())
+        nodes, given = list(node_labels), list(node_labels.values())
     elif isinstance(node_labels, str | bytes) or not isinstance(node_labels, Iterable):
         raise TypeError(
             f"the node_labels of a graph are a {type(node_labels).__name__}; expected a dict "
             "{node: label} or a list of labels"
         )
     else:
-        labels = list(node_labels)
-        nodes = list(range(len(labels)))
+        given = list(node_labels)
+        nodes = list(range(len(given)))
     if n_nodes is not None and len(nodes) != n_nodes:
         raise ValueError(f"a graph of {n_nodes} nodes has {len(nodes)} node labels; give each one")
-    return nodes, [as_label(x, f"node {node!r}") for node, x in zip(nodes, labels, strict=True)]
+    return nodes, labels.nodes.codes(given, "node", nodes)
 
 
 def _labelled_edges(
+    labels: Labels,
     pairs: list[tuple[Any, Any]],
     ends: list[tuple[int, int]],
     position: dict[Any, int],
     edge_labels: Any,
-) -> dict[tuple[int, int], Any]:
-    """The label of every edge, at both its orientations."""
+) -> dict[tuple[int, int], int]:
+    """The code of every edge's label, at both its orientations."""
     known = {end for i, j in ends for end in ((i, j), (j, i))}
     if edge_labels is None:
-        return dict.fromkeys(known)
+        return dict.fromkeys(known, labels.edges[None])
     if isinstance(edge_labels, Mapping):
         labelled, values = _pairs(edge_labels.keys()), list(edge_labels.values())
         given = [(position.get(u, -1), position.get(v, -1)) for u, v in labelled]
@@ -268,35 +524,19 @@ def _labelled_edges(
             raise ValueError(
                 f"a graph has {len(ends)} edges and {len(values)} edge_labels; give each edge one"
             )
-    found: dict[tuple[int, int], Any] = {}
-    for pair, (i, j), value in zip(labelled, given, values, strict=True):
+    found: dict[tuple[int, int], int] = {}
+    codes = labels.edges.codes(values, "the edge", labelled)
+    for pair, (i, j), code in zip(labelled, given, codes, strict=True):
         if (i, j) not in known:
             raise ValueError(f"edge_labels of a graph labels {pair!r}, which is not an edge")
-        label = as_label(value, f"the edge {pair!r}")
-        if found.setdefault((i, j), label) != label:
+        if found.setdefault((i, j), code) != code:
+            one, other = (list(labels.edges)[c] for c in (found[i, j], code))
             raise ValueError(
-                f"the edge {pair!r} of a graph has two labels, {found[i, j]!r} and {label!r}; the "
+                f"the edge {pair!r} of a graph has two labels, {one!r} and {other!r}; the "
                 "graphs are undirected, so (u, v) and (v, u) are one edge"
             )
-        found[j, i] = label
+        found[j, i] = code
     for pair, end in zip(pairs, ends, strict=True):
         if end not in found:
             raise ValueError(f"the edge {pair!r} of a graph has no label in edge_labels")
     return found
-
-
-def _assemble(labels: tuple[Any, ...], edges: dict[tuple[int, int], Any]) -> Graph:
-    """The graph of edges that are given at both their orientations."""
-    order = sorted(edges)
-    loops = [i for i, j in order if i == j]
-    if loops:
-        raise ValueError(
-            f"the adjacency matrix of a graph has a non-zero diagonal at node {loops[0]}; these "
-            "kernels compare graphs without self-loops: set the diagonal to zero"
-        )
-    ends = np.array(order, dtype=np.intp).reshape(-1, 2)
-    indptr = np.searchsorted(ends[:, 0], np.arange(len(labels) + 1)).astype(np.intp)
-    indices = ends[:, 1].copy()
-    for array in (indptr, indices):
-        array.setflags(write=False)
-    return Graph(indptr, indices, labels, tuple(edges[end] for end in order))

@@ -52,6 +52,39 @@ def as_label(value: Any, where: str) -> Any:
     )
 
 
+class Numbering(dict[Any, int]):
+    """Labels, numbered in the order in which they come; equal labels have one number.
+
+    A label is looked at when it is new, so that indexing is as fast as in a dict.
+
+    Examples
+    --------
+    >>> alphabet = Numbering()
+    >>> alphabet.codes(["C", "O", "C"], "node")
+    [0, 1, 0]
+    >>> list(alphabet)
+    ['C', 'O']
+    """
+
+    def __missing__(self, label: Any) -> int:
+        return self.setdefault(as_label(label, "something"), len(self))
+
+    def codes(self, labels: Iterable[Any], kind: str, owners: Iterable[Any] | None = None) -> list:
+        """The numbers of the labels, new ones included, of so many owners of some kind."""
+        labels = list(labels)
+        try:
+            return list(map(self.__getitem__, labels))
+        except (TypeError, ValueError):
+            for owner, label in zip(owners or range(len(labels)), labels, strict=True):
+                as_label(label, f"{kind} {owner!r}")
+            raise
+
+    def names(self) -> np.ndarray:
+        """The labels' digests, as a (k, 2) array of uint64."""
+        digests = b"".join(digest(label_bytes(label)) for label in self)
+        return np.frombuffer(digests, dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
 def label_bytes(label: Any) -> bytes:
     """Bytes that are equal for equal labels and different for different ones."""
     if label is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Mapping
 from itertools import chain, combinations
 from typing import Any
 
@@ -14,8 +15,13 @@ from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import SETS, Domain
 from mercer.kernels.labels import joined, label_bytes
 from mercer.kernels.sequences import describe
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
-from mercer.kernels.vocabulary import vectorize
+from mercer.kernels.structured import (
+    ExplicitKernel,
+    PairwiseKernel,
+    same_objects,
+    sparse_products,
+)
+from mercer.kernels.vocabulary import sparse_rows
 
 # 2^n is a float64 up to this n.
 LARGEST_EXPONENT = 1023
@@ -23,6 +29,9 @@ LARGEST_EXPONENT = 1023
 
 def parse_set(x: Any) -> frozenset[Hashable]:
     """A set from any iterable of hashable items; an item given twice counts once.
+
+    All collections of sets may also be given as a sparse matrix, whose rows are the sets of the
+    columns in which they are not zero.
 
     Examples
     --------
@@ -51,7 +60,8 @@ class SetIntersection(ExplicitKernel):
     .. math:: K(A, B) = |A \cap B|
 
     The inner product of the sets' indicator vectors, which are stored sparsely: cost depends on the
-    sizes of the sets, not on how many items there are in the world.
+    sizes of the sets, not on how many items there are in the world. Sets come as Python's, as lists
+    of items, or all together as a sparse matrix, each row the set of its columns that are not zero.
 
     Examples
     --------
@@ -73,7 +83,20 @@ class SetIntersection(ExplicitKernel):
         return parse_set(x)
 
     def features(self, x: frozenset[Hashable]) -> dict[Hashable, float]:
-        return dict.fromkeys(sorted(x, key=_item_bytes), 1.0)
+        return dict.fromkeys(_sorted(x), 1.0)
+
+    def rows(
+        self, objects: list[frozenset], vocabulary: dict[Hashable, int], grow: bool
+    ) -> sp.csr_array:
+        if grow:
+            for item in _sorted(set().union(*objects).difference(vocabulary)):
+                vocabulary[item] = len(vocabulary)
+        else:
+            objects = [x.intersection(vocabulary) for x in objects]
+        return _indicator_rows(objects, vocabulary)
+
+    def statistic(self) -> PairStatistic:
+        return PairStatistic(type(self).__name__, sparse_products, _sizes, prepare=_indicators)
 
 
 class _OverlapKernel(PairwiseKernel):
@@ -98,12 +121,12 @@ class _OverlapKernel(PairwiseKernel):
         return self._indicator_block(*_indicators(A, B))
 
     def self_pairs(self, A: list) -> np.ndarray:
-        sizes = np.array([len(a) for a in A], dtype=np.float64)
+        sizes = _sizes(A)
         return self.overlap(sizes, sizes, sizes)
 
     def _indicator_block(self, F: sp.csr_array, G: sp.csr_array) -> np.ndarray:
         sizes = [np.diff(M.indptr).astype(np.float64) for M in (F, G)]
-        return self.overlap((F @ G.T).toarray(), sizes[0][:, None], sizes[1])
+        return self.overlap(sparse_products(F, G), sizes[0][:, None], sizes[1])
 
     def overlap(self, common: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """The kernel, from the sizes of the intersection and of both sets."""
@@ -157,7 +180,7 @@ class SetConjunction(_OverlapKernel):
             f"a set of {len(x)} items has {quantity(2 ** len(x))} subsets",
             "use the kernel without its feature map",
         )
-        items = sorted(x, key=_item_bytes)
+        items = _sorted(x)
         subsets = chain.from_iterable(combinations(items, size) for size in range(len(x) + 1))
         return {frozenset(subset): 1.0 for subset in subsets}
 
@@ -191,19 +214,38 @@ class SetJaccard(_OverlapKernel):
         )
 
 
-def _indicators(A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:
+def _sizes(A: list[frozenset]) -> np.ndarray:
+    return np.array([len(a) for a in A], dtype=np.float64)
+
+
+def _indicators(A: list[frozenset], B: list[frozenset]) -> tuple[sp.csr_array, sp.csr_array]:
     """Both collections as sparse rows of ones, over the items of both so that sizes are kept."""
-    vocabulary: dict[Hashable, int] = {}
-    F = vectorize((dict.fromkeys(a, 1.0) for a in A), vocabulary, grow=True)
+    number: defaultdict[Hashable, int] = defaultdict()
+    number.default_factory = number.__len__  # a new item gets the next column
+    F = _indicator_rows(A, number)
     if same_objects(A, B):
         return F, F
-    G = vectorize((dict.fromkeys(b, 1.0) for b in B), vocabulary, grow=True)
-    F.resize((len(A), max(1, len(vocabulary))))
+    G = _indicator_rows(B, number)
+    F.resize((len(A), max(1, len(number))))
     return F, G
 
 
+def _indicator_rows(A: list[frozenset], column: Mapping[Hashable, int]) -> sp.csr_array:
+    starts = np.concatenate(([0], np.cumsum([len(a) for a in A])))
+    items = map(column.__getitem__, chain.from_iterable(A))
+    columns = np.fromiter(items, np.int64, int(starts[-1]))
+    return sparse_rows(starts, columns, np.ones(len(columns)), width=len(column))
+
+
+def _sorted(items: Collection[Hashable]) -> list[Any]:
+    """The items in an order that is the same in every process, which a set's own is not."""
+    if set(map(type, items)) in ({int}, {str}):
+        return sorted(items)  # pyright: ignore[reportArgumentType]
+    return sorted(items, key=_item_bytes)
+
+
 def _item_bytes(item: Hashable) -> bytes:
-    """Bytes to sort items by, the same in every process, which a set's own order is not."""
+    """Bytes to sort items of any kind by."""
     if isinstance(item, frozenset):
         return b"u" + joined(sorted(map(_item_bytes, item)))
     try:

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import memory_budget
+from mercer import core
 from mercer.expressions import Check, Expression, Map, PairStatistic, Statistic, View
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import Validity, valid
 from mercer.kernels.vocabulary import VocabularyMap, vectorize
-
-# Rows are multiplied as dense ones where so large a part of the products are not zero.
-DENSE_PAYS = 0.01
 
 
 class ObjectKernel(Kernel, abstract=True):
@@ -71,7 +68,10 @@ class ExplicitKernel(ObjectKernel, abstract=True):
 
     def statistic(self) -> PairStatistic:
         return PairStatistic(
-            type(self).__name__, _sparse_dot, self._squared_norms, prepare=self._shared_vocabulary
+            type(self).__name__,
+            sparse_products,
+            self._squared_norms,
+            prepare=self._shared_vocabulary,
         )
 
     def _shared_vocabulary(self, A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:
@@ -115,10 +115,22 @@ def same_objects(A: list, B: list) -> bool:
     return len(A) == len(B) and all(a is b for a, b in zip(A, B, strict=True))
 
 
-def _sparse_dot(A: sp.csr_array, B: sp.csr_array) -> np.ndarray:
-    n, width = A.shape
-    dense_bytes = 8 * width * (n + B.shape[0])
-    # Entries of A times entries of B in the same column, on average.
-    if A.nnz * B.nnz > DENSE_PAYS * n * B.shape[0] * width**2 and dense_bytes <= memory_budget():
-        return A.toarray() @ B.toarray().T
-    return (A @ B.T).toarray()
+def sparse_products(A: sp.csr_array, B: sp.csr_array) -> np.ndarray:
+    """Σ_u a_u b_u for all rows a and b."""
+    return _sparse_gram(A, B, minimum=False)
+
+
+def sparse_minima(A: sp.csr_array, B: sp.csr_array) -> np.ndarray:
+    """Σ_u min(a_u, b_u) for all rows a and b, of numbers that are not negative."""
+    return _sparse_gram(A, B, minimum=True)
+
+
+def _sparse_gram(A: sp.csr_array, B: sp.csr_array, minimum: bool) -> np.ndarray:
+    sides = (
+        (M.indptr.astype(np.int64), M.indices.astype(np.int32), M.data.astype(np.float64))
+        for M in (A, B)
+    )
+    threads = core.threads(A.shape[0] * B.shape[0], A.nnz // max(1, A.shape[0]))
+    return core.sparse_routines().sparse_gram(
+        *next(sides), *next(sides), A.shape[1], minimum, threads
+    )

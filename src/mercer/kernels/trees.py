@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
-from mercer.arrays import row_blocks
+from mercer import core
 from mercer.kernels.domains import TREES, Domain
 from mercer.kernels.labels import as_label, digest, label_bytes
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel
-from mercer.kernels.tree_matching import MatchingPairs, convolve
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
+from mercer.kernels.vocabulary import sparse_rows
 
 UNIT = Interval(Real, 0, 1, closed="right")
 
@@ -156,16 +158,63 @@ def _from_visits(visits: list[tuple[Any, int]]) -> Tree:
     )
 
 
-def _convolve(kernel: SubsetTree | PartialTree, key: Any, A: list, B: list) -> np.ndarray:
-    """The kernel's sums over matching node pairs, unless they are too large for float64."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        K = convolve(A, B, key, kernel.fill)
-    if not np.isfinite(K).all():
-        raise OverflowError(
-            f"{kernel!r} exceeds the range of float64: the trees share too many fragments; choose "
-            "a smaller decay"
+class _TreeKernel(PairwiseKernel):
+    """A sum over the pairs of nodes of two trees that have equal keys."""
+
+    mu: float | None = None
+    decay: float
+
+    @property
+    def domain(self) -> Domain:
+        return TREES
+
+    def parse_object(self, x: Any) -> Tree:
+        return Tree.parse(x)
+
+    def keys(self, tree: Tree) -> Iterator[Hashable]:
+        """What matching nodes share, node by node; None for one that never matches."""
+        raise NotImplementedError
+
+    def pairs(self, A: list[Tree], B: list[Tree]) -> np.ndarray:
+        number: dict[Hashable, int] = {None: -1}
+        symmetric = same_objects(A, B)
+        first = self._arrays(A, number)
+        second = first if symmetric else self._arrays(B, number)
+        size = max((len(tree.labels) for tree in (*A, *B)), default=0)
+        mu = None if self.mu is None else float(self.mu)
+        K = core.tree_routines().tree_sums(
+            *first,
+            *second,
+            float(self.decay),
+            mu,
+            symmetric,
+            core.threads(len(A) * len(B), size**2),
         )
-    return K
+        if not np.isfinite(K).all():
+            raise OverflowError(
+                f"{self!r} exceeds the range of float64: the trees share too many fragments; "
+                "choose a smaller decay"
+            )
+        return K
+
+    def _arrays(
+        self, trees: list[Tree], number: dict[Hashable, int]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The trees one after the other, as `mercer.core.trees` has them."""
+        sizes = np.array([len(tree.labels) for tree in trees], dtype=np.int64)
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        keys = [
+            number.setdefault(key, len(number) - 1) for tree in trees for key in self.keys(tree)
+        ]
+        below = [children for tree in trees for children in tree.children]
+        arity = np.fromiter(map(len, below), np.int64, len(below))
+        child = np.fromiter(chain.from_iterable(below), np.int64, int(arity.sum()))
+        return (
+            offsets,
+            np.array(keys, dtype=np.int32),
+            np.concatenate(([0], np.cumsum(arity))),
+            child + np.repeat(np.repeat(offsets[:-1], sizes), arity),
+        )
 
 
 class Subtree(ExplicitKernel):
@@ -200,8 +249,46 @@ class Subtree(ExplicitKernel):
             names.append(digest(label_bytes(label), *(names[child] for child in children)))
         return dict(Counter(names))
 
+    def vocabulary(self) -> SubtreeVocabulary:
+        return SubtreeVocabulary()
 
-class SubsetTree(PairwiseKernel):
+    def rows(self, objects: list[Tree], vocabulary: SubtreeVocabulary, grow: bool) -> sp.csr_array:
+        found = [vocabulary.columns(tree, grow) for tree in objects]
+        columns = np.fromiter(chain.from_iterable(found), np.int64)
+        starts = np.concatenate(([0], np.cumsum([len(part) for part in found])))
+        known = np.concatenate(([0], np.cumsum(columns >= 0)))
+        columns = columns[columns >= 0]
+        rows = sparse_rows(known[starts], columns, np.ones(len(columns)), width=len(vocabulary))
+        rows.sum_duplicates()
+        return rows
+
+
+class SubtreeVocabulary:
+    """Complete subtrees, each with a column: a label, and the columns of the children."""
+
+    def __init__(self) -> None:
+        self._column: dict[tuple[Any, tuple[int, ...]], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __iter__(self) -> Iterator[str]:
+        texts: list[str] = []
+        for label, below in self._column:
+            parts = " ".join((str(label), *(texts[child] for child in below)))
+            texts.append(f"({parts})" if below else parts)
+        return iter(texts)
+
+    def columns(self, tree: Tree, grow: bool) -> list[int]:
+        """The column of the subtree below each node; -1 for one that is not known."""
+        known, columns = self._column, []
+        for label, children in zip(tree.labels, tree.children, strict=True):
+            name = (label, tuple([columns[child] for child in children]))
+            columns.append(known.setdefault(name, len(known)) if grow else known.get(name, -1))
+        return columns
+
+
+class SubsetTree(_TreeKernel):
     r"""Common fragments of two ordered trees that keep or drop a node's children as a whole.
 
     .. math::
@@ -237,35 +324,19 @@ class SubsetTree(PairwiseKernel):
     def __init__(self, decay: float = 0.4):
         self.decay = decay
 
-    @property
-    def domain(self) -> Domain:
-        return TREES
-
-    def parse_object(self, x: Any) -> Tree:
-        return Tree.parse(x)
-
     def proof_reason(self) -> str:
         return (
             "an inner product of weighted counts of tree fragments, decay to the number of "
             "productions being the weight"
         )
 
-    def pairs(self, A: list[Tree], B: list[Tree]) -> np.ndarray:
-        return _convolve(self, _production, A, B)
-
-    def fill(self, pairs: MatchingPairs, height: int) -> None:
-        """Set C for the node pairs whose first node has this height."""
-        first, second, position = pairs.at_height(height)
-        arity = pairs.forest.arity[first]
-        C = np.full(len(first), float(self.decay))
-        for i in range(arity.max(initial=0)):
-            active = np.flatnonzero(arity > i)
-            s, t = pairs.child(first[active], i), pairs.child(second[active], i)
-            C[active] *= 1 + pairs.look_up(s, t)
-        pairs.values[position] = C
+    def keys(self, tree: Tree) -> Iterator[Hashable]:
+        labels = tree.labels
+        for label, children in zip(labels, tree.children, strict=True):
+            yield (label, *[labels[child] for child in children]) if children else None
 
 
-class PartialTree(PairwiseKernel):
+class PartialTree(_TreeKernel):
     r"""Common fragments of two ordered trees that may drop any children of any node.
 
     .. math::
@@ -316,78 +387,8 @@ class PartialTree(PairwiseKernel):
         self.decay = decay
         self.mu = mu
 
-    @property
-    def domain(self) -> Domain:
-        return TREES
-
-    def parse_object(self, x: Any) -> Tree:
-        return Tree.parse(x)
-
     def proof_reason(self) -> str:
         return "an inner product of weighted counts of partial tree fragments"
 
-    def pairs(self, A: list[Tree], B: list[Tree]) -> np.ndarray:
-        return _convolve(self, _label, A, B)
-
-    def fill(self, pairs: MatchingPairs, height: int) -> None:
-        """Set Delta for the node pairs whose first node has this height."""
-        first, second, position = pairs.at_height(height)
-        total = np.full(len(first), float(self.decay) ** 2)
-        arity = np.stack((pairs.forest.arity[first], pairs.forest.arity[second]), axis=1)
-        shapes, member = np.unique(arity, axis=0, return_inverse=True)
-        for number, (a, b) in enumerate(shapes):
-            chosen = np.flatnonzero(member == number)
-            if min(a, b) == 0:
-                continue
-            for block in row_blocks(len(chosen), 64 * a * b):
-                at = chosen[block]
-                s = pairs.child(first[at][:, None], np.arange(a))
-                t = pairs.child(second[at][:, None], np.arange(b))
-                total[at] += common_subsequences(
-                    pairs.look_up(s[:, :, None], t[:, None, :]), self.decay
-                )
-        pairs.values[position] = self.mu * total
-
-
-def _production(label: Any, labels: Any, children: tuple[int, ...]) -> Hashable:
-    return (label, tuple(labels[child] for child in children)) if children else None
-
-
-def _label(label: Any, labels: Any, children: tuple[int, ...]) -> Hashable:
-    return (label,)
-
-
-def common_subsequences(delta: np.ndarray, decay: float) -> np.ndarray:
-    r"""Sum over all common subsequences of products of matches, gaps weighted by decay.
-
-    .. math::
-        \sum_{p \ge 1} \sum_{i_1 < \dots < i_p} \sum_{j_1 < \dots < j_p}
-        \lambda^{i_p - i_1 + j_p - j_1 - 2(p - 1)} \prod_r \delta_{i_r j_r}
-
-    Parameters
-    ----------
-    delta : (n, a, b) array
-        n problems at once: the matches of a items with b items.
-    decay : float
-
-    Returns
-    -------
-    (n,) array
-
-    Examples
-    --------
-    >>> common_subsequences(np.ones((1, 2, 2)), 0.5)
-    array([5.])
-    """
-    from scipy.signal import lfilter  # a tenth of a second to import, needed only here
-
-    n, a, b = delta.shape
-    total = np.zeros(n)
-    ending = np.zeros((n, b))  # sums over subsequences that end at item i of a and item j of b
-    before = np.zeros((n, b))  # the same over all items before i, decayed with the distance
-    for i in range(a):
-        before = decay * before + ending
-        earlier = np.asarray(lfilter([0.0, 1.0], [1.0, -decay], before, axis=1))
-        ending = delta[:, i] * (1 + earlier)
-        total += ending.sum(axis=1)
-    return total
+    def keys(self, tree: Tree) -> Iterator[Hashable]:
+        return ((label,) for label in tree.labels)

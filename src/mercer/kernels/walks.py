@@ -12,93 +12,91 @@ where :math:`A_l`, :math:`B_l` hold the edges labelled l and M marks the pairs w
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, cg
 
-from mercer.kernels.graphs import Graph
+from mercer import core
+from mercer.kernels.graphs import Graph, Joined, Labels, join
 
 DENSE_NODES = 128  # below this a sparse product costs more than a dense one
+SPECTRAL_NODES = 256  # above this conjugate gradients cost less than eigenvalues
 POWER_STEPS = 500
 
 
-class WalkGraph:
-    """A graph with its edges as one symmetric matrix for each edge label.
-
-    Examples
-    --------
-    >>> triangle = WalkGraph(Graph.from_edges([(0, 1), (1, 2), (2, 0)]))
-    >>> round(common_walks(triangle, triangle, 0.1), 6)
-    15.0
-    """
-
-    def __init__(self, graph: Graph):
-        self.node_labels = graph.node_labels
-        number: dict[Any, int] = {}
-        codes = np.array([number.setdefault(x, len(number)) for x in graph.edge_labels], dtype=int)
-        shape = (graph.n_nodes, graph.n_nodes)
-        rows = np.repeat(np.arange(graph.n_nodes), graph.degrees)
-        self.edges: dict[Any, Any] = {}
-        for label, code in number.items():
-            ends = rows[codes == code], graph.indices[codes == code]
-            matrix = sp.csr_array((np.ones(len(ends[0])), ends), shape=shape)
-            self.edges[label] = matrix.toarray() if graph.n_nodes <= DENSE_NODES else matrix
-
-
-class DirectProduct:
-    """The direct product of two graphs, as a linear map of (n, m) arrays."""
-
-    def __init__(self, first: WalkGraph, second: WalkGraph):
-        number: dict[Any, int] = {}
-        rows, columns = (
-            np.array([number.setdefault(x, len(number)) for x in g.node_labels], dtype=int)
-            for g in (first, second)
-        )
-        self.match = (rows[:, None] == columns).astype(float)
-        shared = [label for label in first.edges if label in second.edges]
-        self.edges = [(first.edges[label], second.edges[label]) for label in shared]
-
-    def step(self, X: np.ndarray) -> np.ndarray:
-        """W X: every pair's sum over the pairs one step away."""
-        return self.match * sum((A @ X @ B for A, B in self.edges), np.zeros_like(X))
-
-
-class _Resolvent(LinearOperator):
-    """X to (I - decay W) X, with X flattened."""
-
-    def __init__(self, product: DirectProduct, decay: float):
-        super().__init__(np.float64, (product.match.size, product.match.size))
-        self.product, self.decay = product, decay
-
-    def _matvec(self, x: np.ndarray) -> np.ndarray:
-        X = x.reshape(self.product.match.shape)
-        return (X - self.decay * self.product.step(X)).ravel()
-
-
-def common_walks(first: WalkGraph, second: WalkGraph, decay: float) -> float:
-    r"""The sum over k of decay^k times the number of common walks of length k.
+def walk_sums(A: list[Graph], B: list[Graph], decay: float, symmetric: bool) -> np.ndarray:
+    r"""The sums over k of decay^k times the number of common walks of length k: (n, m).
 
     .. math:: \mathbf 1^\top (I - \lambda W)^{-1} \mathbf 1
 
-    by conjugate gradients from zero, whose error in this very sum is the square of their error in
-    the solution.
+    With a single label everywhere W is the Kronecker product of the adjacency matrices, and the sum
+    follows from their eigenvalues; otherwise it comes from conjugate gradients.
+
+    Examples
+    --------
+    >>> triangle = Graph.from_edges([(0, 1), (1, 2), (2, 0)])
+    >>> walk_sums([triangle], [triangle], 0.1, symmetric=True).round(6)
+    array([[15.]])
     """
-    product = DirectProduct(first, second)
-    ones = product.match.ravel()
-    if not product.edges or not ones.any():
-        return float(ones.sum())
-    solution, failed = cg(_Resolvent(product, decay), ones, rtol=1e-10, atol=0.0)
-    if failed:
+    labels = Labels()
+    first = join(A, labels)
+    second = first if symmetric else join(B, labels)
+    threads = core.threads(len(A) * len(B), 64)
+    routines = core.graph_routines()
+    if _alike(first, second) and max(g.n_nodes for g in (*A, *B)) <= SPECTRAL_NODES:
+        spectra = _spectra(A)
+        others = spectra if symmetric else _spectra(B)
+        return routines.spectral_sums(
+            first.offsets, *spectra, second.offsets, *others, decay, symmetric, threads
+        )
+    sides = ((*g.structure, g.node_codes, g.edge_codes) for g in (first, second))
+    K = routines.walk_sums(*next(sides), *next(sides), decay, symmetric, threads)
+    if np.isnan(K).any():
         raise ValueError(
             f"decay={decay!r} is so close to where the sum over walks diverges that it could not "
             "be computed; choose a smaller decay"
         )
-    return float(ones @ solution)
+    return K
 
 
-def check_convergence(graph: WalkGraph, decay: float) -> None:
+def _alike(first: Joined, second: Joined) -> bool:
+    """Whether all nodes have one label, and all edges."""
+    return all(
+        len(np.unique(np.concatenate(codes))) <= 1
+        for codes in (
+            (first.node_codes, second.node_codes),
+            (first.edge_codes, second.edge_codes),
+        )
+    )
+
+
+def _spectra(graphs: list[Graph]) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of the adjacency matrices one after the other, and squares of 1ᵀu for each."""
+    pairs = [np.linalg.eigh(g.adjacency().toarray()) for g in graphs]
+    return (
+        np.concatenate([values for values, _ in pairs]),
+        np.concatenate([U.sum(axis=0) ** 2 for _, U in pairs]),
+    )
+
+
+class DirectProduct:
+    """The direct product of a graph with itself, as a linear map of (n, n) arrays."""
+
+    def __init__(self, graph: Graph):
+        self.match = (graph.node_codes[:, None] == graph.node_codes).astype(float)
+        rows = np.repeat(np.arange(graph.n_nodes), graph.degrees)
+        self.edges = []
+        for code in np.unique(graph.edge_codes):
+            chosen = graph.edge_codes == code
+            ends = rows[chosen], graph.indices[chosen]
+            matrix = sp.csr_array((np.ones(len(ends[0])), ends), shape=self.match.shape)
+            self.edges.append(matrix.toarray() if graph.n_nodes <= DENSE_NODES else matrix)
+
+    def step(self, X: np.ndarray) -> np.ndarray:
+        """W X: every pair's sum over the pairs one step away."""
+        return self.match * sum((A @ X @ A for A in self.edges), np.zeros_like(X))
+
+
+def check_convergence(graph: Graph, decay: float) -> None:
     """Raise a ValueError that names the bound where the graph's walks with itself do not sum.
 
     The series converges if and only if decay times the spectral radius of the product is below
@@ -106,7 +104,9 @@ def check_convergence(graph: WalkGraph, decay: float) -> None:
     ratio (W x)_i / x_i of a positive x (Collatz and Wielandt). If two graphs pass, so does their
     product with each other, by the inequality of Cauchy and Schwarz on counts of walks.
     """
-    product = DirectProduct(graph, graph)
+    if decay * float(graph.degrees.max(initial=0)) ** 2 < 1:  # which the radius does not exceed
+        return
+    product = DirectProduct(graph)
     inside = product.match > 0
     X, upper = product.match, np.inf
     for number in range(POWER_STEPS):
@@ -120,7 +120,7 @@ def check_convergence(graph: WalkGraph, decay: float) -> None:
         X = Y + lower * X  # the shift keeps bipartite products from oscillating
         X /= X.max()
     raise ValueError(
-        f"decay={decay!r} is too large for a graph of {len(graph.node_labels)} nodes: the sum over "
+        f"decay={decay!r} is too large for a graph of {graph.n_nodes} nodes: the sum over "
         f"its walks diverges unless decay is below 1 over the spectral radius of its product with "
         f"itself; choose decay below {1 / upper:.3g}"
     )

@@ -11,6 +11,10 @@ from mercer.solvers.losses import BoxLoss
 from mercer.solvers.quadratic_program import QuadraticProgram
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import Machine, Risk, best_intercept
+from mercer.solvers.support_vectors import solve_program
+
+# So few variables interior points are done with at once.
+SMALL = 500
 
 
 def box_machine(
@@ -21,7 +25,7 @@ def box_machine(
     *,
     fit_intercept: bool = True,
     tol: float = 1e-8,
-    max_iter: int | None = 100,
+    max_iter: int | None = None,
     max_time: float | None = None,
     report: Callable[[int, float], bool | None] | None = None,
 ) -> Result:
@@ -32,7 +36,8 @@ def box_machine(
         min_alpha 1/2 alpha^T K alpha - y^T alpha + tube ||alpha||_1,
         lo <= lam alpha <= hi,    sum(alpha) = 0 if there is a bias.
 
-    A positive tube splits each coefficient into a positive and a negative part.
+    A positive tube splits each coefficient into a positive and a negative part. Beyond a few
+    hundred points working sets come first, and interior points finish what they leave.
 
     Parameters
     ----------
@@ -46,7 +51,9 @@ def box_machine(
     fit_intercept : bool
     tol : float
         The relative duality gap at which the answer counts as converged.
-    max_iter, max_time, report
+    max_iter : int, optional
+        Steps of interior points, which are then the only ones; 100 of them if None.
+    max_time, report
         See `Monitor`.
 
     Returns
@@ -72,25 +79,39 @@ def box_machine(
     risk = Risk(K, y, loss, lam, fit_intercept)
     alpha = np.zeros(len(y))
     b = best_intercept(loss, y, alpha) if fit_intercept else 0.0
-    gap = risk.gap(alpha, alpha + b, 1.0)
-    method = "interior point (box dual)"
+    gap = risk.gap(alpha, alpha + b)
     if gap == 0.0:
-        return monitor.result(Machine(alpha, b), gap, status=Status.EXACT, method=method)
+        return monitor.result(Machine(alpha, b), gap, status=Status.EXACT, method="bias alone")
     lo, hi = loss.box(y)
     # A point of no weight has no room to move.
     used = np.flatnonzero(hi > lo)
-    program = _program(K, y, used, lo / lam, hi / lam, loss.tube, fit_intercept)
-    inner = interior_point(program, max_iter=max_iter, max_time=max_time, report=report)
-    monitor.history, monitor.n_iter, status = list(inner.history), inner.n_iter, inner.status
-    alpha[used] = inner.value.coefficients
-    alpha = np.clip(alpha, lo / lam, hi / lam)
-    f = K @ alpha
-    b = best_intercept(loss, y, f) if fit_intercept else 0.0
-    gap = risk.gap(alpha, f + b, 1.0)
+    # The programme in units of y, whatever they are.
+    size = float(np.max(np.abs(y))) or 1.0
+    box, tube = (lo / lam / size, hi / lam / size), loss.tube / size
+    program = _program(K, y / size, used, *box, tube, fit_intercept)
+    found: list[Result] = []
+    if max_iter is None and len(used) > SMALL:
+        spread = float(np.mean(np.abs(y - np.median(y)))) / size or 1.0
+        found.append(solve_program(program, tol=tol * spread, max_time=max_time, report=report))
+    while True:
+        if found:
+            alpha[used] = size * found[-1].value.coefficients
+            alpha = np.clip(alpha, lo / lam, hi / lam)
+            f = K @ alpha
+            b = best_intercept(loss, y, f) if fit_intercept else 0.0
+            gap = risk.gap(alpha, f + b)
+            stopped = found[-1].status in (Status.MAX_TIME, Status.STOPPED)
+            if gap <= tol or stopped or found[-1].method.startswith("interior"):
+                break
+        left = None if max_time is None else max(max_time - monitor.seconds, 0.0)
+        found.append(interior_point(program, max_iter=max_iter, max_time=left, report=report))
+    monitor.history = [gap for inner in found for gap in inner.history]
+    monitor.n_iter, status = sum(inner.n_iter for inner in found), found[-1].status
     if gap <= tol:
         status = Status.CONVERGED
     elif status.ok:
         status = Status.STALLED
+    method = f"{', then '.join(inner.method for inner in found)} (box dual)"
     return monitor.result(Machine(alpha, b), gap, status=status, method=method)
 
 

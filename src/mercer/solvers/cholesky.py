@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import (
+    LinAlgError,
+    cho_solve,
+    cholesky,
+    get_lapack_funcs,
+    solve_triangular,
+)
 
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient
+from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient, rounding_advice
 
 # LAPACK factors at most so many rows at once: OpenBLAS with several threads crashes beyond 14,000.
 BLOCK = 8192
@@ -62,18 +71,46 @@ def solve_cholesky(
     Y, lams, weight = as_columns(Y, lam, sample_weight)
     root = np.sqrt(weight)
     A = K if sample_weight is None else root[:, None] * K * root
-    if fit_intercept and weight.any():
-        ones = np.broadcast_to(root[:, None], Y.shape)
-        Z = shifted_solve(A, np.hstack([root[:, None] * Y, ones]), np.tile(lams, 2))
-        of_targets, of_ones = np.hsplit(Z, 2)
-        beta = of_targets - of_ones * ((root @ of_targets) / (root @ of_ones))
-    else:
-        beta = shifted_solve(A, root[:, None] * Y, lams)
+    beta = with_intercept(partial(shifted_solve, A), root, Y, lams, fit_intercept)
     alpha = root[:, None] * beta
+    return certified(monitor, K, alpha, Y, lams, weight, fit_intercept, "cholesky")
+
+
+def with_intercept(
+    solve: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    root: np.ndarray,
+    Y: np.ndarray,
+    lams: np.ndarray,
+    fit_intercept: bool,
+) -> np.ndarray:
+    """``(A + lam I)^{-1} S^{1/2} y`` or, with an intercept, what is orthogonal to ``S^{1/2} 1``.
+
+    ``solve(B, lams)`` solves ``(A + lam_j I) z_j = b_j``.
+    """
+    if not fit_intercept or not root.any():
+        return solve(root[:, None] * Y, lams)
+    ones = np.broadcast_to(root[:, None], Y.shape)
+    Z = solve(np.hstack([root[:, None] * Y, ones]), np.tile(lams, 2))
+    of_targets, of_ones = np.hsplit(Z, 2)
+    return of_targets - of_ones * ((root @ of_targets) / (root @ of_ones))
+
+
+def certified(
+    monitor: Monitor,
+    K: Any,
+    alpha: np.ndarray,
+    Y: np.ndarray,
+    lams: np.ndarray,
+    weight: np.ndarray,
+    fit_intercept: bool,
+    method: str,
+) -> Result:
+    """Coefficients with the gradient they leave, for a direct solver."""
     gap = relative_gradient(K, alpha, Y, lams, weight, fit_intercept)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
-    return monitor.result(alpha, gap, status=status, method="cholesky")
+    result = monitor.result(alpha, gap, status=status, method=method)
+    return result.advised(rounding_advice(float(weight @ K.diagonal()), lams))
 
 
 def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:
@@ -84,7 +121,7 @@ def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:
         shifted = A.copy()
         np.fill_diagonal(shifted, diagonal + value)
         columns = lam == value
-        solution[:, columns] = cho_solve(factorised(shifted), B[:, columns])
+        solution[:, columns] = cho_solve(factorised(shifted), B[:, columns], check_finite=False)
     return solution
 
 
@@ -97,7 +134,7 @@ def factorised(A: np.ndarray, block: int = BLOCK) -> tuple[np.ndarray, bool]:
     Parameters
     ----------
     A : ndarray of shape (n, n)
-        Symmetric positive definite, and overwritten.
+        Symmetric positive definite, in float32 or float64, and overwritten.
     block : int
         Columns per block.
 
@@ -113,7 +150,8 @@ def factorised(A: np.ndarray, block: int = BLOCK) -> tuple[np.ndarray, bool]:
     array([1., 1.])
     """
     if len(A) <= block and A.flags.c_contiguous:
-        U, failed = dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+        (potrf,) = get_lapack_funcs(("potrf",), (A,))
+        U, failed = potrf(A.T, lower=0, clean=0, overwrite_a=1)
         if failed:
             raise LinAlgError("the matrix is not positive definite after rounding")
         return U, False

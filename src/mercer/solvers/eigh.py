@@ -12,7 +12,14 @@ import numpy as np
 from scipy.linalg import eigh, solve
 
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, ROUNDING_LIMIT, as_columns, relative_gradient, weighted_mean
+from mercer.solvers.ridge import (
+    EPS,
+    ROUNDING_LIMIT,
+    as_columns,
+    relative_gradient,
+    rounding_advice,
+    weighted_mean,
+)
 
 
 class Eigensystem:
@@ -235,4 +242,5 @@ def solve_eigh(system: Eigensystem, Y: np.ndarray, lam: float | np.ndarray) -> R
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     result = monitor.result(alpha, gap, status=status, method="eigh")
+    result = result.advised(rounding_advice(float(system.values.max(initial=0.0)), lams))
     return replace(result, seconds=result.seconds + system.seconds)

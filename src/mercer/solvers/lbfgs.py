@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.losses import Loss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import Machine, Risk
+from mercer.solvers.span import Solution, Span, certified
 
 
 class _Stop(Exception):
@@ -56,8 +58,8 @@ def lbfgs(
     Returns
     -------
     Result
-        ``value`` is a `Machine`; ``gap`` is the relative duality gap where the conjugate is known
-        and the penalty built in, else the norm of the gradient relative to the one at zero.
+        ``value`` is a `Machine`; ``gap`` is the relative duality gap of `Risk.gap`, or where the
+        penalty is the loss's own the norm of the gradient relative to the one at zero.
 
     Examples
     --------
@@ -71,21 +73,45 @@ def lbfgs(
     ----------
     Liu and Nocedal (1989), "On the limited memory BFGS method for large scale optimization".
     """
-    monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
     system = Eigensystem(np.asarray(K, dtype=np.float64))
     kept = system.values > system.cutoff
-    scale = np.sqrt(system.values[kept])
-    basis = system.vectors[:, kept] * scale
+    V, scale = system.vectors[:, kept], np.sqrt(system.values[kept])
+    span = Span.of(V * scale, fit_intercept)
+    result = span_lbfgs(
+        span, y, loss, lam, tol=tol, max_iter=max_iter, max_time=max_time, report=report
+    )
+    z = result.value.z
+    alpha, b = V @ (z[: span.r] / scale), float(z[-1]) if fit_intercept else 0.0
+    gap = result.gap
+    if loss.penalty is None:
+        gap = min(gap, Risk(K, y, loss, lam, fit_intercept).gap(alpha, span.predict(z)))
+    status = Status.CONVERGED if gap <= tol and not result.status.ok else result.status
+    return replace(result, value=Machine(alpha, b), gap=gap, status=status)
+
+
+def span_lbfgs(
+    span: Span,
+    y: np.ndarray,
+    loss: Loss,
+    lam: float,
+    *,
+    tol: float = 1e-8,
+    max_iter: int | None = 10_000,
+    max_time: float | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> Result:
+    """The same over features: ``value`` is a `Solution`."""
+    monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
     penalty = _penalty(loss, lam)
 
     def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
-        c, b = z[:-1], z[-1]
-        f = basis @ c + b
-        g = loss.gradient(y, f)
-        value, slope = penalty(c)
-        return loss.value(y, f) + value, np.append(basis.T @ g + slope, g.sum() * fit_intercept)
+        f = span.predict(z)
+        value, slope = penalty(z[: span.r])
+        gradient = span.gather(loss.gradient(y, f))
+        gradient[: span.r] += slope
+        return loss.value(y, f) + value, gradient
 
-    z = np.zeros(len(scale) + 1)
+    z = np.zeros(span.p)
     start = float(np.linalg.norm(objective(z)[1]))
 
     def watch(intermediate_result: Any) -> None:
@@ -99,19 +125,13 @@ def lbfgs(
         options = {"maxiter": 10**9, "maxfun": 10**9, "ftol": 0.0, "gtol": 0.0, "maxcor": 30}
         with contextlib.suppress(_Stop):
             minimize(objective, z, jac=True, method="L-BFGS-B", callback=watch, options=options)
-    alpha = system.vectors[:, kept] @ (z[:-1] / scale)
-    gap = _gap(objective, z, start)
+    gap = float(np.linalg.norm(objective(z)[1])) / start if start > 0 else 0.0
+    found = Solution(z)
     # A certificate of optimality is worth more than a small gradient, where there is one.
     if loss.penalty is None:
-        f = basis @ z[:-1] + z[-1]
-        risk = Risk(K, y, loss, lam, fit_intercept)
-        gap = risk.gap(alpha, f, start)
+        gap, found = certified(span, y, loss, lam, z, span.predict(z))
     status = monitor.status or (Status.CONVERGED if gap <= tol else Status.STALLED)
-    return monitor.result(Machine(alpha, float(z[-1])), gap, status=status, method="l-bfgs")
-
-
-def _gap(objective: Callable, z: np.ndarray, start: float) -> float:
-    return float(np.linalg.norm(objective(z)[1])) / start if start > 0 else 0.0
+    return monitor.result(found, gap, status=status, method="l-bfgs")
 
 
 def _penalty(loss: Loss, lam: float) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:

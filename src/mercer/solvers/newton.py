@@ -75,8 +75,7 @@ def newton(
     alpha, f = np.zeros(len(y)), np.zeros(len(y))
     b = best_intercept(loss, y, f) if fit_intercept else 0.0
     f = f + b
-    start = risk.gradient_norm(alpha, f)
-    gap, status = risk.gap(alpha, f, start), None
+    gap, status = risk.gap(alpha, f), None
     if gap <= tol:
         return monitor.result(Machine(alpha, b), gap, status=Status.CONVERGED, method="newton")
     # Few points curve alike on both sides of a long step; along a path of regularisers, steps are
@@ -91,7 +90,7 @@ def newton(
             V = target.basis[0]
             alpha = V @ (V.T @ alpha)
             f = K @ alpha + b
-            gap = risk.gap(alpha, f, start)
+            gap = risk.gap(alpha, f)
         step = _line_search(now, alpha, f, new_alpha - alpha, new_b - b)
         if not step and now.lam == lam:
             status = Status.STALLED
@@ -100,10 +99,10 @@ def newton(
             alpha = alpha + step * (new_alpha - alpha)
             b = b + step * (new_b - b)
             f = K @ alpha + b
-            gap = risk.gap(alpha, f, start)
+            gap = risk.gap(alpha, f)
             if monitor.record(gap):
                 break
-        if not step or now.gap(alpha, f, start) <= NEAR:
+        if not step or now.gap(alpha, f) <= NEAR:
             now = replace(now, lam=max(lam, 0.1 * now.lam))
     return monitor.result(Machine(alpha, float(b)), gap, status=status, method="newton")
 
@@ -170,20 +169,24 @@ def _over_points(risk: Risk, h: np.ndarray, v: np.ndarray, b: float) -> tuple[np
 def _line_search(
     risk: Risk, alpha: np.ndarray, f: np.ndarray, d_alpha: np.ndarray, d_b: float
 ) -> float:
+    d_ridge = risk.K @ d_alpha
+    linear, quadratic = risk.lam * float(alpha @ d_ridge), risk.lam * float(d_alpha @ d_ridge)
+    return step_along(risk.loss, risk.y, f, d_ridge + d_b, linear, quadratic)
+
+
+def step_along(
+    loss: Loss, y: np.ndarray, f: np.ndarray, d_f: np.ndarray, linear: float, quadratic: float
+) -> float:
     """A step at which the slope along the direction has shrunk tenfold, by bisection.
 
-    Along a line the objective is convex and costs O(n), next to nothing beside a factorisation,
-    so the step may be sought with care; near the minimum the first one tried, 1, is it. Zero where
-    rounding hides any decrease.
+    The objective along it is ``L(y, f + step d_f) + step linear + 1/2 step^2 quadratic``, which is
+    convex and costs O(n), next to nothing beside a factorisation, so the step may be sought with
+    care; near the minimum the first one tried, 1, is it. Zero where rounding hides any decrease.
     """
-    lam, y, loss = risk.lam, risk.y, risk.loss
-    d_ridge = risk.K @ d_alpha
-    d_f = d_ridge + d_b
-    linear, quadratic = lam * float(alpha @ d_ridge), lam * float(d_alpha @ d_ridge)
 
     def slope(step: float) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
-            along = float(loss.gradient(y, f + step * d_f) @ d_f)
+            along = float(np.sum(loss.gradient(y, f + step * d_f) * d_f))
         # Past the range of floating point the loss is rising.
         return along + linear + step * quadratic if np.isfinite(along) else np.inf
 

@@ -7,14 +7,15 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, eigh
+from scipy.linalg import LinAlgError, blas, cho_solve
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from mercer.operators import DenseGram, GramOperator
-from mercer.solvers.cholesky import shifted_solve
+from mercer.solvers.cholesky import factorised
+from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, gradient_ratio
+from mercer.solvers.ridge import EPS, FLOAT32_PAYS, rounding_advice
 
 # A pivot so many times rounding counts as small.
 SMALL_PIVOT = 100
@@ -82,7 +83,14 @@ class Moments:
     ----------
     r, t : int
         Numbers of features and of targets.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether the sums are over all points in float64; if not, ``features`` is an estimate.
     """
+
+    exact = True
 
     def __init__(self, r: int, t: int):
         self.features = np.zeros((r, r), order="F")  # the upper triangle
@@ -104,8 +112,12 @@ class Moments:
         else:
             blas.dsyrk(1.0, Phi.T, beta=1.0, c=self.features, overwrite_c=1)
         self.cross += Phi.T @ (root * Y).astype(Phi.dtype)
-        self.squares += s @ Y**2
         self.sums += Phi.T @ root[:, 0].astype(Phi.dtype)
+        self.add_targets(Y, s)
+
+    def add_targets(self, Y: np.ndarray, s: np.ndarray) -> None:
+        """The sums over more points that need no features: targets (b, t), weights (b,)."""
+        self.squares += s @ Y**2
         self.target_sums += s @ Y
         self.weight += float(s.sum())
         self.n += int(np.count_nonzero(s))
@@ -127,11 +139,13 @@ class Moments:
         squares = self.squares - self.weight * target**2
         return H, self.cross - np.outer(self.sums, target), np.maximum(squares, 0.0)
 
-    def intercept(self, w: np.ndarray, fit_intercept: bool) -> np.ndarray:
-        """What goes with the weights w (r, t): shape (t,)."""
+    def intercept(
+        self, w: np.ndarray, fit_intercept: bool, targets: np.ndarray | slice = slice(None)
+    ) -> np.ndarray:
+        """What goes with the weights w (r, t) of all targets, or of some: shape (t,)."""
         if not fit_intercept or self.weight == 0:
             return np.zeros(w.shape[1])
-        return (self.target_sums - self.sums @ w) / self.weight
+        return (self.target_sums[targets] - self.sums @ w) / self.weight
 
 
 class NystromSolution(NamedTuple):
@@ -165,6 +179,89 @@ def accumulated(
     return moments
 
 
+def estimated(blocks: Iterable[Block], whitening: Whitening, part: Moments) -> Moments:
+    """The moments of all blocks, with ``Phi^T S Phi`` made up from the moments of a part of them.
+
+    Its covariance is that of the part, its mean that of all. The other sums take one product with
+    the transposed kernel per block, which is far less.
+    """
+    t = part.cross.shape[1]
+    moments = Moments(0, t)
+    pulled = np.zeros((len(whitening.kept), t + 1))
+    for block in blocks:
+        s = np.ones(len(block.Y)) if block.weight is None else block.weight
+        pulled += block.gram.T @ (s[:, None] * np.column_stack([block.Y, np.ones(len(s))]))
+        moments.add_targets(block.Y, s)
+    pulled = whitening.W.T @ pulled
+    moments.cross, moments.sums = pulled[:, :t], pulled[:, t]
+    H, _, _ = part.system(fit_intercept=True)
+    moments.features = H * (moments.weight / part.weight if part.weight > 0 else 0.0)
+    moments.features += np.outer(moments.sums, moments.sums) / max(moments.weight, EPS)
+    moments.exact = False
+    return moments
+
+
+class _NormalEquations:
+    """``Phi^T S Phi + lam I``, the features centred where there is an intercept, by passes.
+
+    Parameters
+    ----------
+    blocks : callable
+    whitening : Whitening
+    moments : Moments
+    lam : ndarray of shape (t,)
+    fit_intercept : bool
+    """
+
+    def __init__(
+        self,
+        blocks: Callable[[], Iterable[Block]],
+        whitening: Whitening,
+        moments: Moments,
+        lam: np.ndarray,
+        fit_intercept: bool,
+    ):
+        self.blocks, self.W, self.moments, self.lam = blocks, whitening.W, moments, lam
+        self.centred = fit_intercept and moments.weight > 0
+
+    def product(self, V: np.ndarray, columns: np.ndarray, single: bool = False) -> np.ndarray:
+        """The product with V for the targets of this mask; ``single`` is of float32 accuracy."""
+        out = self._pulled(V, single=single)
+        return out + self.lam[columns] * V
+
+    def residual(self, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """``Phi^T S (Y - Phi V - b) - lam V``: what is pulled back is small where V is good."""
+        level = self.moments.intercept(V, self.centred, columns)
+        return self._pulled(V, columns, level) - self.lam[columns] * V
+
+    def _pulled(
+        self,
+        V: np.ndarray,
+        columns: np.ndarray | None = None,
+        level: float | np.ndarray = 0.0,
+        single: bool = False,
+    ) -> np.ndarray:
+        """``Phi^T S Phi V`` or, for the targets of a mask, ``Phi^T S (Y - Phi V - level)``."""
+        coef = self.W @ V
+        pulled, total = np.zeros_like(coef), np.zeros(V.shape[1])
+        for block in self.blocks():
+            K = block.gram.single() if single else block.gram
+            values = K @ coef
+            if columns is not None:
+                values = block.Y[:, columns] - values - level
+            if block.weight is not None:
+                values *= block.weight[:, None]
+            pulled += K.T @ values
+            total += values.sum(axis=0)
+        out = self.W.T @ pulled
+        if self.centred:
+            out -= np.outer(self.moments.sums, total / self.moments.weight)
+        return out
+
+    def quick(self, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self.product(V, columns, single=True)
+
+
 def solve_nystrom(
     blocks: Callable[[], Iterable[Block]] | None,
     whitening: Whitening,
@@ -172,16 +269,16 @@ def solve_nystrom(
     lam: np.ndarray,
     *,
     fit_intercept: bool = False,
+    single: bool = False,
     tol: float = 1e-6,
-    max_iter: int = 20,
+    max_iter: int = 100,
     max_time: float | None = None,
     report: Callable[[int, float], bool | None] | None = None,
 ) -> Result:
     r"""Minimise over ``w`` the ridge objective with features ``Phi = K_nM W``.
 
-    The moments alone give w. A pass over the data then computes the gradient in float64, which is
-    the certificate; if it is above ``tol``, as it may be where the moments were accumulated in
-    float32, they correct w and another pass follows.
+    Exact moments alone give w, and a pass over the data in float64 computes the gradient, which is
+    the certificate. Estimated moments precondition conjugate gradients, one pass per step.
 
     Parameters
     ----------
@@ -190,12 +287,14 @@ def solve_nystrom(
         then the gradient is that of the moments.
     whitening : Whitening
     moments : Moments
-        Of all the data.
+        Of all the data, or `estimated`.
     lam : ndarray of shape (t,)
     fit_intercept : bool
+    single : bool
+        Whether steps may take products of float32 accuracy, corrected by some in float64.
     tol : float
     max_iter : int
-        Passes at most.
+        Passes at most, the one for the moments included.
     max_time, report
         As for the other solvers.
 
@@ -209,104 +308,43 @@ def solve_nystrom(
     ----------
     Williams and Seeger (2001), "Using the Nyström method to speed up kernel machines", NIPS.
     Rudi, Carratino and Rosasco (2017), "FALKON: an optimal large scale kernel method", NIPS.
+    Avron, Maymounkov and Toledo (2010), "Blendenpik: supercharging LAPACK's least-squares solver".
     """
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
+    monitor.n_iter = 1
     H, G, _ = moments.system(fit_intercept)
-    w = _solve(H, G, lam)
-    intercept = moments.intercept(w, fit_intercept)
-    start, gap, best = np.einsum("ij,ij->j", G, G), np.inf, np.inf
-    status = None
-    while True:
-        if blocks is None:
-            pull, drift = G - H @ w, np.zeros(len(lam))
-        else:
-            pull, drift = _pull(blocks(), whitening, w, intercept)
-        if fit_intercept and moments.weight > 0:
-            intercept = intercept + drift / moments.weight
-            pull = pull - np.outer(moments.sums, drift) / moments.weight
-        gradient = pull - lam * w
-        gap = gradient_ratio(np.einsum("ij,ij->j", gradient, gradient), start)
-        if monitor.record(gap):
-            break
-        if gap > 0.5 * best:
-            status = Status.STALLED
-            break
-        best = gap
-        step = _solve(H, gradient, lam)
-        w = w + step
-        if fit_intercept and moments.weight > 0:
-            intercept = intercept - moments.sums @ step / moments.weight
-    solution = NystromSolution(w, whitening.W @ w, intercept)
-    method = f"nystrom with {len(whitening.kept)} centres"
-    return monitor.result(solution, gap, status=status, method=method)
+    inverse = _Inverse(H, lam)
+    w = inverse(G, np.ones(len(lam), dtype=bool)) if moments.exact else np.zeros_like(G)
+    if blocks is None:
+        gradient = G - H @ w - lam * w
+        stalled = not monitor.record(relative(gradient, G), steps=0)
+    else:
+        equations = _NormalEquations(blocks, whitening, moments, lam, fit_intercept)
+        quick = equations.quick if single else None
+        gradient, stalled = conjugate_gradients(
+            equations.residual, equations.product, inverse, G, w, monitor, quick
+        )
+    solution = NystromSolution(w, whitening.W @ w, moments.intercept(w, fit_intercept))
+    result = monitor.result(
+        solution,
+        relative(gradient, G),
+        status=Status.STALLED if stalled else None,
+        method=f"nystrom with {len(whitening.kept)} centres",
+    )
+    return result.advised(rounding_advice(float(np.trace(H)), lam)) if stalled else result
 
 
-class NystromPath:
-    """One eigendecomposition of the moments, good for every regulariser.
+def rounding_is_small(
+    whitening: Whitening, weight: float, largest: float, lam: float, eps: float
+) -> bool:
+    """Whether rounding of the kernel, random over its entries, is small beside lam.
 
-    Parameters
-    ----------
-    whitening : Whitening
-    moments : Moments
-    fit_intercept : bool
+    ``W^T E^T`` takes it to the gradient, where E has n rows, and vectors of the length of the
+    features of n points. ``largest`` is that of the kernel's values, ``eps`` their precision.
     """
-
-    def __init__(self, whitening: Whitening, moments: Moments, fit_intercept: bool = False):
-        self.whitening, self.moments, self.fit_intercept = whitening, moments, fit_intercept
-        H, G, self._squares = moments.system(fit_intercept)
-        values, self._vectors = eigh(H)
-        self._values = np.maximum(values, 0.0)
-        self._spectrum = self._vectors.T @ G
-
-    def generalised(self, lams: np.ndarray) -> np.ndarray:
-        """Generalised cross-validation, ``n RSS / (n - trace of the hat matrix)^2``: (a, t)."""
-        n, found = self.moments.n, []
-        for lam in lams:
-            filtered = self._filter(lam)[:, None] * self._spectrum
-            fit = 2 * self._spectrum - self._values[:, None] * filtered
-            squares = self._squares - np.einsum("ij,ij->j", filtered, fit)
-            freedom = float(self._values @ self._filter(lam)) + self.fit_intercept
-            free = max(n - freedom, n * EPS)
-            found.append(n * np.maximum(squares, 0.0) / free**2)
-        return np.array(found)
-
-    def predictions(self, block: Block, lams: np.ndarray) -> np.ndarray:
-        """The fit at the points of the block: (a, b, t)."""
-        Z = self.whitening.features(block.gram) @ self._vectors
-        weights = [self._filter(lam)[:, None] * self._spectrum for lam in lams]
-        level = [self.moments.intercept(self._vectors @ w, self.fit_intercept) for w in weights]
-        return np.array([Z @ w + b for w, b in zip(weights, level, strict=True)])
-
-    def leave_one_out(self, block: Block, lams: np.ndarray, equal: bool = False) -> np.ndarray:
-        """What each point of the block is predicted to be without it: (a, b, t).
-
-        The centres stay; each point is left out of the sums. With ``equal`` all points have the
-        mean leverage, as in generalised cross-validation.
-        """
-        Z = self.whitening.features(block.gram) @ self._vectors
-        moments, Y = self.moments, block.Y
-        s = np.ones(len(Y)) if block.weight is None else block.weight
-        filters = np.stack([self._filter(lam) for lam in lams], axis=1)  # (r, a)
-        level, own = np.zeros(Y.shape[1]), np.zeros(len(Y))
-        if self.fit_intercept and moments.weight > 0:
-            Z -= (moments.sums / moments.weight) @ self._vectors
-            level, own = moments.target_sums / moments.weight, s / moments.weight
-        leverage = own[:, None] + s[:, None] * (Z**2 @ filters)  # (b, a)
-        if equal:
-            freedom = self._values @ filters + self.fit_intercept
-            leverage = np.outer(s > 0, freedom / max(moments.n, 1))
-        predictions = []
-        for j in range(len(lams)):
-            residual = Y - level - Z @ (filters[:, [j]] * self._spectrum)
-            left = np.maximum(1.0 - leverage[:, [j]], EPS)
-            # A point of no weight is predicted alike with and without it: its leverage is zero.
-            predictions.append(Y - residual / left)
-        return np.array(predictions)
-
-    def _filter(self, lam: float) -> np.ndarray:
-        cutoff = len(self._values) * EPS * float(self._values.max(initial=0.0))
-        seen = (self._values > cutoff) | (lam > cutoff)
-        return np.divide(1.0, self._values + lam, out=np.zeros(len(seen)), where=seen)
+    reach = np.linalg.norm(whitening.W, axis=0).max(initial=0.0)
+    error = eps * largest * reach * np.sqrt(weight * largest)
+    return bool(error <= FLOAT32_PAYS * lam and eps * weight * largest <= lam)
 
 
 def distance_bound(
@@ -336,23 +374,33 @@ def distance_bound(
     return np.sqrt(np.maximum(squared, 0.0) + rounding)
 
 
-def _pull(
-    blocks: Iterable[Block], whitening: Whitening, w: np.ndarray, intercept: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """``Phi^T S (Y - Phi w - b)`` and the sums of ``S (Y - Phi w - b)``, in float64."""
-    coef = whitening.W @ w
-    pull, drift = np.zeros_like(w), np.zeros(w.shape[1])
-    for block in blocks:
-        error = block.Y - block.gram @ coef - intercept
-        if block.weight is not None:
-            error *= block.weight[:, None]
-        pull += block.gram.T @ error
-        drift += error.sum(axis=0)
-    return whitening.W.T @ pull, drift
+class _Inverse:
+    """``(H + lam I)^{-1} G``, of minimum norm where lam is lost in the rounding of H.
 
+    Parameters
+    ----------
+    H : ndarray of shape (r, r)
+    lam : ndarray of shape (t,)
+    """
 
-def _solve(H: np.ndarray, G: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """``(H + lam I)^{-1} G``, of minimum norm where lam is lost in the rounding of H."""
-    if np.any(lam <= len(H) * EPS * np.trace(H)):
-        return Eigensystem(H).coefficients(G, lam)
-    return shifted_solve(H, G, lam)
+    def __init__(self, H: np.ndarray, lam: np.ndarray):
+        self.lam, self._system, self._factors = lam, None, {}
+        if np.any(lam <= len(H) * EPS * np.trace(H)):
+            self._system = Eigensystem(H)
+            return
+        try:
+            for value in np.unique(lam):
+                self._factors[value] = factorised(H + value * np.eye(len(H)))
+        except LinAlgError:  # an estimate in float32 may not be positive definite
+            self._system = Eigensystem(H)
+
+    def __call__(self, G: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """For the columns of this mask, G having these only."""
+        lams = self.lam[columns]
+        if self._system is not None:
+            return self._system.coefficients(G, lams)
+        solution = np.empty_like(G)
+        for value in np.unique(lams):
+            at = lams == value
+            solution[:, at] = cho_solve(self._factors[value], G[:, at], check_finite=False)
+        return solution

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, eigvalsh
+from scipy.linalg.blas import dsyrk
 
 from mercer.arrays import memory_budget
 from mercer.solvers.cholesky import factorised
+from mercer.solvers.conjugate_gradients import conjugate_gradients, dots, relative
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import EPS, as_columns, gradient_ratio, is_negligible, weighted_mean
+from mercer.solvers.ridge import (
+    EPS,
+    as_columns,
+    float32_is_small,
+    is_negligible,
+    rounding_advice,
+    weighted_mean,
+)
 
 # The preconditioner's rank over sqrt(n): to build it then takes the time of a few products.
-RANK = 10
-# A residual that has shrunk by so much since it was last computed afresh is computed afresh, if
-# the products in between were in float32.
-REPLACE = 1e-3
-# What float32 rounding does to K must be so small beside lam for float32 products to pay.
-FLOAT32_PAYS = 0.02
+RANK = 15
 
 
 class PcgSolution(NamedTuple):
@@ -77,7 +82,7 @@ def solve_pcg(
         Quicker products, of float32 accuracy. The residual is then computed afresh with K
         whenever it has shrunk a thousandfold, and K takes over where that shows no progress.
     rank : int, optional
-        Of the preconditioner; None is 10 sqrt(n), or what the memory budget allows. Less is taken
+        Of the preconditioner; None is 15 sqrt(n), or what the memory budget allows. Less is taken
         where the trace of what is left of the matrix falls below lam.
     tol : float
         Stop when the residual is at most this times the right-hand side.
@@ -100,8 +105,7 @@ def solve_pcg(
     References
     ----------
     Díaz, Epperly, Frangella, Tropp and Webber (2023), "Robust, randomized preconditioning for
-    kernel ridge regression". Van der Vorst and Ye (2000), "Residual replacement strategies for
-    Krylov subspace iterative methods".
+    kernel ridge regression".
 
     Examples
     --------
@@ -122,21 +126,25 @@ def solve_pcg(
     if start is not None:
         np.divide(start.reshape(B.shape), system.root, out=X, where=system.root > 0)
         X = system.projected(X)
-    quick = single if single is not None and system.float32_pays() else K
-    R, stalled = _iterate(system, quick, precondition, B, X, monitor)
+    quick = None
+    if single is not None and float32_is_small(len(Y), system.diagonal.max(), lams.min()):
+        quick = partial(system.product, single)
+    product = partial(system.product, K)
+
+    def residual(X: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return B[:, columns] - product(X, columns)
+
+    R, stalled = conjugate_gradients(residual, product, precondition, B, X, monitor, quick)
     bounds = _bounds(system, precondition, R)
     solution = PcgSolution(system.root * X, mean + system.level(X), bounds)
     result = monitor.result(
         solution,
-        _relative(R, B),
+        relative(R, B),
         status=Status.STALLED if stalled else None,
         method=f"pcg with a preconditioner of rank {low.factor.shape[1]}",
     )
-    advice = (
-        f"rounding stops further progress at condition number {system.condition(low):.1e}: choose "
-        "a larger alpha"
-    )
-    result = result.advised(advice) if stalled else result
+    if stalled:
+        result = result.advised(rounding_advice(precondition.largest(), lams))
     return replace(result, bound=float(bounds.max(initial=0.0)))
 
 
@@ -153,17 +161,27 @@ class Preconditioner:
 
     def __init__(self, factor: np.ndarray, lam: np.ndarray, constant: np.ndarray | None = None):
         self.factor, self.lam, self.constant = factor, lam, constant
-        inner, diagonal = factor.T @ factor, np.diag_indices(factor.shape[1])
+        # Half of the products, in the order in which the factor is kept.
+        upper = dsyrk(1.0, factor, trans=1)
+        self._inner = np.triu(upper) + np.triu(upper, 1).T
         self._factorised = {}
         for value in np.unique(lam):
-            shifted = inner.copy()
-            shifted[diagonal] += value
+            shifted = self._inner.copy()
+            np.fill_diagonal(shifted, shifted.diagonal() + value)
             self._factorised[value] = factorised(shifted)
         if constant is not None:
             self._image = {v: self._plain(constant[:, None], v) for v in self._factorised}
 
+    def largest(self) -> float:
+        """The largest eigenvalue of ``F F^T``."""
+        r = len(self._inner)
+        return float(eigvalsh(self._inner, subset_by_index=(r - 1, r - 1))[0]) if r else 0.0
+
     def _plain(self, R: np.ndarray, lam: float) -> np.ndarray:
-        return (R - self.factor @ cho_solve(self._factorised[lam], self.factor.T @ R)) / lam
+        return (
+            R
+            - self.factor @ cho_solve(self._factorised[lam], self.factor.T @ R, check_finite=False)
+        ) / lam
 
     def __call__(self, R: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """``P^{-1} R`` for the columns of this mask, shape (n, number of them)."""
@@ -186,6 +204,7 @@ class _System:
     def __init__(self, K: Any, lam: np.ndarray, weight: np.ndarray, fit_intercept: bool):
         self.K, self.lam = K, lam
         self.root = np.sqrt(weight)[:, None]
+        self.weighted = bool(np.any(weight != 1.0))
         self.total = float(weight.sum())
         # The trace of K bounds its norm, and its diagonal its entries.
         self.diagonal = weight * np.asarray(K.diagonal(), dtype=np.float64)
@@ -201,9 +220,6 @@ class _System:
         """``A V`` for the columns of this mask, by way of products with K."""
         return self.projected(self.root * (K @ (self.root * V))) + self.lam[columns] * V
 
-    def residual(self, B: np.ndarray, X: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return B - self.product(self.K, X, columns)
-
     def level(self, X: np.ndarray) -> np.ndarray:
         """The intercept beside the mean of y: the weighted mean of ``-K alpha``."""
         if self.constant is None:
@@ -218,7 +234,8 @@ class _System:
             rank = int(min(np.ceil(RANK * np.sqrt(n)), memory_budget() / (8.0 * n)))
 
         def rows(indices: np.ndarray) -> np.ndarray:
-            return self.root[indices] * self.K.rows(indices) * self.root[:, 0]
+            K = self.K.rows(indices)
+            return self.root[indices] * K * self.root[:, 0] if self.weighted else K
 
         # Beyond a trace of lam the condition number is below two.
         return randomly_pivoted_cholesky(
@@ -229,78 +246,15 @@ class _System:
             random_state=random_state,
         )
 
-    def condition(self, low: LowRank) -> float:
-        """Of the system, from the part that the preconditioner knows."""
-        inner = low.factor.T @ low.factor
-        return float(np.linalg.norm(inner, 2) / self.lam.min()) + 1.0
-
-    def float32_pays(self) -> bool:
-        """Whether float32 rounding of K, random over its entries, is small beside lam."""
-        rounding = np.finfo(np.float32).eps * np.sqrt(len(self.root)) * self.diagonal.max()
-        return bool(rounding <= FLOAT32_PAYS * self.lam.min())
-
-
-def _iterate(
-    system: _System,
-    quick: Any,
-    precondition: Preconditioner,
-    B: np.ndarray,
-    X: np.ndarray,
-    monitor: Monitor,
-) -> tuple[np.ndarray, bool]:
-    """Improve X in place; its residual, computed afresh, and whether rounding stopped it."""
-    t = B.shape[1]
-    every = np.ones(t, dtype=bool)
-    R = system.residual(B, X, every) if X.any() else B.copy()
-    goal = monitor.tol * np.linalg.norm(B, axis=0)
-    fresh = np.linalg.norm(R, axis=0)  # of the residual when last computed with K
-    active = fresh > goal
-    stalled, done = False, monitor.record(_relative(R, B), steps=0)
-    Z = precondition(R, every)
-    D, slope = Z.copy(), _dots(R, Z)
-    exact = True
-    while not done and active.any():
-        Q = system.product(quick, D[:, active], active)
-        curvature = _dots(D[:, active], Q)
-        moving = curvature > 0
-        step = np.divide(slope[active], curvature, out=np.zeros(len(moving)), where=moving)
-        X[:, active] += step * D[:, active]
-        before = R[:, active]
-        R[:, active] = before - step * Q
-        exact = False
-        size = np.linalg.norm(R, axis=0)
-        due = active & (size <= np.maximum(goal, 0.0 if quick is system.K else REPLACE * fresh))
-        due[active] |= ~moving
-        if due.any():
-            R[:, active] = system.residual(B[:, active], X[:, active], active)
-            exact = True
-            size = np.linalg.norm(R, axis=0)
-            if np.any(due & (size > goal) & (size > 0.5 * fresh)):
-                stalled, quick = quick is system.K, system.K
-            fresh[due] = size[due]
-        Z = precondition(R[:, active], active)
-        now = _dots(R[:, active], Z)
-        # The form that forgives products which are not all with the same matrix.
-        turn = np.divide(
-            now - _dots(before, Z), slope[active], out=np.zeros(len(now)), where=moving
-        )
-        D[:, active] = Z + np.maximum(turn, 0.0) * D[:, active]
-        slope[active] = now
-        done = monitor.record(_relative(R, B)) or stalled
-        active &= size > goal
-    if not exact:
-        R = system.residual(B, X, every)
-    return R, stalled and not bool(np.all(np.linalg.norm(R, axis=0) <= goal))
-
 
 def _bounds(system: _System, precondition: Preconditioner, R: np.ndarray) -> np.ndarray:
     """Three bounds on the distance in H, the least for each target: shape (t,)."""
     every, lam = np.ones(R.shape[1], dtype=bool), system.lam
-    by_preconditioner = _dots(R, precondition(R, every))
-    by_gradient = _dots(R, system.product(system.K, R, every)) / lam**2 - _dots(R, R) / lam
-    squared = np.minimum(by_preconditioner, _dots(R, R) / (4 * lam))
+    by_preconditioner = dots(R, precondition(R, every))
+    by_gradient = dots(R, system.product(system.K, R, every)) / lam**2 - dots(R, R) / lam
+    squared = np.minimum(by_preconditioner, dots(R, R) / (4 * lam))
     # The difference of the last is rounding where it is small beside its terms.
-    rounding = len(R) * EPS * _dots(R, R) * system.diagonal.sum() / lam**2
+    rounding = len(R) * EPS * dots(R, R) * system.diagonal.sum() / lam**2
     squared = np.minimum(squared, np.maximum(by_gradient, 0.0) + rounding)
     return np.sqrt(np.maximum(squared, 0.0))
 
@@ -315,11 +269,3 @@ def _refuse_singular(system: _System) -> None:
             f"number is up to {number:.1e}. Choose a larger alpha, or solver='eigh', which returns "
             "the solution of minimum norm"
         )
-
-
-def _dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->j", U, V)
-
-
-def _relative(R: np.ndarray, B: np.ndarray) -> float:
-    return gradient_ratio(_dots(R, R), _dots(B, B))

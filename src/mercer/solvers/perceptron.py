@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mercer.operators import GramOperator
+from mercer.solvers.kept_scores import KeptScores
 from mercer.solvers.result import Monitor, Result, Status
 
 
@@ -64,13 +65,6 @@ class PerceptronState:
             missed_intercept=self.missed_intercept.copy(),
         )
 
-    def add(self, j: int, change: np.ndarray, bias: np.ndarray | float, step: int) -> None:
-        """Change point j's coefficients and the biases, ``step`` steps after the start."""
-        self.coef[j] += change
-        self.intercept += bias
-        self.missed_coef[j] += step * change
-        self.missed_intercept += step * bias
-
     def averaged(self) -> tuple[np.ndarray, np.ndarray]:
         """The coefficients and biases after each step, averaged over all steps."""
         steps = max(self.steps, 1)
@@ -78,7 +72,7 @@ class PerceptronState:
 
 
 def perceptron(
-    row: Callable[[int], np.ndarray],
+    K: GramOperator,
     Y: np.ndarray,
     orders: Iterable[np.ndarray],
     *,
@@ -93,17 +87,21 @@ def perceptron(
     mistake (a score of zero is one) and sets ``alpha_i += y_i``, ``b += y_i``. Machines, one per
     column of ``Y``, see the points in the same order and do not otherwise meet.
 
+    A mistake costs a row of K, a visit without one nothing. An epoch makes a mistake at support
+    points only, so this is never more than the support size per step.
+
     Parameters
     ----------
-    row : callable
-        ``row(j)`` is the ``(n,)`` vector of kernel values between point j and the n points being
-        learned. The points of ``start`` come first, then those being learned.
+    K : GramOperator of shape (n, n) or (known + n, n)
+        The kernel between the n points being learned; with a budget and a ``start`` the points of
+        ``start`` come before them.
     Y : ndarray of shape (n, c)
         Labels -1 and +1.
     orders : iterable of ndarray of shape (n,)
         Positions 0 .. n-1 in the order of each epoch.
     budget : int, optional
-        Keep at most this many support points; the one that became support first is forgotten.
+        Keep at most this many support points; the one that became support first is forgotten. A
+        step then costs at most the budget, or a row of K where K is stored.
     start : PerceptronState, optional
         Where to go on from.
     scores : ndarray of shape (n, c), optional
@@ -121,8 +119,9 @@ def perceptron(
     Examples
     --------
     >>> import numpy as np
-    >>> K = np.array([[1.0, -2.0], [-2.0, 4.0]])
-    >>> result = perceptron(K.__getitem__, np.array([[1.0], [-1.0]]), [np.arange(2)] * 5)
+    >>> from mercer.operators import DenseGram
+    >>> K = DenseGram(np.array([[1.0, -2.0], [-2.0, 4.0]]))
+    >>> result = perceptron(K, np.array([[1.0], [-1.0]]), [np.arange(2)] * 5)
     >>> result.value.mistakes[:, 0], result.status.name
     (array([0]), 'CONVERGED')
 
@@ -134,71 +133,39 @@ def perceptron(
     start = start or PerceptronState.zeros(c)
     known = len(start.coef)
     state = start.extended(n)
-    F = np.zeros((n, c)) if scores is None else scores.astype(np.float64)
-    support = deque(start.support.tolist())
-    is_support = np.zeros(known + n, dtype=bool)
-    is_support[start.support] = True
-    mistakes: list[tuple[int, int]] = []
-    monitor = Monitor(tol=0.0)
-
+    covered = slice(known + n - K.shape[0], None)
+    learner = KeptScores(
+        K,
+        Y,
+        scores=None if scores is None else scores - start.intercept,
+        coef=state.coef[covered],
+        bias=start.intercept,
+        inclusive=True,
+        queue=start.support if K.shape[0] > n else None,
+        budget=budget,
+    )
+    assert learner.bias is not None
+    support = start.support
+    mistakes, monitor = [], Monitor(tol=0.0)
     for order in orders:
-        before = len(mistakes)
-        position = _next_mistake(Y, F, order, 0)
-        while position < n:
-            i = int(order[position])
-            j = known + i
-            change = np.where(Y[i] * F[i] <= 0, Y[i], 0.0)
-            state.add(j, change, change, state.steps + position)
-            F += np.outer(row(j), change) + change
-            mistakes.extend((i, int(machine)) for machine in np.flatnonzero(change))
-            if not is_support[j]:
-                is_support[j] = True
-                support.append(j)
-            if budget is not None and len(support) > budget:
-                oldest = support.popleft()
-                is_support[oldest] = False
-                F -= np.outer(row(oldest), state.coef[oldest])
-                state.add(oldest, -state.coef[oldest], 0.0, state.steps + position)
-            position = _next_mistake(Y, F, order, position + 1)
+        changed = learner.visit(order, np.zeros(n))
+        where, which = np.nonzero(changed)
+        erring = np.unique(where)
+        change = changed[erring] * Y[order[erring]]
+        missed = (state.steps + erring)[:, None] * change
+        state.missed_coef[known + order[erring]] += missed
+        state.missed_intercept += missed.sum(axis=0)
         state.steps += n
-        if monitor.record((len(mistakes) - before) / (n * c)) and stop_when_separated:
+        mistakes.append(np.column_stack([order[where], which]))
+        joined = known + order[erring]
+        support = np.concatenate([support, joined[~np.isin(joined, support)]])
+        if monitor.record(len(where) / (n * c)) and stop_when_separated:
             break
 
-    state.support = np.array(support, dtype=np.intp)
-    state.mistakes = np.array(mistakes, dtype=np.intp).reshape(-1, 2)
+    state.coef[covered] = learner.coef.T
+    state.intercept = learner.bias
+    state.support = support if budget is None else learner.queue + covered.start
+    state.mistakes = np.concatenate(mistakes) if mistakes else np.zeros((0, 2), dtype=np.intp)
     gap = monitor.history[-1] if monitor.history else 0.0
     status = Status.CONVERGED if gap == 0.0 else Status.COMPLETED
     return monitor.result(state, gap, status=status, method="perceptron")
-
-
-def _next_mistake(Y: np.ndarray, F: np.ndarray, order: np.ndarray, position: int) -> int:
-    """The first position from here on where some machine errs under the current scores."""
-
-    def errs(lo: int, hi: int) -> np.ndarray:
-        points = order[lo:hi]
-        return np.any(Y[points] * F[points] <= 0, axis=1)
-
-    return first_true(errs, position, len(order))
-
-
-def first_true(test: Callable[[int, int], np.ndarray], start: int, stop: int) -> int:
-    """The first t in ``start .. stop`` at which ``test(lo, hi)``, a boolean per t, holds.
-
-    Looks at stretches of doubling length, so that a near event costs little and a far one is
-    still found by few vectorised tests. Returns ``stop`` if there is none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> first_true(lambda lo, hi: np.arange(lo, hi) ** 2 > 50, 0, 100)
-    8
-    """
-    length = 8
-    while start < stop:
-        end = min(start + length, stop)
-        hits = test(start, end)
-        first = int(np.argmax(hits))
-        if hits[first]:
-            return start + first
-        start, length = end, 2 * length
-    return stop

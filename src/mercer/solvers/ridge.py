@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
+EPS32 = float(np.finfo(np.float32).eps)
+# What float32 rounding does to K must be so small beside lam for float32 arithmetic to pay.
+FLOAT32_PAYS = 0.02
 
 # A direct solve leaves a relative gradient near rounding; far above it, rounding has won.
 ROUNDING_LIMIT = 1e-6
@@ -70,7 +73,8 @@ def relative_gradient(
         residual, Y = (R - weighted_mean(R, weight) for R in (residual, Y))
     now = weight[:, None] * residual - lam * alpha
     start = weight[:, None] * Y
-    return gradient_ratio(_squared_norms(K, now), _squared_norms(K, start))
+    # One product, for K may be recomputed.
+    return gradient_ratio(*np.split(_squared_norms(K, np.hstack([now, start])), 2))
 
 
 def gradient_ratio(now: np.ndarray, start: np.ndarray) -> float:
@@ -85,6 +89,21 @@ def gradient_ratio(now: np.ndarray, start: np.ndarray) -> float:
 def is_negligible(lam: float, trace: float) -> bool:
     """Whether ``lam`` is lost in the rounding of a matrix with this trace."""
     return lam <= 10.0 * EPS * max(trace, 0.0)
+
+
+def rounding_advice(largest: float, lam: np.ndarray) -> str:
+    """What to do where rounding stops a solver; ``largest`` is K's largest eigenvalue or trace."""
+    lowest = float(np.min(lam))
+    number = (largest + lowest) / lowest if lowest > 0 else np.inf
+    return (
+        f"rounding stops further progress at a condition number of up to {number:.1e}: choose a "
+        "larger alpha"
+    )
+
+
+def float32_is_small(n: int, largest: float, lam: float) -> bool:
+    """Whether float32 rounding of n rows, random over their entries, is small beside lam."""
+    return EPS32 * np.sqrt(n) * largest <= FLOAT32_PAYS * lam
 
 
 def _squared_norms(K: Any, U: np.ndarray) -> np.ndarray:

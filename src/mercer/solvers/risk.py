@@ -44,31 +44,38 @@ class Risk:
     lam: float
     fit_intercept: bool
 
-    def gap(self, alpha: np.ndarray, f: np.ndarray, start: float) -> float:
-        """How far from optimal: the duality gap where the conjugate is known.
+    def gap(self, alpha: np.ndarray, f: np.ndarray) -> float:
+        """How far from optimal: the duality gap relative to the objective's size.
 
         Parameters
         ----------
         alpha : ndarray of shape (n,)
         f : ndarray of shape (n,)
             Predictions, bias included.
-        start : float
-            Norm of the gradient at zero, see `gradient_norm`.
 
         Returns
         -------
         float
             ``(J - dual) / scale`` with the scale the larger of the two objectives' sizes and the
             better of the dual points ``-lam alpha`` and the gradient of L; where the conjugate is
-            unknown, the norm of the gradient of J relative to ``start``.
+            unknown, that of `first_order`.
         """
         candidates = (self.loss.gradient(self.y, f), -self.lam * alpha)
         bounds = [self.bounds(alpha, f, u) for u in candidates]
         known = [max(upper - lower, 0.0) / scale for upper, lower, scale in filter(None, bounds)]
-        if known:
-            return min(known)
-        now = self.gradient_norm(alpha, f)
-        return now / start if start > 0 else now
+        return min(known) if known else self.first_order(alpha, f)
+
+    def first_order(self, alpha: np.ndarray, f: np.ndarray) -> float:
+        """The duality gap at the gradient g of a convex L, where ``L + L* = g·f`` needs no L*.
+
+        That is ``1/(2 lam) ||lam w + sum_i g_i phi(x_i)||^2``, plus what a bias that differs by the
+        largest prediction could still gain.
+        """
+        g = self.loss.gradient(self.y, f)
+        r = g + self.lam * alpha
+        gap = 0.5 / self.lam * max(float(r @ (self.K @ r)), 0.0)
+        norm = 0.5 * self.lam * max(float(alpha @ (self.K @ alpha)), 0.0)
+        return relative_gap(gap, g, f, abs(self.loss.value(self.y, f)) + norm, self.fit_intercept)
 
     def bounds(
         self, alpha: np.ndarray, f: np.ndarray, u: np.ndarray
@@ -89,12 +96,13 @@ class Risk:
             size = max(size, abs(conjugate) + dual_norm)
         return value + norm, -conjugate - dual_norm, size or 1.0
 
-    def gradient_norm(self, alpha: np.ndarray, f: np.ndarray) -> float:
-        """The norm, in feature space and over the bias, of the gradient of J."""
-        g = self.loss.gradient(self.y, f)
-        u = g + self.lam * alpha
-        slope = g.sum() if self.fit_intercept else 0.0
-        return float(np.sqrt(max(u @ (self.K @ u), 0.0) + slope**2))
+
+def relative_gap(
+    gap: float, g: np.ndarray, f: np.ndarray, size: float, fit_intercept: bool
+) -> float:
+    """A first-order gap over the size of the objective, with what the bias may still gain."""
+    slack = float(np.sum(np.abs(np.sum(g, axis=0)))) if fit_intercept else 0.0
+    return (gap + slack * (1.0 + float(np.max(np.abs(f), initial=0.0)))) / (size or 1.0)
 
 
 def balanced(u: np.ndarray) -> np.ndarray:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from mercer.solvers.perceptron import first_true
+from mercer.arrays import memory_budget
+from mercer.operators import DenseGram, FeatureGram, GramOperator
+from mercer.solvers.kept_scores import KeptScores
 from mercer.solvers.result import Monitor, Result, Status
 
 
 def kernel_sgd(
-    K: Any,
+    K: GramOperator,
     Y: np.ndarray,
     lam: float,
     draws: np.ndarray,
@@ -24,12 +24,12 @@ def kernel_sgd(
     point i, and adds ``y_i`` to ``beta_i`` if ``y_i sum_j alpha_j^(t) k(x_j, x_i) < 1``. The
     answer is the average of ``alpha^(1) .. alpha^(T)``. What is added at step s is divided by
     ``lam t`` at each later t, so its part of the average is ``(H_T - H_s) / (lam T)`` with
-    harmonic numbers H, and no step needs to touch more than the scores.
+    harmonic numbers H, and no step needs to touch more than the scores of the points drawn.
 
     Parameters
     ----------
-    K : Gram operator of shape (n, n)
-        Only ``rows`` and products are used.
+    K : GramOperator of shape (n, n)
+        Only what it has between the points drawn, and products, are used.
     Y : ndarray of shape (n, c)
         Labels -1 and +1, one column per machine.
     lam : float
@@ -59,43 +59,53 @@ def kernel_sgd(
     """
     monitor = Monitor(tol=0.0)
     T = len(draws)
-    beta = np.zeros_like(Y, dtype=np.float64)
-    averaged = np.zeros_like(beta)
-    products = np.zeros_like(beta)
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, T + 1))])
-    thresholds = lam * np.arange(1, T + 1)[:, None]
-
-    def violates(lo: int, hi: int) -> np.ndarray:
-        drawn = draws[lo:hi]
-        return np.any(Y[drawn] * products[drawn] < thresholds[lo:hi], axis=1)
-
-    step = first_true(violates, 0, T)
-    # Step T + 1 is never evaluated, so what the last step adds is in no iterate.
-    while step < T - 1:
-        i = draws[step]
-        change = np.where(Y[i] * products[i] < thresholds[step], Y[i], 0.0)
-        beta[i] += change
-        averaged[i] += (harmonic[T] - harmonic[step + 1]) * change
-        products += np.outer(K.rows([i])[0], change)
-        step = first_true(violates, step + 1, T)
-    alpha = averaged / (lam * T) if average else beta / (lam * T)
+    # Step T + 1 is never evaluated, so what step T adds is in no iterate.
+    steps = np.arange(1, T)
+    drawn, at = np.unique(draws[:-1], return_inverse=True)
+    learner = KeptScores(_among(K, drawn, T), Y[drawn])
+    changed = learner.visit(at, lam * steps)
+    alpha = np.zeros(Y.shape)
+    if average:
+        harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, T + 1))])
+        share = (harmonic[T] - harmonic[steps])[:, None] * changed * Y[draws[:-1]]
+        for machine in range(Y.shape[1]):
+            sums = np.bincount(at, weights=share[:, machine], minlength=len(drawn))
+            alpha[drawn, machine] = sums / (lam * T)
+    else:
+        alpha[drawn] = learner.coef.T / (lam * T)
     monitor.n_iter = T
     gap = soft_margin_gap(K, Y, lam, alpha)
     return monitor.result(alpha, gap, status=Status.COMPLETED, method="sgd")
 
 
-def soft_margin_gap(K: Any, Y: np.ndarray, lam: float, alpha: np.ndarray) -> float:
+def _among(K: GramOperator, drawn: np.ndarray, T: int) -> GramOperator:
+    """The kernel between the points drawn: stored where it fits and each is likely to be used."""
+    m, n = len(drawn), K.shape[0]
+    part = K if m == n else K.part(drawn)
+    if part is None or isinstance(K, DenseGram):
+        return K if m == n else DenseGram(K.block(drawn, drawn))
+    if isinstance(part, FeatureGram) or m > T // 2 or 8 * m**2 > memory_budget():
+        return part
+    return DenseGram(part.dense())
+
+
+def soft_margin_gap(K: GramOperator, Y: np.ndarray, lam: float, alpha: np.ndarray) -> float:
     """The duality gap at ``alpha``, taking the nearest feasible dual point to it.
 
     The dual is ``max_theta mean(theta) - ||sum_i theta_i y_i phi(x_i)||^2 / (2 lam n^2)`` over
-    ``0 <= theta <= 1``; at the optimum ``alpha = theta y / (lam n)``.
+    ``0 <= theta <= 1``; at the optimum ``alpha = theta y / (lam n)``. One product with the columns
+    of the points that have coefficients is all it takes.
     """
     n = len(Y)
-    scores = K @ alpha
-    primal = 0.5 * lam * np.sum(alpha * scores, axis=0)
-    primal = primal + np.mean(np.maximum(0.0, 1.0 - Y * scores), axis=0)
-    theta = np.clip(lam * n * Y * alpha, 0.0, 1.0)
-    dual_alpha = theta * Y / (lam * n)
-    norms = np.sum(dual_alpha * (K @ dual_alpha), axis=0)
-    dual = np.mean(theta, axis=0) - 0.5 * lam * norms
-    return float(np.max(primal - dual))
+    # A regulariser so small that norms overflow leaves the gap unknown: infinite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        theta = np.clip(lam * n * Y * alpha, 0.0, 1.0)
+        dual_alpha = theta * Y / (lam * n)
+        used = np.flatnonzero(alpha.any(axis=1))
+        both = K.combination(used, np.hstack([alpha, dual_alpha])[used])
+        scores, dual_scores = np.hsplit(both, 2)
+        primal = 0.5 * lam * np.sum(alpha * scores, axis=0)
+        primal = primal + np.mean(np.maximum(0.0, 1.0 - Y * scores), axis=0)
+        norms = np.sum(dual_alpha * dual_scores, axis=0)
+        gap = float(np.max(primal - (np.mean(theta, axis=0) - 0.5 * lam * norms)))
+    return gap if np.isfinite(gap) else np.inf

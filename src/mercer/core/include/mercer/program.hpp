@@ -26,6 +26,8 @@ enum class Op : int {
   tanh,          // out = tanh(c a + d)
   log,
   inverse_sqrt,  // 1 / sqrt(a), 0 where a = 0
+  positive,      // max(a, 0)
+  step,          // 1 where a > 0, else 0
 };
 
 // Where an operation finds its b: in a register, or as a one-sided term.
@@ -185,6 +187,12 @@ inline void run(const Program& program, const Tile<T>& tile) {
           const V y = T(1) / sqrt<T>(x);
           return x == T(0) ? V{} : y;
         });
+        break;
+      case Op::positive:
+        each<T>(tile, i, [](V x) { return x < T(0) ? V{} : x; });
+        break;
+      case Op::step:
+        each<T>(tile, i, [](V x) { return x > T(0) ? broadcast<T>(T(1)) : V{}; });
         break;
     }
   }

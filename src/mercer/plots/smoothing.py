@@ -1,0 +1,288 @@
+"""Densities with their data, regressions with their band, bandwidths with their scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+BLUE, ORANGE, GREY = "#2b6ca3", "#d9822b", "#888888"
+# Points of a rug or a scatter beyond which a part of them is drawn.
+MANY = 2000
+
+
+def _axes(ax: Any) -> Any:
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(layout="constrained")
+    return ax
+
+
+def _some(X: np.ndarray) -> np.ndarray:
+    if len(X) <= MANY:
+        return X
+    return X[np.sort(np.random.default_rng(0).choice(len(X), MANY, replace=False))]
+
+
+def _names(estimator: Any, d: int) -> list[str]:
+    return [
+        str(name) for name in getattr(estimator, "feature_names_in_", [f"x{k}" for k in range(d)])
+    ]
+
+
+class DensityDisplay:
+    """A density of one or two features, with the data.
+
+    Parameters
+    ----------
+    axes : list of ndarray
+        Places along each feature.
+    density : ndarray
+        p on the grid of these places.
+    X : ndarray of shape (n, d) or None
+        Points to show.
+    names : list of str
+        What the features are called.
+
+    Attributes
+    ----------
+    ax_, figure_ : the matplotlib axes and figure
+    line_ : the curve of one feature, or None
+    contours_ : the contours of two features, or None
+    """
+
+    def __init__(self, *, axes, density, X=None, names=None):
+        self.axes = axes
+        self.density = density
+        self.X = X
+        self.names = names
+
+    @classmethod
+    def from_estimator(cls, estimator, X=None, *, n_points=256, ax=None, **line) -> DensityDisplay:
+        """From a fitted `KernelDensity` of one or two features.
+
+        Parameters
+        ----------
+        estimator : KernelDensity
+        X : array-like of shape (n, d), default=None
+            Points to show; by default the training points that count for something.
+        n_points : int, default=256
+            Points of the grid along each feature.
+        ax : matplotlib axes, default=None
+        **line
+            Of the curve, or of the contours.
+        """
+        check_is_fitted(estimator)
+        d = estimator.n_features_in_
+        if d > 2:
+            raise ValueError(
+                f"the density has {d} features, and one or two can be shown; take "
+                "estimator.marginal([0, 1])"
+            )
+        axes, density = estimator.grid(n_points)
+        weight = estimator.sample_weight_
+        points = estimator.X_fit_[weight > 1e-3 * weight.max()]
+        points = points if X is None else np.asarray(X, dtype=float)
+        names = _names(estimator, d)
+        return cls(axes=axes, density=density, X=points, names=names).plot(ax=ax, **line)
+
+    def plot(self, ax=None, **line) -> DensityDisplay:
+        """Draw on ``ax``, or on axes of its own."""
+        ax = _axes(ax)
+        self.line_ = self.contours_ = None
+        names = self.names or [f"x{k}" for k in range(len(self.axes))]
+        if len(self.axes) == 1:
+            (self.line_,) = ax.plot(self.axes[0], self.density, **{"color": BLUE, **line})
+            ax.fill_between(self.axes[0], self.density, color=self.line_.get_color(), alpha=0.15)
+            if self.X is not None:
+                low = np.full(len(_some(self.X)), -0.03 * self.density.max())
+                ax.plot(_some(self.X)[:, 0], low, "|", color=GREY, markersize=7, alpha=0.6)
+            ax.set(xlabel=names[0], ylabel="density")
+        else:
+            levels = _masses(self.density, [0.95, 0.8, 0.6, 0.4, 0.2, 0.05])
+            mesh = (*self.axes, self.density.T)
+            ax.contourf(
+                *mesh, levels=[*levels, self.density.max() * 1.001], cmap="Blues", alpha=0.7
+            )
+            self.contours_ = ax.contour(
+                *mesh, levels=levels, **{"colors": BLUE, "linewidths": 0.8, **line}
+            )
+            if self.X is not None:
+                ax.plot(*_some(self.X).T, ".", color=ORANGE, markersize=3, alpha=0.6)
+            ax.set(xlabel=names[0], ylabel=names[1])
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _masses(density: np.ndarray, shares: list[float]) -> list[float]:
+    """Heights above which these shares of the mass lie, rising."""
+    sorted_ = np.sort(density.ravel())[::-1]
+    mass = np.cumsum(sorted_) / sorted_.sum()
+    heights = [float(sorted_[np.searchsorted(mass, share)]) for share in shares]
+    return list(np.unique(heights))
+
+
+class RegressionDisplay:
+    """A regression on one feature with its pointwise band, and the data.
+
+    Parameters
+    ----------
+    x : ndarray of shape (q,)
+    mean, lower, upper : ndarrays of shape (q,)
+    points : tuple of ndarrays or None
+        Feature and target of the data.
+    names : tuple of str
+    level : float
+        Of the band.
+
+    Attributes
+    ----------
+    ax_, figure_ : the matplotlib axes and figure
+    line_, band_ : the curve and the band
+    """
+
+    def __init__(self, *, x, mean, lower, upper, points=None, names=("x0", "y"), level=0.95):
+        self.x = x
+        self.mean = mean
+        self.lower = lower
+        self.upper = upper
+        self.points = points
+        self.names = names
+        self.level = level
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, *, feature=0, at=None, level=0.95, n_points=200, ax=None, **line
+    ) -> RegressionDisplay:
+        """From a fitted smoother of numbers with one output.
+
+        Parameters
+        ----------
+        estimator : NadarayaWatsonRegressor or LocalLinearRegressor
+        feature : int, default=0
+            Along which feature.
+        at : array-like of shape (d,), default=None
+            Where the other features stay; at their medians by default.
+        level : float, default=0.95
+            Of the pointwise band.
+        n_points : int, default=200
+        ax : matplotlib axes, default=None
+        **line
+            Of the curve.
+        """
+        check_is_fitted(estimator)
+        if estimator.y_fit_.ndim > 1 or estimator.coding_ is not None:
+            raise ValueError("a smoother of one output, without categories, can be shown")
+        X = estimator.X_fit_
+        x = np.linspace(X[:, feature].min(), X[:, feature].max(), n_points)
+        Z = np.tile(np.median(X, axis=0) if at is None else np.asarray(at, float), (n_points, 1))
+        Z[:, feature] = x
+        lower, upper = estimator.confidence_band(Z, level)
+        display = cls(
+            x=x,
+            mean=estimator.predict(Z),
+            lower=lower,
+            upper=upper,
+            points=(X[:, feature], estimator.y_fit_),
+            names=(_names(estimator, X.shape[1])[feature], "y"),
+            level=level,
+        )
+        return display.plot(ax=ax, **line)
+
+    def plot(self, ax=None, **line) -> RegressionDisplay:
+        """Draw on ``ax``, or on axes of its own."""
+        ax = _axes(ax)
+        if self.points is not None:
+            points = _some(np.column_stack(self.points))
+            ax.plot(*points.T, ".", color=GREY, markersize=4, alpha=0.5)
+        (self.line_,) = ax.plot(self.x, self.mean, **{"color": BLUE, **line})
+        self.band_ = ax.fill_between(
+            self.x,
+            self.lower,
+            self.upper,
+            color=self.line_.get_color(),
+            alpha=0.25,
+            linewidth=0,
+            label=f"{self.level:.0%} band",
+        )
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        ax.legend(frameon=False)
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class BandwidthDisplay:
+    """What a search for the bandwidth saw: scores against a common multiple of all bandwidths.
+
+    Parameters
+    ----------
+    bandwidth : ndarray of shape (k,)
+        Of the first feature.
+    score : ndarray of shape (k,)
+        Lower is better.
+    chosen : float
+        Where the search ended, for the first feature.
+    names : tuple of str
+
+    Attributes
+    ----------
+    ax_, figure_ : the matplotlib axes and figure
+    line_ : the curve
+    """
+
+    def __init__(self, *, bandwidth, score, chosen, names=("bandwidth", "score")):
+        self.bandwidth = bandwidth
+        self.score = score
+        self.chosen = chosen
+        self.names = names
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None, **line) -> BandwidthDisplay:
+        """From a density fitted with "mlcv" or "lscv", or a smoother with "loo".
+
+        Parameters
+        ----------
+        estimator : fitted estimator with ``selection_``
+        ax : matplotlib axes, default=None
+        **line
+            Of the curve.
+        """
+        check_is_fitted(estimator)
+        seen = getattr(estimator, "selection_", None)
+        if seen is None:
+            raise ValueError(
+                f"bandwidth={estimator.bandwidth!r} was not searched for by a score with slopes; "
+                "there is no curve to show"
+            )
+        d = seen["bandwidth"].shape[1]
+        label = "bandwidth" if d == 1 else f"bandwidth of {_names(estimator, d)[0]}, others along"
+        score = {"mlcv": "negative log likelihood", "lscv": "integrated squared error"}
+        display = cls(
+            bandwidth=seen["bandwidth"][:, 0],
+            score=seen["score"],
+            chosen=float(np.ravel(estimator.bandwidth_)[0]),
+            names=(label, score.get(estimator.bandwidth, "leave-one-out error")),
+        )
+        return display.plot(ax=ax, **line)
+
+    def plot(self, ax=None, **line) -> BandwidthDisplay:
+        """Draw on ``ax``, or on axes of its own."""
+        ax = _axes(ax)
+        finite = np.isfinite(self.score)
+        (self.line_,) = ax.plot(
+            self.bandwidth[finite],
+            self.score[finite],
+            **{"color": BLUE, "marker": "o", "markersize": 4, **line},
+        )
+        ax.axvline(self.chosen, color=ORANGE, linestyle="--", label=f"chosen: {self.chosen:.3g}")
+        ax.set(xscale="log", xlabel=self.names[0], ylabel=self.names[1])
+        if finite.any() and 0 < 10 * np.min(self.score[finite]) < np.max(self.score[finite]):
+            ax.set_yscale("log")
+        ax.legend(frameon=False)
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

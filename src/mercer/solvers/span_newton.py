@@ -1,0 +1,95 @@
+"""Newton's method for smooth losses over features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mercer.solvers.losses import Loss
+from mercer.solvers.newton import NEAR, PATH_START, step_along
+from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.risk import best_intercept
+from mercer.solvers.span import Span, certified, solve_scaled
+
+# float32 curvatures serve where the regulariser is at least this share of their sum.
+SINGLE = 1e-6
+
+
+def span_newton(
+    span: Span,
+    y: np.ndarray,
+    loss: Loss,
+    lam: float,
+    *,
+    tol: float = 1e-8,
+    max_iter: int | None = 100,
+    max_time: float | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> Result:
+    r"""Minimise ``L(y, Phi w + b) + 1/2 lam ||w||^2`` for a convex, smooth, pointwise L.
+
+    A step solves ``(Phi^T H Phi + lam I) d = -gradient`` with the curvatures H of the loss, of the
+    size of the features, from one pass over the points; its length is found by bisection. A small
+    ``lam`` is approached from a larger one.
+
+    Parameters
+    ----------
+    span : Span
+    y : ndarray of shape (n,)
+    loss : Loss
+        With ``curvature``; see `mercer.solvers.losses`.
+    lam : float
+        Regulariser, positive.
+    tol, max_iter, max_time, report
+        See `Monitor`.
+
+    Returns
+    -------
+    Result
+        ``value`` is a `Solution`; ``gap`` is the relative duality gap of `certified`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.losses import Squared
+    >>> span = Span.of(np.array([[1.0], [2.0]]), fit_intercept=False)
+    >>> span_newton(span, np.array([1.0, 2.0]), Squared(), 5.0).value.z
+    array([0.5])
+    """
+    monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
+    z = np.zeros(span.p)
+    if span.fit_intercept:
+        z[-1] = best_intercept(loss, y, np.zeros(span.n))
+    f = span.predict(z)
+    (gap, found), status = certified(span, y, loss, lam, z, f), None
+    if gap <= tol:
+        return monitor.result(found, gap, status=Status.CONVERGED, method="newton")
+    now = max(lam, PATH_START * span.squares(np.ones(span.n)) / span.n)
+    while True:
+        h = loss.curvature(y, f)
+        assert h is not None
+        h = np.maximum(h, 0.0)
+        # Where nothing curves, a trace of it keeps the bias determined and the step downhill.
+        if span.fit_intercept and h.sum() <= 1e-10 * len(h):
+            h = np.full_like(h, 1e-6)
+        penalty = span.penalties(now)
+        # A step from curvatures in float32 ends nearly where it should, unless lam is lost in them.
+        A = span.curvature(h, single=SINGLE * span.squares(h) <= now)
+        A[np.diag_indices_from(A)] += penalty
+        d = -solve_scaled(A, span.gather(loss.gradient(y, f)) + penalty * z)
+        linear, quadratic = float(penalty @ (z * d)), float(penalty @ d**2)
+        d_f = span.predict(d)
+        step = step_along(loss, y, f, d_f, linear, quadratic)
+        if not step and now == lam:
+            status = Status.STALLED
+            break
+        if step:
+            z = z + step * d
+            f = span.predict(z)
+            gap, found = certified(span, y, loss, lam, z, f)
+            if monitor.record(gap):
+                break
+        if not step or certified(span, y, loss, now, z, f)[0] <= NEAR:
+            now = max(lam, 0.1 * now)
+    return monitor.result(found, gap, status=status, method="newton")

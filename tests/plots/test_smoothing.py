@@ -1,0 +1,71 @@
+"""Displays hold what the estimators say, and draw it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+from mercer import KernelDensity, LocalLinearRegressor, NadarayaWatsonRegressor  # noqa: E402
+from mercer.plots import BandwidthDisplay, DensityDisplay, RegressionDisplay  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def points(n=300, d=1):
+    return np.random.default_rng(0).normal(size=(n, d))
+
+
+def test_density_of_one_feature():
+    kde = KernelDensity(bandwidth="isj").fit(points())
+    display = DensityDisplay.from_estimator(kde, color="black")
+    x, p = display.line_.get_data()
+    np.testing.assert_allclose(p, kde.pdf(x[:, None]), atol=2e-3)
+    assert display.line_.get_color() == "black"
+    assert display.ax_.get_ylabel() == "density"
+
+
+def test_density_of_two_features_with_contours_of_mass():
+    kde = KernelDensity(bandwidth="silverman").fit(points(3000, 2))
+    display = DensityDisplay.from_estimator(kde, n_points=128)
+    cell = np.prod([axis[1] - axis[0] for axis in display.axes])
+    lowest = display.contours_.levels[0]
+    inside = display.density[display.density >= lowest].sum() * cell
+    assert inside == pytest.approx(0.95, abs=0.01)
+    with pytest.raises(ValueError, match="marginal"):
+        DensityDisplay.from_estimator(KernelDensity().fit(points(50, 3)))
+
+
+@pytest.mark.parametrize("estimator", [NadarayaWatsonRegressor, LocalLinearRegressor])
+def test_regression_with_its_band(estimator):
+    X = points(200, 2)
+    model = estimator(bandwidth=0.5).fit(X, np.sin(X[:, 1]))
+    display = RegressionDisplay.from_estimator(model, feature=1, level=0.9)
+    Z = np.column_stack([np.full(200, np.median(X[:, 0])), display.x])
+    np.testing.assert_allclose(display.line_.get_ydata(), model.predict(Z))
+    lower, upper = model.confidence_band(Z, 0.9)
+    np.testing.assert_allclose([display.lower, display.upper], [lower, upper])
+    assert display.ax_.get_xlabel() == "x1"
+    with pytest.raises(ValueError, match="one output"):
+        RegressionDisplay.from_estimator(estimator(bandwidth=0.5).fit(X, X))
+
+
+def test_the_curve_of_a_search():
+    X = points(120)
+    for model in (
+        KernelDensity(bandwidth="mlcv").fit(X),
+        NadarayaWatsonRegressor().fit(X, np.sin(X[:, 0])),
+    ):
+        display = BandwidthDisplay.from_estimator(model)
+        h, score = display.line_.get_data()
+        assert np.all(np.diff(h) > 0)
+        least = h[np.argmin(score)]
+        assert least / 2 <= display.chosen <= least * 2
+    with pytest.raises(ValueError, match="no curve"):
+        BandwidthDisplay.from_estimator(KernelDensity().fit(X))
