@@ -16,12 +16,6 @@ namespace {
 template <int D>
 using Numbers = In<double, D>;
 
-template <class F>
-void without_gil(F work) {
-  std::mutex alone;
-  without_gil(alone, work);
-}
-
 // The points of every routine here, once they are found to fit together.
 mercer::Smoothing read(const Numbers<2>& U, const Numbers<2>& V, const Numbers<1>& log_weight,
                        const std::optional<Numbers<1>>& own, const std::optional<Numbers<2>>& Y) {
