@@ -49,7 +49,10 @@ class KeyTable {
 
   std::uint64_t hash_of(const Number* key) const {
     std::uint64_t h = 0x9e3779b97f4a7c15u;
-    for (int k = 0; k < width_; ++k) h = std::rotl((h ^ key[k]) * 0xbf58476d1ce4e5b9u, 29);
+    int k = 0;
+    for (; k + 1 < width_; k += 2)
+      h = std::rotl((h ^ (std::uint64_t(key[k + 1]) << 32 | key[k])) * 0xbf58476d1ce4e5b9u, 29);
+    if (k < width_) h = std::rotl((h ^ key[k]) * 0xbf58476d1ce4e5b9u, 29);
     h ^= h >> 32;
     h *= 0x94d049bb133111ebu;
     return h ^ h >> 29;
@@ -86,12 +89,22 @@ struct Counts {
   std::vector<std::int64_t> starts{0}, columns;
   std::vector<double> values;
 
-  // One more row: how often each column is in the list, which is sorted on the way; -1 is nothing.
-  void add(std::vector<std::int64_t>& list) {
-    std::sort(list.begin(), list.end());
-    const std::size_t first = columns.size();
+  // One more row: how often each column is in the list; -1 is nothing. Those from `known` on are
+  // new, and so numbered without gaps: they are counted in place, and only the others sorted.
+  void add(const std::vector<std::int64_t>& list, std::int64_t known) {
+    old_.clear();
+    fresh_.clear();
     for (const std::int64_t column : list) {
-      if (column < 0) continue;
+      if (column < known) {
+        if (column >= 0) old_.push_back(column);
+        continue;
+      }
+      if (std::size_t(column - known) >= fresh_.size()) fresh_.resize(column - known + 1);
+      ++fresh_[column - known];
+    }
+    std::sort(old_.begin(), old_.end());
+    const std::size_t first = columns.size();
+    for (const std::int64_t column : old_) {
       if (columns.size() > first && columns.back() == column) {
         ++values.back();
       } else {
@@ -99,8 +112,14 @@ struct Counts {
         values.push_back(1);
       }
     }
+    for (std::size_t k = 0; k < fresh_.size(); ++k) columns.push_back(known + std::int64_t(k));
+    values.insert(values.end(), fresh_.begin(), fresh_.end());
     starts.push_back(std::int64_t(columns.size()));
   }
+
+ private:
+  std::vector<std::int64_t> old_;
+  std::vector<double> fresh_;
 };
 
 // Counts of the keys (N, width) of objects; those of object i begin at starts[i].
@@ -110,9 +129,10 @@ inline Counts count_keys(KeyTable& table, const KeyTable::Number* keys, const st
   std::vector<std::int64_t> list;
   for (std::ptrdiff_t i = 0; i < objects && !stop; ++i) {
     list.clear();
+    const std::int64_t known = table.size();
     for (std::int64_t k = starts[i]; k < starts[i + 1]; ++k)
       list.push_back(table(keys + k * table.width(), grow));
-    counts.add(list);
+    counts.add(list, known);
   }
   return counts;
 }
@@ -153,6 +173,7 @@ inline Counts count_words(KeyTable& table, const KeyTable::Number* symbols,
   std::vector<KeyTable::Number> word(width);
   for (std::ptrdiff_t i = 0; i < sequences && !stop; ++i) {
     list.clear();
+    const std::int64_t known = table.size();
     for (std::ptrdiff_t p = 0; p < words.patterns; ++p) {
       const std::int64_t* offset = words.offsets + p * width;
       for (std::int64_t at = starts[i]; at + offset[width - 1] < starts[i + 1] && !stop; ++at) {
@@ -164,7 +185,7 @@ inline Counts count_words(KeyTable& table, const KeyTable::Number* symbols,
                      [&](const KeyTable::Number* near) { list.push_back(table(near, grow)); });
       }
     }
-    counts.add(list);
+    counts.add(list, known);
   }
   return counts;
 }
