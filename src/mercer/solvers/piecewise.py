@@ -168,7 +168,7 @@ class _CentralPath:
         excess = max(value + norm + crossing - max(linear - dual_norm, 0.0), 0.0)
         # Losses this small are the rounding of y - f.
         weights = np.where(self.finite, pieces.c, 0.0)
-        rounding = 4 * EPS * float(np.sum(weights * np.abs(pieces.g)))
+        rounding = 4 * EPS * float(np.sum(weights * np.abs(pieces.g))) + 1e-300
         relative = excess / (value + norm) if excess > rounding else 0.0
         return relative, Solution(self.z, u, excess)
 
