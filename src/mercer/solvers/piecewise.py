@@ -154,8 +154,9 @@ class _CentralPath:
             for j, over in enumerate(excess):
                 side = j if over > 0 else q + j
                 total = a[:, side].sum()
-                if not total > abs(over):
-                    return np.inf, Solution(self.z)
+                if not total > abs(over):  # zero will do, if nothing better
+                    a = np.zeros_like(a)
+                    break
                 a[:, side] *= 1.0 - abs(over) / total
         norm = 0.5 * self.lam * float(np.sum(span.norms(self.z)))
         # What functions that still cross would pay for it.
