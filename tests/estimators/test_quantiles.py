@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -101,6 +101,7 @@ def test_wrong_levels_are_named(quantile):
 
 
 @settings(max_examples=25, deadline=None)
+@example(seed=25, n=1, exponent=0, alpha=1.0, ties=True)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 25),

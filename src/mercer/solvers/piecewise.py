@@ -154,8 +154,9 @@ class _CentralPath:
             for j, over in enumerate(excess):
                 side = j if over > 0 else q + j
                 total = a[:, side].sum()
-                if not total > abs(over):
-                    return np.inf, Solution(self.z)
+                if not total > abs(over):  # zero will do, if nothing better
+                    a = np.zeros_like(a)
+                    break
                 a[:, side] *= 1.0 - abs(over) / total
         norm = 0.5 * self.lam * float(np.sum(span.norms(self.z)))
         # What functions that still cross would pay for it.
@@ -168,7 +169,7 @@ class _CentralPath:
         excess = max(value + norm + crossing - max(linear - dual_norm, 0.0), 0.0)
         # Losses this small are the rounding of y - f.
         weights = np.where(self.finite, pieces.c, 0.0)
-        rounding = 4 * EPS * float(np.sum(weights * np.abs(pieces.g)))
+        rounding = 4 * EPS * float(np.sum(weights * np.abs(pieces.g))) + 1e-300
         relative = excess / (value + norm) if excess > rounding else 0.0
         return relative, Solution(self.z, u, excess)
 
