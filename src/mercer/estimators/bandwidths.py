@@ -234,6 +234,7 @@ def log_search(
     highest: float = HIGHEST_POWER,
     starts: int = STARTS,
     value: Callable[[np.ndarray], float] | None = None,
+    rtol: float = 1e-9,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Bandwidths, one for each feature, that make a score with known slopes smallest.
 
@@ -255,6 +256,8 @@ def log_search(
         How many points to descend from, at most.
     value : callable, optional
         The score alone, where that is cheaper.
+    rtol : float
+        Descent ends where a step gains less than this part of the score.
 
     Returns
     -------
@@ -310,7 +313,7 @@ def log_search(
             jac=True,
             method="L-BFGS-B",
             bounds=[(lowest, highest)] * d,
-            options={"maxiter": 60, "ftol": 1e-9, "gtol": 1e-6 * max(abs(least), 1e-12)},
+            options={"maxiter": 60, "ftol": rtol, "gtol": 1e-6 * max(abs(least), 1e-12)},
         )
         if descent.fun < least - slack:
             found, least = descent.x, descent.fun

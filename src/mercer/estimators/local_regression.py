@@ -207,7 +207,9 @@ class Smoother(BaseEstimator):
         h, curve = log_search(part, start, value=lambda h: part(h, False)[0])
         self._selected(h, curve, start)
         narrowed = h * (PART / len(Y)) ** (1 / (len(h) + 4))
-        return log_search(score, narrowed, powers=(0,), lowest=-6.0, highest=6.0)[0]
+        return log_search(score, narrowed, powers=(0,), lowest=-6, highest=6, starts=1, rtol=1e-7)[
+            0
+        ]
 
     def _selected(self, h: np.ndarray, curve: dict[str, np.ndarray], start: np.ndarray):
         self.selection_ = {
