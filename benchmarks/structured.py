@@ -356,12 +356,13 @@ def strings(data: Path | None, repeats: int) -> None:
     ]
     part = [x for x in X if set(x) <= set("ACGT")][:200]
     for kind, (size,), peer, n in peers:
-        seconds, _ = best(lambda k=kind(size), n=n: k(X[:n]), repeats)
+        kernel = kind(size)
+        seconds, _ = best(lambda k=kernel, n=n: k(X[:n]), repeats)
         slice_seconds, theirs = best(lambda p=peer: p(part, part), 2)
         scaled = slice_seconds * (n * (n - 1) / 2) / PEER_PAIRS
-        equal = [kind(size)] if kind is K.WeightedDegree else [kind(k + 1) for k in range(size)]
+        equal = [kernel] if kind is K.WeightedDegree else [kind(k + 1) for k in range(size)]
         error = difference(sum(equal[1:], equal[0]).normalize()(part), np.asarray(theirs))
-        line(f"{kind(size)!r}, {n} strings", seconds, scaled, f"{error:.0e}")
+        line(f"{kernel!r}, {n} strings", seconds, scaled, f"{error:.0e}")
 
 
 def texts(data: Path | None, repeats: int) -> None:

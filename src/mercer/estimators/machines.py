@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.callback import CallbackSupportMixin
-from sklearn.metrics import d2_pinball_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -419,6 +418,8 @@ default="squared"
         if not has_levels(self):
             return super().score(X, y, sample_weight)
         columns = zip(self.quantiles_, self.predict(X).T, strict=True)
+        from sklearn.metrics import d2_pinball_score  # slow to import
+
         scores = [
             d2_pinball_score(y, f, alpha=float(level), sample_weight=sample_weight)
             for level, f in columns

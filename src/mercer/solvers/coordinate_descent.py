@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from mercer import core
 from mercer.arrays import memory_budget
 from mercer.operators import FeatureGram
+from mercer.solvers.kept_rows import origin
 from mercer.solvers.quadratic_program import QuadraticProgram
 
 # Seconds between two looks at whether to stop.
@@ -78,9 +79,10 @@ def _double(v: Any) -> np.ndarray:
 
 
 def _sparse_features(K: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, int] | None:
-    if not isinstance(K, FeatureGram):
+    whole, index = origin(K)
+    if not isinstance(whole, FeatureGram):
         return None
-    phi = K.left
+    phi = whole.left if whole is K else whole.left[index]
     entries = phi.nnz if sp.issparse(phi) else phi.size
     if not sp.issparse(phi) and _ENTRY_BYTES * entries > memory_budget():
         return None
