@@ -119,9 +119,15 @@ def block_krylov(
 def _orthonormal(V: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """An orthonormal basis of what V has beside a given one, without directions of rounding."""
     least = LOST * float(np.linalg.norm(V, axis=0).max(initial=0.0))
-    for _ in range(2):  # the second time removes the rounding of the first
-        V = V - basis @ (basis.T @ V)
-        V, R, _ = scipy.linalg.qr(V, mode="economic", pivoting=True)
-        V = V[:, np.abs(np.diag(R)) > least]
-        least = 0.5
-    return V
+    V = V - basis @ (basis.T @ V)
+    sizes = np.linalg.norm(V, axis=0)
+    V = _turned(V[:, sizes > least] / sizes[sizes > least], LOST)
+    # Once more, which removes the rounding of the first time.
+    return _turned(V - basis @ (basis.T @ V), 0.25)
+
+
+def _turned(V: np.ndarray, least: float) -> np.ndarray:
+    """V turned to orthonormal columns, by its Gram matrix; those with less than this are left."""
+    values, U = scipy.linalg.eigh(V.T @ V)
+    kept = values > least
+    return V @ (U[:, kept] / np.sqrt(values[kept]))
