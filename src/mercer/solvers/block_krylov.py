@@ -1,4 +1,8 @@
-"""Leading eigenpairs from products with blocks of vectors: every entry of K serves many columns."""
+"""Leading eigenpairs from products with blocks of vectors: every entry of K serves many columns.
+
+Small problems in between are left to NumPy: SciPy brings a BLAS of its own, whose idle threads take
+time from the products.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 # Directions beside those asked for, which let the last ones converge as fast as the others.
 EXTRA = 8
@@ -92,7 +95,7 @@ def block_krylov(
         basis[:, new], images[:, new] = Q, apply(Q)
         products, size = products + 1, new.stop
         small = basis[:, :size].T @ images[:, :size]
-        values, rotation = scipy.linalg.eigh((small + small.T) / 2)
+        values, rotation = np.linalg.eigh((small + small.T) / 2)
         values, rotation = values[::-1], rotation[:, ::-1]
         vectors = basis[:, :size] @ rotation[:, :k]
         residuals = np.linalg.norm(
@@ -128,6 +131,6 @@ def _orthonormal(V: np.ndarray, basis: np.ndarray) -> np.ndarray:
 
 def _turned(V: np.ndarray, least: float) -> np.ndarray:
     """V turned to orthonormal columns, by its Gram matrix; those with less than this are left."""
-    values, U = scipy.linalg.eigh(V.T @ V)
+    values, U = np.linalg.eigh(V.T @ V)
     kept = values > least
     return V @ (U[:, kept] / np.sqrt(values[kept]))
