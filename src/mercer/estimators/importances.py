@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
@@ -157,6 +156,6 @@ def _along(base: Any, vocabulary: Any, w: np.ndarray, x: Symbols) -> np.ndarray:
     places, words = base.words(x)
     out = np.zeros((len(x), w.shape[1]))
     if len(words):
-        values = np.asarray(sp.csr_array(base.rows(words, vocabulary, grow=False)) @ w)
+        values = np.asarray(base.rows(words, vocabulary, grow=False) @ w)
         np.add.at(out, places, values[:, None] / places.shape[1])
     return out

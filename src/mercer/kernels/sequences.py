@@ -10,7 +10,6 @@ symbol with ``b"ab"``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -127,19 +126,6 @@ class Alphabet:
         if grow:
             return self.code.setdefault(symbol, len(self.code))
         return self.code.get(symbol, self.UNKNOWN)
-
-
-def encode(sequences: Sequence[Symbols]) -> list[np.ndarray]:
-    """Sequences as arrays of non-negative integers, equal where the symbols are.
-
-    Examples
-    --------
-    >>> encode(["abba", ("b", "cat")])
-    [array([0, 1, 1, 0]), array([1, 2])]
-    """
-    symbols, starts = Alphabet().encode(sequences, grow=True)
-    symbols = symbols.astype(np.int64)
-    return [symbols[a:b] for a, b in pairwise(starts.tolist())]
 
 
 def describe(x: Any) -> str:
