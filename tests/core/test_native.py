@@ -258,7 +258,11 @@ def test_one_pass_gives_what_several_give(level, dtype, d):
         for i, kind in enumerate(kinds):
             one = program(leaves=len(kinds), result=i)
             native, _ = build(level, one, leaves, n=13, m=65, dtype=dtype)
-            assert np.array_equal(gram(native, 13, 65, dtype), alone[kind]), kinds
+            got = gram(native, 13, 65, dtype)
+            if kind == Kind.SQDIST:  # alone it may go by paired features
+                np.testing.assert_allclose(got, alone[kind], atol=16 * EPS[dtype], err_msg=str(kinds))
+            else:
+                assert np.array_equal(got, alone[kind]), kinds
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -62,12 +62,12 @@ struct Pairs {
       }
     gather();
     for (Group& group : groups_) {
-      group.packed = allocate<T>(column_tiles() * C * group.d);
+      group.packed = allocate<T>(column_tiles() * C * group.length());
       const bool done = share(
           column_tiles(), threads,
           [&](std::ptrdiff_t t, const Stop&) {
-            pack<T>(group.Y, t * C, C, m, group.d, Geometry<T>::panel,
-                    group.packed.get() + t * C * group.d);
+            group.pack(group.Y, t * C, C, m, Geometry<T>::panel,
+                       group.packed.get() + t * C * group.length());
           },
           interrupted);
       if (!done) return false;
@@ -89,8 +89,8 @@ struct Pairs {
   Scratch scratch(std::ptrdiff_t first_block, std::ptrdiff_t blocks) const {
     Scratch s;
     for (const Group& group : groups_) {
-      s.rows.push_back(allocate<T>(blocks * R * group.d));
-      pack<T>(group.X, first_block * R, blocks * R, n, group.d, R, s.rows.back().get());
+      s.rows.push_back(allocate<T>(blocks * R * group.length()));
+      group.pack(group.X, first_block * R, blocks * R, n, R, s.rows.back().get());
     }
     s.registers = allocate<T>(std::ptrdiff_t(program.registers) * R * C);
     s.rows_of.resize(row_terms.size());
@@ -125,11 +125,11 @@ struct Pairs {
     const Tile<T> here{s.registers.get(), R, C, nullptr, nullptr};
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const Group& group = groups_[g];
-      const T* X = s.rows[g].get() + local * R * group.d;
-      const T* Y = group.packed.get() + column_tile * C * group.d;
+      const T* X = s.rows[g].get() + local * R * group.length();
+      const T* Y = group.packed.get() + column_tile * C * group.length();
       T* out[std::popcount(all_sums)];
       for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = here.at(group.leaves[k]);
-      for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.d)
+      for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.length())
         if (group.sums)
           group.compute(X, Y, group.d, out, p * P, T(1));
         else
@@ -151,7 +151,7 @@ struct Pairs {
   // Column tiles that fit the second-level cache together.
   std::ptrdiff_t tiles_at_once() const {
     std::ptrdiff_t bytes = 0;
-    for (const Group& group : groups_) bytes += C * group.d * std::ptrdiff_t(sizeof(T));
+    for (const Group& group : groups_) bytes += C * group.length() * std::ptrdiff_t(sizeof(T));
     // At most so many are summed in T before the sum goes on in double.
     constexpr std::ptrdiff_t most = 16;
     return std::clamp<std::ptrdiff_t>(block_bytes / std::max<std::ptrdiff_t>(bytes, 1), 1, most);
@@ -167,6 +167,13 @@ struct Pairs {
     std::vector<int> leaves;  // in the order of the sums; a dot product may serve two statistics
     Buffer<T> packed;
     SumsOfPanel<T> compute = nullptr;
+    bool paired = false;  // dot products of paired features
+
+    std::ptrdiff_t length() const { return paired ? paired_length(d) : d; }
+    void pack(const T* points, std::ptrdiff_t first, std::ptrdiff_t count, std::ptrdiff_t n, int step,
+              T* out) const {
+      (paired ? pack_paired<T> : mercer::pack<T>)(points, first, count, n, d, step, out);
+    }
   };
 
   void gather() {
@@ -179,8 +186,12 @@ struct Pairs {
         dots_of_[l] = int(l);
         if (!leaf.block && (leaf.kind == Statistic::sqdist) == distances) join(leaf, int(l));
       }
-    for (Group& group : groups_)
-      if (group.sums) group.compute = sums_of_panel<T>(group.sums);
+    for (Group& group : groups_) {
+      if (!group.sums) continue;
+      group.paired = group.sums == of_dot && leaves[group.leaves[0]].kind == Statistic::sqdist &&
+                     group.d >= paired_features && adds_beside_products();
+      group.compute = group.paired ? &paired_panel<T> : sums_of_panel<T>(group.sums);
+    }
   }
 
   void join(const Leaf<T>& leaf, int l) {

@@ -206,6 +206,105 @@ void sums_of_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std:
 template <class T>
 using SumsOfPanel = void (*)(const T*, const T*, std::ptrdiff_t, T* const*, std::ptrdiff_t, T);
 
+// Dot products with fewer multiplications, by Winograd's identity (1968)
+//   x0 z0 + x1 z1 = (x0 + z1)(x1 + z0) - x0 x1 - z0 z1,
+// whose last two terms belong to one point each. Where a processor adds and multiplies by ports of
+// their own, two features of three done so take two cycles instead of three. The rounding is in
+// proportion to |x|^2 + |z|^2 and not to |x||z|: no matter for squared distances alone.
+constexpr std::ptrdiff_t paired_at_once = features_at_once / 3 * 3;
+// With fewer features the sums of products, one more number to read, cost what this saves.
+constexpr std::ptrdiff_t paired_features = 9;
+
+inline bool adds_beside_products() {
+#if defined(__AVX512F__) && defined(__x86_64__)
+  static const bool apart = [] {
+    __builtin_cpu_init();
+    return bool(__builtin_cpu_is("amd"));
+  }();
+  return apart;
+#else
+  return false;
+#endif
+}
+
+// The numbers that a point has when it is packed for this: before each paired_at_once features,
+// minus the sum of their products x0 x1.
+constexpr std::ptrdiff_t paired_length(std::ptrdiff_t d) {
+  return d + (d + paired_at_once - 1) / paired_at_once;
+}
+
+template <class T>
+inline void pack_paired(const T* points, std::ptrdiff_t first, std::ptrdiff_t count,
+                        std::ptrdiff_t n, std::ptrdiff_t d, int step, T* out) {
+  for (std::ptrdiff_t start = 0; start < count; start += step, out += step * paired_length(d))
+    for (int r = 0; r < step; ++r) {
+      const T* row = points + std::min(first + start + r, n - 1) * d;
+      T* to = out + r;
+      for (std::ptrdiff_t k = 0; k < d; k += paired_at_once) {
+        const std::ptrdiff_t here = std::min(paired_at_once, d - k);
+        double products = 0;
+        for (std::ptrdiff_t i = k; i + 3 <= k + here; i += 3)
+          products += double(row[i]) * double(row[i + 1]);
+        *to = T(-products);
+        to += step;
+        for (std::ptrdiff_t i = k; i < k + here; ++i, to += step) *to = row[i];
+      }
+    }
+}
+
+// The dot products of a block of rows with one panel, both packed so.
+template <class T>
+void paired_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::ptrdiff_t offset,
+                  T) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
+  constexpr int P = Geometry<T>::panel;
+  using V = Vector<T>;
+  for (std::ptrdiff_t first = 0; first < d; first += paired_at_once) {
+    V acc[2][R];
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      const V products = load<T>(Y + h * W);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) acc[h][r] = products + X[r];
+    }
+    X += R;
+    Y += P;
+    const std::ptrdiff_t here = std::min(paired_at_once, d - first);
+    std::ptrdiff_t k = 0;
+    for (; k + 3 <= here; k += 3, X += 3 * R, Y += 3 * P)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h) {
+        // Read anew for each half: as operands of arithmetic these cost nothing, kept in registers
+        // they leave no room for the accumulators.
+        const T* x = X;
+#if defined(__GNUC__)
+        asm volatile("" : "+r"(x));
+#endif
+        const V z0 = load<T>(Y + h * W), z1 = load<T>(Y + P + h * W);
+        const V z2 = load<T>(Y + 2 * P + h * W);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) {
+          acc[h][r] += (z1 + x[r]) * (z0 + x[R + r]);
+          acc[h][r] += z2 * x[2 * R + r];
+        }
+      }
+    for (; k < here; ++k, X += R, Y += P)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h) {
+        const V z = load<T>(Y + h * W);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) acc[h][r] += z * X[r];
+      }
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h)
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        T* to = out[0] + offset + r * C + h * W;
+        store<T>(to, first ? acc[h][r] + load<T>(to) : acc[h][r]);
+      }
+  }
+}
+
 template <class T>
 inline SumsOfPanel<T> sums_of_panel(unsigned which) {
   static constexpr auto table = []<unsigned... I>(std::integer_sequence<unsigned, I...>) {
