@@ -170,6 +170,11 @@ def test_any_program_gives_what_the_twin_gives(data):
     again = np.empty((n, m), dtype)
     pairs.gram(again, False, draw(st.integers(0, 4)))
     np.testing.assert_array_equal(again, found)
+    rows = rng.integers(0, n, draw(st.integers(0, 40)))
+    first, last = sorted(rng.integers(0, m + 1, 2).tolist())
+    some = np.full((len(rows), m), np.nan, dtype)
+    pairs.some_rows(rows, np.arange(len(rows)), first, last, some, threads)
+    np.testing.assert_array_equal(some[:, first:last], found[rows, first:last])
     if np.all(np.abs(found) < 1e15):
         check_products(pairs, found.astype(float), rng, dtype, draw(st.integers(0, 20)), threads)
         check_reductions(pairs, found.astype(float), dtype, threads)

@@ -260,9 +260,43 @@ def test_one_pass_gives_what_several_give(level, dtype, d):
             native, _ = build(level, one, leaves, n=13, m=65, dtype=dtype)
             got = gram(native, 13, 65, dtype)
             if kind == Kind.SQDIST:  # alone it may go by paired features
-                np.testing.assert_allclose(got, alone[kind], atol=16 * EPS[dtype], err_msg=str(kinds))
+                np.testing.assert_allclose(
+                    got, alone[kind], atol=16 * EPS[dtype], err_msg=str(kinds)
+                )
             else:
                 assert np.array_equal(got, alone[kind]), kinds
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [3, 9, 130])
+@pytest.mark.parametrize("count", [1, 13, 250])
+def test_some_rows_are_those_of_the_matrix(level, dtype, d, count):
+    rng = np.random.default_rng(22)
+    n, m = 300, 200
+    X, Y = (points(rng, k, d, dtype, Kind.DOT) for k in (n, m))
+    f, g = np.ones(n, dtype) + np.arange(n, dtype=dtype), np.ones(m, dtype)
+    steps = program(
+        (Op.EXP_NEGATIVE, 0, 0, 0, -0.1, 0.0),
+        (Op.ROW, 2, 0, 0, 0.0, 0.0),
+        (Op.MULTIPLY, 1, 1, 2, 1.0, 0.0),
+        (Op.ADD, 0, 0, 1, 1.0, 1.0),
+        leaves=2,
+        registers=3,
+    )
+    leaves = [leaf(Kind.SQDIST, X, Y), leaf(Kind.DOT, X, Y)]
+    native, twin = build(level, steps, leaves, [f], [g], n, m, dtype)
+    whole = gram(native, n, m, dtype)
+    for first, last in ((0, m), (70, 71), (5, 5), (63, 129)):
+        rows, places = rng.integers(0, n, count), rng.permutation(count)
+        for pairs, rtol in ((native, 0), (twin, 1e-3)):
+            out = np.full((count, m), -1.0, dtype)
+            pairs.some_rows(rows, places, first, last, out, 2)
+            np.testing.assert_allclose(
+                out[places, first:last], whole[rows, first:last], rtol=rtol, atol=rtol
+            )
+            assert np.all(out[:, :first] == -1)
+            assert np.all(out[:, last:] == -1)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -656,6 +690,20 @@ def test_wrong_arrays_are_refused():
         native.gram(np.ones((4, 3)), False, 1)
     with pytest.raises(ValueError, match="square"):
         native.gram(np.ones((3, 4)), True, 1)
+    zero, out = np.zeros(1, np.int64), np.ones((2, 4))
+    for rows, places, first, last in (
+        (zero + 3, zero, 0, 4),
+        (zero - 1, zero, 0, 4),
+        (zero, zero + 2, 0, 4),
+        (zero, zero - 1, 0, 4),
+        (zero, zero, 0, 5),
+        (zero, zero, 3, 2),
+        (zero, np.zeros(2, np.int64), 0, 4),
+    ):
+        with pytest.raises(ValueError, match=r"row|range"):
+            native.some_rows(rows, places, first, last, out, 1)
+    with pytest.raises(ValueError, match="m columns"):
+        native.some_rows(zero, zero, 0, 4, np.ones((2, 5)), 1)
     for wrong in (np.ones((4, 1), np.float32), np.ones(4), np.ones((4, 2)).T):
         with pytest.raises((TypeError, ValueError)):
             native.product(wrong, 1)

@@ -95,6 +95,11 @@ def test_blocks_by_slice_and_by_index():
     np.testing.assert_allclose(
         pairs.block(chosen, chosen), full[np.ix_(chosen, chosen)], rtol=1e-12
     )
+    out = np.zeros((4, 20))
+    pairs.put(chosen, np.array([3, 0, 1]), slice(4, 11), out)
+    expected = np.zeros((4, 20))
+    expected[[3, 0, 1], 4:11] = full[chosen, 4:11]
+    np.testing.assert_allclose(out, expected, rtol=1e-12)
     assert Pairs(Constant(3.0), X, Y).gram().tolist() == np.full((30, 20), 3.0).tolist()
 
 

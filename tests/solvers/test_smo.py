@@ -249,6 +249,9 @@ def test_restricted_operator_is_the_submatrix():
         assert_allclose(small.rows(np.array([2])), expected[[2]])
         assert_allclose(small.block(np.array([2]), np.array([0, 1])), expected[2:, :2])
         assert_allclose(small.combination(np.array([0, 2]), v[:2]), expected[:, [0, 2]] @ v[:2])
+        out = np.zeros((2, 3))
+        small.put(np.array([2]), np.array([1]), slice(1, 3), out)
+        assert_allclose(out, [[0, 0, 0], [0, *expected[2, 1:]]])
         assert_allclose(small.diagonal(), np.diag(expected))
         assert small.dtype == K.dtype
         assert_allclose(small @ v, expected @ v)

@@ -151,6 +151,27 @@ class Pairs {
     });
   }
 
+  // out[places, first:last] = K[rows, first:last]
+  void some_rows(In<std::int64_t, 1> rows, In<std::int64_t, 1> places, std::size_t first,
+                 std::size_t last, nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu> out,
+                 int threads) {
+    for (const auto* index : {&rows, &places}) require_aligned(*index);
+    require_aligned(out);
+    require(rows.shape(0) == places.shape(0), "a place for each row");
+    require(std::ptrdiff_t(out.shape(1)) == pairs_.m, "out has m columns");
+    require(first <= last && std::ptrdiff_t(last) <= pairs_.m, "a range of the columns");
+    for (std::size_t i = 0; i < rows.shape(0); ++i)
+      require(rows(i) >= 0 && rows(i) < pairs_.n && places(i) >= 0 &&
+                  std::size_t(places(i)) < out.shape(0),
+              "rows and places that exist");
+    if (first == last || rows.shape(0) == 0) return;
+    without_gil(busy_, [&] {
+      return mercer::some_rows<T>(pairs_, rows.data(), places.data(), std::ptrdiff_t(rows.shape(0)),
+                                  std::ptrdiff_t(first), std::ptrdiff_t(last), out.data(), threads,
+                                  interrupted);
+    });
+  }
+
   Out<double, 2> product(Matrix V, int threads) {
     check_columns(V, pairs_.m);
     auto out = new_array<double, 2>({std::size_t(pairs_.n), V.shape(1)});
@@ -258,6 +279,8 @@ void bind_pairs(nb::module_& module, const char* name) {
            exactly("leaves"), exactly("row_terms"), exactly("column_terms"), nb::arg("n"),
            nb::arg("m"))
       .def("gram", &P::gram, exactly("out"), nb::arg("symmetric"), nb::arg("threads"))
+      .def("some_rows", &P::some_rows, exactly("rows"), exactly("places"), nb::arg("first"),
+           nb::arg("last"), exactly("out"), nb::arg("threads"))
       .def("product", &P::product, exactly("V"), nb::arg("threads"))
       .def("symmetric_product", &P::symmetric_product, exactly("V"), nb::arg("threads"))
       .def("products", &P::products, exactly("V"), exactly("U"), nb::arg("threads"))

@@ -178,6 +178,10 @@ def run(
     return np.broadcast_to(r[program.result], shape)
 
 
+def take(array: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    return None if array is None else array[rows]
+
+
 class Pairs:
     """An expression over all pairs of two sets of points, evaluated tile by tile."""
 
@@ -222,6 +226,27 @@ class Pairs:
         if symmetric:
             lower = np.tril_indices_from(out, -1)
             out[lower] = out.T[lower]
+
+    def some_rows(
+        self,
+        rows: np.ndarray,
+        places: np.ndarray,
+        first: int,
+        last: int,
+        out: np.ndarray,
+        threads: int,
+    ) -> None:
+        # What a leaf has of the rows and of the columns alternates.
+        leaves = [
+            Leaf(leaf.kind, *(take(a, rows) if i % 2 == 0 else a for i, a in enumerate(leaf[1:])))
+            for leaf in self.leaves
+        ]
+        terms = [term[rows] for term in self.row_terms]
+        part = Pairs(self.program, leaves, terms, self.column_terms, len(rows), self.m, self.dtype)
+        for i in range(0, len(rows), TILE):
+            for j in range(first, last, TILE):
+                here = slice(i, min(i + TILE, len(rows))), slice(j, min(j + TILE, last))
+                out[places[here[0]], here[1]] = part._tile(*here)
 
     def product(self, V: np.ndarray, threads: int) -> np.ndarray:
         return self.products(V, np.zeros((self.n, 0), dtype=self.dtype), threads)[0]

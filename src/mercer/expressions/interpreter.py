@@ -129,6 +129,7 @@ class Pairs:
         self._prepared: dict[Expression, tuple[Any, Any]] = {}
         self._sides: dict[tuple[Expression, int], np.ndarray] = {}
         self._leaves: dict[Expression, Leaf | None] = {}
+        self._whole: Any = None
         self.dtype = self._check()
         self.shape = (n_rows(X), n_rows(self._raw[1]))
         self.lowering = Lowering(self.expression)
@@ -147,6 +148,7 @@ class Pairs:
         same = other.dtype == self.dtype
         other._sides = dict(self._sides) if same else {}
         other._leaves = dict(self._leaves) if same else {}
+        other._whole = None
         return other
 
     def derivative(self, path: str, index: int | None = None) -> Pairs:
@@ -329,6 +331,22 @@ class Pairs:
             pairs.gram(out, False, threads)
         return out
 
+    def put(self, rows: np.ndarray, places: np.ndarray, columns: slice, out: np.ndarray) -> None:
+        """Put K[rows, columns] into out[places, columns].
+
+        All columns are made ready by the first call, and kept for the next.
+        """
+        if not self.native or out.dtype != self.dtype or not out.flags.c_contiguous:
+            out[places, columns] = self.block(rows, columns)
+            return
+        if self._whole is None:
+            self._whole, _ = self._on(slice(None), slice(None))
+        first, last, _ = columns.indices(self.shape[1])
+        features = sum(leaf.X.shape[1] for leaf in map(self._leaf, self.lowering.leaves) if leaf)
+        threads = core.threads(len(rows) * (last - first), features)
+        rows, places = (np.ascontiguousarray(a, dtype=np.int64) for a in (rows, places))
+        self._whole.some_rows(rows, places, first, last, out, threads)
+
     def gram(self) -> np.ndarray:
         """The whole matrix; for Y = None half of it is computed and the rest mirrored."""
         K = np.empty(self.shape, dtype=self.dtype)
@@ -485,6 +503,7 @@ class Pairs:
             node: None if leaf is None else Leaf(leaf.kind, *map(take, leaf[1:]))
             for node, leaf in self._leaves.items()
         }
+        small._whole = None
         return small
 
     def diagonal(self) -> np.ndarray:

@@ -91,9 +91,9 @@ class GramOperator(LinearOperator):
         """K[rows, columns] for two arrays of positions."""
         return self.rows(rows)[:, columns]
 
-    def fill(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Put K[indices] into ``out``."""
-        out[...] = self.rows(indices)
+    def put(self, rows: np.ndarray, places: np.ndarray, columns: slice, out: np.ndarray) -> None:
+        """Put K[rows, columns] into out[places, columns]."""
+        out[places, columns] = self.rows(rows)[:, columns]
 
     def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
         """K[:, indices] @ V in float64, for a symmetric K."""
@@ -212,11 +212,8 @@ class TiledGram(GramOperator):
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return self.pairs.block(rows, columns)
 
-    def fill(self, indices: np.ndarray, out: np.ndarray) -> None:
-        if out.dtype == self.dtype and out.flags.c_contiguous:
-            self.pairs.block(indices, slice(None), out)
-        else:
-            out[...] = self.rows(indices)
+    def put(self, rows: np.ndarray, places: np.ndarray, columns: slice, out: np.ndarray) -> None:
+        self.pairs.put(rows, places, columns, out)
 
     def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
         columns = self.pairs.combination(indices, np.reshape(V, (len(V), -1)))
@@ -250,6 +247,9 @@ class FeatureGram(GramOperator):
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return as_dense(self.left[rows] @ self.right[columns].T)
+
+    def put(self, rows: np.ndarray, places: np.ndarray, columns: slice, out: np.ndarray) -> None:
+        out[places, columns] = as_dense(self.left[rows] @ self.right[columns].T)
 
     def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
         return np.asarray(self.left @ (self.right[indices].T @ V), dtype=np.float64)

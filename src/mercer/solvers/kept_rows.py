@@ -74,10 +74,8 @@ class KeptRows:
         self.place[new] = np.arange(first, self.count)
         for run, asked in zip(self.runs, wanted.T, strict=True):
             points = np.flatnonzero(asked)
-            if len(points) and run.stop - run.start == len(asked):
-                self.K.fill(points, self.rows[first : self.count])
-            elif len(points):
-                self.rows[self.place[points], run] = self.K.block(points, run)
+            if len(points):
+                self.K.put(points, self.place[points], run, self.rows)
         self.have |= wanted
         for program, points in needed:
             self.slots[program][points] = self.place[points]

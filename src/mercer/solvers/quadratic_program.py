@@ -341,11 +341,11 @@ class RestrictedGram:
     def dense(self) -> np.ndarray:
         return self.rows(slice(None)) if self.part is None else self.part.dense()
 
-    def fill(self, indices: np.ndarray, out: np.ndarray) -> None:
+    def put(self, rows: np.ndarray, places: np.ndarray, columns: slice, out: np.ndarray) -> None:
         if self.part is not None:
-            self.part.fill(indices, out)
+            self.part.put(rows, places, columns, out)
         else:
-            out[...] = self.rows(indices)
+            out[places, columns] = self.rows(rows)[:, columns]
 
     def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
         if self.part is not None:

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -51,31 +52,60 @@ struct Pairs {
   // Pack the columns of every statistic, and pad what is read past the end.
   template <class Interrupted>
   bool prepare(int threads, Interrupted interrupted) {
-    X_norms_.resize(leaves.size());
-    Y_norms_.resize(leaves.size());
-    padded_rows_.clear();
-    padded_columns_.clear();
+    prepare_rows();
+    auto columns = std::make_shared<Columns>();
+    columns->norms.resize(leaves.size());
     for (std::size_t l = 0; l < leaves.size(); ++l)
-      if (leaves[l].needs_norms()) {
-        X_norms_[l] = padded(leaves[l].X_norms, n, row_blocks() * R);
-        Y_norms_[l] = padded(leaves[l].Y_norms, m, column_tiles() * C);
-      }
-    gather();
-    for (Group& group : groups_) {
-      group.packed = allocate<T>(column_tiles() * C * group.length());
+      if (leaves[l].needs_norms())
+        columns->norms[l] = padded(leaves[l].Y_norms, m, column_tiles() * C);
+    for (const Group& group : groups_) {
+      columns->points.push_back(allocate<T>(column_tiles() * C * group.length()));
+      T* packed = columns->points.back().get();
       const bool done = share(
           column_tiles(), threads,
           [&](std::ptrdiff_t t, const Stop&) {
-            group.pack(group.Y, t * C, C, m, Geometry<T>::panel,
-                       group.packed.get() + t * C * group.length());
+            group.pack(group.Y, t * C, C, m, Geometry<T>::panel, packed + t * C * group.length());
           },
           interrupted);
       if (!done) return false;
     }
-    for (const T* term : row_terms) padded_rows_.push_back(padded(term, n, row_blocks() * R));
     for (const T* term : column_terms)
-      padded_columns_.push_back(padded(term, m, column_tiles() * C));
+      columns->terms.push_back(padded(term, m, column_tiles() * C));
+    columns_ = std::move(columns);
     return true;
+  }
+  bool prepared() const { return bool(columns_); }
+
+  // The same expression for some of the rows, ready: the columns that were prepared serve all parts.
+  Pairs part(const std::int64_t* rows, std::ptrdiff_t count) const {
+    Pairs some;
+    std::map<std::pair<const T*, std::ptrdiff_t>, const T*> known;
+    const auto take = [&](const T* from, std::ptrdiff_t d) -> const T* {
+      if (!from) return nullptr;
+      const auto [found, is_new] = known.try_emplace({from, d});
+      if (is_new) {
+        T* to = some.taken_.emplace_back(allocate<T>(count * d)).get();
+        for (std::ptrdiff_t i = 0; i < count; ++i) std::copy_n(from + rows[i] * d, d, to + i * d);
+        found->second = to;
+      }
+      return found->second;
+    };
+    some.program = program;
+    some.leaves = leaves;
+    for (Leaf<T>& leaf : some.leaves) {
+      leaf.X = take(leaf.X, leaf.d);
+      leaf.X_given = take(leaf.X_given, leaf.d);
+      leaf.X_norms = take(leaf.X_norms, 1);
+      leaf.block = take(leaf.block, m);
+      leaf.n = count;
+    }
+    for (const T* term : row_terms) some.row_terms.push_back(take(term, 1));
+    some.column_terms = column_terms;
+    some.n = count;
+    some.m = m;
+    some.columns_ = columns_;
+    some.prepare_rows();
+    return some;
   }
 
   // Room for one thread: packed rows of each group, and the program's registers.
@@ -108,12 +138,12 @@ struct Pairs {
       if (leaves[l].block) copy_block<T>(leaves[l], row, column, here.at(int(l)));
       if (leaves[l].needs_norms())
         finish_sqdist<T>(leaves[l], row, column, X_norms_[l].get() + row,
-                         Y_norms_[l].get() + column, here.at(dots_of_[l]), here.at(int(l)));
+                         columns_->norms[l].get() + column, here.at(dots_of_[l]), here.at(int(l)));
     }
     for (std::size_t k = 0; k < row_terms.size(); ++k)
       s.rows_of[k] = padded_rows_[k].get() + row;
     for (std::size_t k = 0; k < column_terms.size(); ++k)
-      s.columns_of[k] = padded_columns_[k].get() + column;
+      s.columns_of[k] = columns_->terms[k].get() + column;
     run<T>(program, here);
     return here.at(program.result);
   }
@@ -126,7 +156,7 @@ struct Pairs {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const Group& group = groups_[g];
       const T* X = s.rows[g].get() + local * R * group.length();
-      const T* Y = group.packed.get() + column_tile * C * group.length();
+      const T* Y = columns_->points[g].get() + column_tile * C * group.length();
       T* out[std::popcount(all_sums)];
       for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = here.at(group.leaves[k]);
       for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.length())
@@ -146,7 +176,7 @@ struct Pairs {
     return is ? all[0].c : 0.0;
   }
   const T* X_norms() const { return X_norms_[0].get(); }
-  const T* Y_norms() const { return Y_norms_[0].get(); }
+  const T* Y_norms() const { return columns_->norms[0].get(); }
 
   // Column tiles that fit the second-level cache together.
   std::ptrdiff_t tiles_at_once() const {
@@ -165,7 +195,6 @@ struct Pairs {
     std::ptrdiff_t d;
     unsigned sums;            // 0 for a statistic that goes by itself
     std::vector<int> leaves;  // in the order of the sums; a dot product may serve two statistics
-    Buffer<T> packed;
     SumsOfPanel<T> compute = nullptr;
     bool paired = false;  // dot products of paired features
 
@@ -175,6 +204,20 @@ struct Pairs {
       (paired ? pack_paired<T> : mercer::pack<T>)(points, first, count, n, d, step, out);
     }
   };
+
+  // What is read of the columns, tile by tile.
+  struct Columns {
+    std::vector<Buffer<T>> points, norms, terms;  // by group, by statistic, by term
+  };
+
+  void prepare_rows() {
+    gather();
+    X_norms_.resize(leaves.size());
+    for (std::size_t l = 0; l < leaves.size(); ++l)
+      if (leaves[l].needs_norms()) X_norms_[l] = padded(leaves[l].X_norms, n, row_blocks() * R);
+    padded_rows_.clear();
+    for (const T* term : row_terms) padded_rows_.push_back(padded(term, n, row_blocks() * R));
+  }
 
   void gather() {
     groups_.clear();
@@ -210,7 +253,7 @@ struct Pairs {
         return;
       }
     }
-    groups_.push_back({leaf.X, leaf.Y, leaf.d, sum, {l}, {}});
+    groups_.push_back({leaf.X, leaf.Y, leaf.d, sum, {l}});
   }
 
   static Buffer<T> padded(const T* values, std::ptrdiff_t n, std::ptrdiff_t size) {
@@ -221,8 +264,9 @@ struct Pairs {
 
   std::vector<Group> groups_;
   std::vector<int> dots_of_;  // the register with the dot products that distances are made from
-  std::vector<Buffer<T>> X_norms_, Y_norms_;
-  std::vector<Buffer<T>> padded_rows_, padded_columns_;
+  std::vector<Buffer<T>> X_norms_, padded_rows_;
+  std::shared_ptr<const Columns> columns_;
+  std::vector<Buffer<T>> taken_;  // rows of a part
 };
 
 // The pairs as tasks: some blocks of rows with some tiles of columns.
@@ -284,6 +328,37 @@ bool gram(Pairs<T>& pairs, T* out, bool symmetric, int threads, Interrupted inte
                 out[(column + j) * pairs.m + row + r] = values[r * C + j];
           }
         }
+      },
+      interrupted);
+}
+
+// out[places[i], first:last] = K[rows[i], first:last], for an out of m columns. The columns are
+// prepared by the first call, and serve the later ones.
+template <class T, class Interrupted>
+bool some_rows(Pairs<T>& pairs, const std::int64_t* rows, const std::int64_t* places,
+               std::ptrdiff_t count, std::ptrdiff_t first, std::ptrdiff_t last, T* out, int threads,
+               Interrupted interrupted) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
+  if (!pairs.prepared() && !pairs.prepare(threads, interrupted)) return false;
+  const Pairs<T> part = pairs.part(rows, count);
+  const std::ptrdiff_t first_tile = first / C, tiles = (last + C - 1) / C - first_tile;
+  Tasks tasks(part.row_blocks(), tiles, row_blocks_per_task / 2);
+  tasks.parts = std::clamp<std::ptrdiff_t>(16 / tasks.groups(), 1, std::max<std::ptrdiff_t>(tiles / 4, 1));
+  return share(
+      tasks.count(), threads,
+      [&](std::ptrdiff_t task, const Stop& stop) {
+        const auto range = tasks[task];
+        auto scratch = part.scratch(range.first_block, range.last_block - range.first_block);
+        for (std::ptrdiff_t t = range.first_tile; t < range.last_tile; ++t)
+          for (std::ptrdiff_t b = range.first_block; b < range.last_block; ++b) {
+            if (stop) return;
+            const T* values = part.tile(scratch, b, b - range.first_block, first_tile + t);
+            const std::ptrdiff_t column = (first_tile + t) * C;
+            const std::ptrdiff_t from = std::max(first, column), to = std::min(last, column + C);
+            for (std::ptrdiff_t r = 0; r < std::min<std::ptrdiff_t>(R, count - b * R); ++r)
+              std::copy(values + r * C + (from - column), values + r * C + (to - column),
+                        out + places[b * R + r] * pairs.m + from);
+          }
       },
       interrupted);
 }
