@@ -236,9 +236,13 @@ class Pairs:
         out: np.ndarray,
         threads: int,
     ) -> None:
-        # What a leaf has of the rows and of the columns alternates.
         leaves = [
-            Leaf(leaf.kind, *(take(a, rows) if i % 2 == 0 else a for i, a in enumerate(leaf[1:])))
+            leaf._replace(
+                X=leaf.X[rows],
+                X_given=leaf.X_given[rows],
+                X_norms=take(leaf.X_norms, rows),
+                block=take(leaf.block, rows),
+            )
             for leaf in self.leaves
         ]
         terms = [term[rows] for term in self.row_terms]
