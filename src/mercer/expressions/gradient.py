@@ -64,7 +64,9 @@ def gradient(pairs: Pairs, U: np.ndarray, V: np.ndarray) -> dict[str, float | np
     return found
 
 
-def entrywise_gradient(pairs: Pairs, S: np.ndarray) -> dict[str, float | np.ndarray]:
+def entrywise_gradient(
+    pairs: Pairs, S: np.ndarray, paths: Iterable[str] | None = None
+) -> dict[str, float | np.ndarray]:
     """Σ_ij S_ij ∂K_ij/∂θ for every hyperparameter θ of the expression, for a stored S.
 
     For few points, where `gradient` would need as many columns as S has rank.
@@ -73,6 +75,8 @@ def entrywise_gradient(pairs: Pairs, S: np.ndarray) -> dict[str, float | np.ndar
     ----------
     pairs : Pairs
     S : (n, m) array
+    paths : iterable of str, optional
+        The hyperparameters that are asked for; all of them if None.
 
     Returns
     -------
@@ -80,7 +84,9 @@ def entrywise_gradient(pairs: Pairs, S: np.ndarray) -> dict[str, float | np.ndar
         As for `gradient`.
     """
     found: dict[str, float | np.ndarray] = {}
-    for path, size in pairs.formula.parameters().items():
+    sizes = pairs.formula.parameters()
+    for path in sizes if paths is None else paths:
+        size = sizes[path]
         if size is None:
             found[path] = _summed(pairs.derivative(path), S)
             continue
@@ -99,7 +105,7 @@ def entrywise_gradient(pairs: Pairs, S: np.ndarray) -> dict[str, float | np.ndar
 
 
 def _expanded(pairs: Pairs, leaf: Expression, path: str, size: int) -> _Expansion | None:
-    """All scales at once through a leaf, if it is a squared distance of which each moves its own."""
+    """All scales at once, through a squared distance of which each moves its own; else None."""
     if not isinstance(leaf, Statistic) or leaf.kind.name != "sqdist":
         return None
     own = leaf.view.owners(path)

@@ -1,0 +1,5 @@
+"""Models without choices to make: kernel, scales and regulariser found from the data."""
+
+from mercer.auto.models import AutoKernelClassifier, AutoKernelRegressor
+
+__all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]

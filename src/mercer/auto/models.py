@@ -1,0 +1,317 @@
+"""Estimators that take a raw table and no settings."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_y,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from mercer.auto.leave_one_out import least_alpha
+from mercer.auto.search import Clock, Search
+from mercer.auto.tables import as_table
+from mercer.estimators import KernelRidge, KernelRidgeCV
+from mercer.estimators.fitting import fitting
+
+# Rows up to which the final fit is exact, and centres beyond.
+_EXACT = 5000
+_CENTRES = 1500
+# Factors between the regularisers of the final path.
+_FACTOR = 4.0
+_FARTHEST = 4.0**4
+# What a step must gain to be worth it.
+_GAIN = 1e-3
+
+
+class _AutoKernel(BaseEstimator):
+    """What classification and regression share: search, final path, prediction."""
+
+    _parameter_constraints: dict = {
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, max_time: float | None = None, random_state: Any = 0):
+        self.max_time = max_time
+        self.random_state = random_state
+
+    def _search(self, X: Any, Y: np.ndarray) -> np.ndarray:
+        """Choose, fit with what was chosen, and return predictions left one out of (n, t)."""
+        clock = Clock(self.max_time)
+        search = Search(X, Y, clock, check_random_state(self.random_state)).run()
+        self.coding_ = search.coding
+        self.n_features_in_ = search.coding.n_features_in_
+        if hasattr(search.coding, "feature_names_in_"):
+            self.feature_names_in_ = search.coding.feature_names_in_
+        self.kernel_ = search.kernel
+        points = self.coding_.transform(X)
+        if len(Y) <= _EXACT:
+            predictions = self._fit_exactly(points, Y, search.alpha, search.tried, clock)
+        else:
+            predictions = self._fit_on_centres(points, Y, search.alpha)
+        error = float(np.mean((predictions - Y) ** 2))
+        self.report_ = {
+            "tried": search.tried,
+            "scaling": self.coding_.scaling,
+            "kernel": repr(self.kernel_),
+            "alpha": float(self.alpha_),
+            "solver": self.model_.result_.method,
+            "left_one_out": error,
+            "baseline": float(np.mean(Y**2)),
+            "seconds": clock.seconds,
+        }
+        return predictions
+
+    def _fit_exactly(
+        self, points: Any, Y: np.ndarray, alpha: float, tried: list[dict[str, Any]], clock: Clock
+    ) -> np.ndarray:
+        """Downhill from the alpha of the search, each left one out by a factorisation."""
+        G = np.asarray(self.kernel_(points), dtype=np.float64)
+        floor = least_alpha(G)
+        path: dict[float, tuple[float, np.ndarray]] = {}
+
+        def look(value: float) -> float:
+            if value not in path:
+                path[value] = _left_out(G, Y, value)
+                what = {"kernel": f"alpha {value:.3g}, all rows", "scaling": self.coding_.scaling}
+                tried.append({**what, "error": path[value][0], "seconds": clock.seconds})
+            return path[value][0]
+
+        best = alpha = max(alpha, floor)
+        look(best)
+        for step in (_FACTOR, 1 / _FACTOR):
+            while clock.left() > 0 and max(alpha / _FARTHEST, floor) <= best * step:
+                if best * step > alpha * _FARTHEST:
+                    break
+                if not look(best * step) < (1 - _GAIN) * look(best):
+                    break
+                best *= step
+            if best != alpha:
+                break
+        self.alpha_ = best
+        self.model_ = KernelRidge(alpha=best, kernel=self.kernel_).fit(points, Y)
+        return Y - path[best][1]
+
+    def _fit_on_centres(self, points: Any, Y: np.ndarray, alpha: float) -> np.ndarray:
+        self.model_ = KernelRidgeCV(
+            alphas=alpha * _FACTOR ** np.arange(-4.0, 4.5),
+            kernel=self.kernel_,
+            solver="nystrom",
+            n_centers=_CENTRES,
+            random_state=0,
+        ).fit(points, Y)
+        self.alpha_ = self.model_.alpha_
+        return np.asarray(self.model_.loo_predictions_).reshape(Y.shape)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        found = np.asarray(self.model_.predict(self.coding_.transform(X)))
+        return found.reshape(len(found), -1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inputs = tags.input_tags
+        inputs.string = inputs.categorical = inputs.allow_nan = inputs.sparse = True
+        return tags
+
+
+class AutoKernelRegressor(RegressorMixin, _AutoKernel):
+    """Kernel ridge regression with everything found from the data.
+
+    Takes a raw table: columns of numbers are scaled and their gaps filled, categories coded, texts
+    and sequences seen by string kernels. On a few hundred rows, the scaling, the family and width
+    of the kernel and then one scale per feature are chosen by the squared error left one out, whose
+    gradient is exact; scales are kept if they do better on rows that had no part in choosing them.
+    The regulariser is chosen left one out on all rows. Up to 5000 rows the fit is exact, beyond
+    that on centres.
+
+    Parameters
+    ----------
+    max_time : float or None, default=None
+        Seconds; the search ends after half of them. The last fit is finished in any case.
+    random_state : int, RandomState or None, default=0
+        Draws the rows that the search looks at.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        On the points that ``coding_`` makes of a table.
+    alpha_ : float
+    coding_ : TableCoding
+    model_ : KernelRidge or KernelRidgeCV
+    report_ : dict
+        What was tried, with its error and the seconds gone by; what won; the error left one out of
+        the whole, and that of the mean as a baseline, both in units of the targets' variance.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from mercer.auto import AutoKernelRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = AutoKernelRegressor().fit(X, y)
+    >>> bool(model.report_["left_one_out"] < 0.55 * model.report_["baseline"])
+    True
+    """
+
+    @fitting
+    def fit(self, X: Any, y: Any) -> AutoKernelRegressor:
+        """Choose and fit.
+
+        Parameters
+        ----------
+        X : DataFrame, array or list of rows
+        y : array of shape (n,) or (n, n_targets)
+        """
+        y = _check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
+        y = np.asarray(y, dtype=np.float64)
+        X = _rows_of(X, y)
+        self.y_mean_ = y.mean(axis=0)
+        spread = y.std(axis=0)
+        self.y_scale_ = np.where(spread > 0, spread, 1.0)
+        Y = (y - self.y_mean_) / self.y_scale_
+        self._search(X, Y.reshape(len(y), -1))
+        self.one_target_ = y.ndim == 1
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions for a table."""
+        values = self._scores(X) * self.y_scale_ + self.y_mean_
+        return values[:, 0] if self.one_target_ else values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class AutoKernelClassifier(ClassifierMixin, _AutoKernel):
+    """Classification by kernel ridge regression, with everything found from the data.
+
+    As `AutoKernelRegressor`, on targets that tell the classes apart. Probabilities are a softmax of
+    the scores, whose steepness makes the left-out scores of training likeliest.
+
+    Parameters
+    ----------
+    max_time, random_state
+        As in `AutoKernelRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    kernel_, alpha_, coding_, model_, report_
+        As in `AutoKernelRegressor`; ``report_["left_one_out_accuracy"]`` beside the share of the
+        largest class, ``report_["baseline_accuracy"]``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from mercer.auto import AutoKernelClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = AutoKernelClassifier().fit(X, y)
+    >>> model.report_["left_one_out_accuracy"] > 0.97
+    True
+    """
+
+    @fitting
+    def fit(self, X: Any, y: Any) -> AutoKernelClassifier:
+        """Choose and fit.
+
+        Parameters
+        ----------
+        X : DataFrame, array or list of rows
+        y : array of shape (n,)
+            Labels.
+        """
+        y = column_or_1d(_given(y), warn=True)
+        if y.dtype.kind == "f":
+            y = _check_y(y, estimator=self)
+        check_classification_targets(y)
+        X = _rows_of(X, y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has one class, {self.classes_[0]!r}; a classifier needs at least two classes"
+            )
+        Y = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, 0.0)
+        if len(self.classes_) == 2:
+            Y = Y[:, 1:]
+        self.shares_ = Y.mean(axis=0)
+        scores = self._search(X, Y - self.shares_) + self.shares_
+        scores = _by_class(scores)
+        self.steepness_ = _steepness(scores, codes)
+        self.report_["left_one_out_accuracy"] = float(np.mean(scores.argmax(axis=1) == codes))
+        self.report_["baseline_accuracy"] = float(np.bincount(codes).max() / len(codes))
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the classes, (n, n_classes); of two classes one, positive for the second."""
+        scores = self._scores(X) + self.shares_
+        return 2 * scores[:, 0] - 1 if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, (n, n_classes)."""
+        scores = _by_class(self._scores(X) + self.shares_) * self.steepness_
+        return np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest score."""
+        scores = _by_class(self._scores(X) + self.shares_)
+        return self.classes_[scores.argmax(axis=1)]
+
+
+def _by_class(scores: np.ndarray) -> np.ndarray:
+    return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
+
+
+def _steepness(scores: np.ndarray, codes: np.ndarray) -> float:
+    """The factor on scores that makes the classes likeliest."""
+    right = scores[np.arange(len(codes)), codes]
+
+    def loss(logarithm: float) -> float:
+        factor = np.exp(logarithm)
+        return float(np.mean(logsumexp(factor * scores, axis=1) - factor * right))
+
+    found = minimize_scalar(loss, bounds=(np.log(0.01), np.log(100.0)), method="bounded")
+    return float(np.exp(found.x))
+
+
+def _left_out(K: np.ndarray, Y: np.ndarray, alpha: float) -> tuple[float, np.ndarray]:
+    """The mean squared error left one out, and the residuals."""
+    shifted = K.copy()
+    shifted.flat[:: len(K) + 1] += alpha
+    U, failed = dpotrf(shifted.T, lower=0, overwrite_a=1)
+    if failed:
+        return np.inf, np.full_like(Y, np.inf)
+    solution = cho_solve((U, False), Y, check_finite=False)
+    inverse, _ = dtrtri(U, lower=0, overwrite_c=1)
+    residual = solution / np.einsum("ij,ij->i", inverse, inverse)[:, None]
+    return float(np.mean(residual**2)), residual
+
+
+def _given(y: Any) -> Any:
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    return y
+
+
+def _rows_of(X: Any, y: np.ndarray) -> Any:
+    """The table, with as many rows as there are targets."""
+    table = as_table(X)
+    check_consistent_length(table, y)
+    if len(y) < 2:
+        raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")
+    return table

@@ -1,0 +1,229 @@
+"""From a raw table to points: numbers scaled, categories coded, gaps filled, texts set apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+
+NUMBER, CATEGORY, TEXT = "number", "category", "text"
+SCALINGS = ("standard", "normal", "common")
+# A column of words has categories up to so many of them; beyond, where most rows share theirs.
+_FEW_LEVELS = 20
+_MOST_LEVELS = 200
+_LONG = 40
+# Levels of a category that occur less often than this are one.
+_RARE = 2
+# Quantiles that a column's values are compared with, and the farthest normal score.
+_QUANTILES = 257
+_FARTHEST = 2.5
+
+
+class TableCoding(TransformerMixin, BaseEstimator):
+    """A table of numbers, categories and texts as points.
+
+    Numbers are moved and scaled; a gap becomes the median, and a coordinate that tells of it is
+    added where there were gaps in training. Categories at distance one from each other take a
+    coordinate per level, with rare and unseen levels in one place. Texts and sequences are left as
+    they are, for a string kernel.
+
+    Parameters
+    ----------
+    scaling : {"standard", "normal", "common"}, default="standard"
+        Each column of numbers with mean 0 and variance 1; or by its ranks, as the quantiles of a
+        normal distribution, which outliers do not stretch; or all by one factor, for columns that
+        are of one kind, as pixels are.
+
+    Attributes
+    ----------
+    kinds_ : list of str
+        "number", "category" or "text" for each column.
+    owners_ : ndarray of shape (n_coordinates,)
+        The column that each coordinate comes from.
+    texts_ : list of int
+        The columns of texts, which come last in the points, in this order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.array([[1.0, "a"], [3.0, "b"], [5.0, "a"], [7.0, "b"]], dtype=object)
+    >>> coding = TableCoding().fit(table)
+    >>> coding.kinds_, coding.transform(table).round(2).tolist()[0]
+    (['number', 'category'], [-1.34, 0.71, 0.0, 0.0])
+    """
+
+    def __init__(self, scaling: str = "standard"):
+        self.scaling = scaling
+
+    def fit(self, X: Any, y: Any = None) -> TableCoding:
+        _check_feature_names(self, X, reset=True)
+        columns = _columns(as_table(X))
+        _check_n_features(self, np.empty((1, len(columns))), reset=True)
+        self.kinds_ = [_kind(column) for column in columns]
+        self.texts_ = [k for k, kind in enumerate(self.kinds_) if kind == TEXT]
+        self.levels_ = [
+            _levels(column) if kind == CATEGORY else []
+            for column, kind in zip(columns, self.kinds_, strict=True)
+        ]
+        numbers = [k for k, kind in enumerate(self.kinds_) if kind == NUMBER]
+        self.numbers_ = np.array(numbers, dtype=np.int64)
+        values = _numbers([columns[k] for k in numbers], len(columns[0]))
+        present = np.isfinite(values)
+        self.gaps_ = self.numbers_[~present.all(axis=0)]
+        self.medians_ = np.array([_median(v[p]) for v, p in zip(values.T, present.T, strict=True)])
+        filled = np.where(present, values, self.medians_)
+        self._fit_scaling(filled)
+        owners = [self.numbers_[self.varying_], self.gaps_]
+        owners += [np.full(len(levels), k) for k, levels in enumerate(self.levels_)]
+        self.owners_ = np.concatenate(owners).astype(np.int64)
+        return self
+
+    def _fit_scaling(self, values: np.ndarray) -> None:
+        self.varying_ = np.flatnonzero(np.ptp(values, axis=0) > 0) if len(values) else np.arange(0)
+        values = values[:, self.varying_]
+        self.means_, spreads = values.mean(axis=0), values.std(axis=0)
+        common = np.sqrt(np.mean(spreads**2)) if spreads.size else 1.0
+        self.spreads_ = np.full(len(spreads), common) if self.scaling == "common" else spreads
+        shares = np.linspace(0, 1, _QUANTILES)
+        self.quantiles_ = np.quantile(values, shares, axis=0) if self.scaling == "normal" else None
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The points, (n, n_coordinates), followed by a column for each text if there are any."""
+        check_is_fitted(self)
+        _check_feature_names(self, X, reset=False)
+        columns = _columns(as_table(X))
+        _check_n_features(self, np.empty((1, len(columns))), reset=False)
+        n = len(columns[0])
+        values = _numbers([columns[k] for k in self.numbers_], n)
+        present = np.isfinite(values)
+        filled = np.where(present, values, self.medians_)[:, self.varying_]
+        # Two categories are at distance one, and so are a gap and none.
+        gaps = ~present[:, np.isin(self.numbers_, self.gaps_)]
+        parts = [self._scaled(filled), gaps.astype(float)]
+        for column, levels in zip(columns, self.levels_, strict=True):
+            if levels:
+                places = {level: i for i, level in enumerate(levels)}
+                found = np.array([places.get(_word(v), len(levels) - 1) for v in column])
+                parts.append((found[:, None] == np.arange(len(levels))) / np.sqrt(2))
+        points = np.hstack(parts)
+        if not self.texts_:
+            return points
+        table = np.empty((n, points.shape[1] + len(self.texts_)), dtype=object)
+        table[:, : points.shape[1]] = points
+        for place, k in enumerate(self.texts_, points.shape[1]):
+            table[:, place] = [_word(v) for v in columns[k]]
+        return table
+
+    def _scaled(self, values: np.ndarray) -> np.ndarray:
+        if self.quantiles_ is None:
+            return (values - self.means_) / self.spreads_
+        shares = np.linspace(0, 1, _QUANTILES)
+        scores = np.empty_like(values)
+        for j, (column, known) in enumerate(zip(values.T, self.quantiles_.T, strict=True)):
+            # Equal values have the middle of the shares that they take.
+            low, high = np.interp(column, known, shares), None
+            high = 1 - np.interp(-column, -known[::-1], shares)
+            scores[:, j] = np.clip(ndtri((low + high) / 2), -_FARTHEST, _FARTHEST)
+        return scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        return tags
+
+
+def as_table(X: Any) -> Any:
+    """A DataFrame as it is, anything else as an array of rows and columns."""
+    if hasattr(X, "columns") and hasattr(X, "shape"):
+        return X
+    if hasattr(X, "toarray"):
+        X = X.toarray()
+    table = _table(X) if isinstance(X, list | tuple) else np.asarray(X)
+    if table.ndim == 1 and table.dtype.kind in "OUS" and isinstance(table[:1].tolist()[0], str):
+        table = table[:, None]
+    if table.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {table.ndim}D array instead: a table has a row for each "
+            "sample. Reshape your data with X.reshape(-1, 1) if it has a single feature"
+        )
+    if table.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
+    n, d = table.shape
+    if d == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required."
+        )
+    if n == 0:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    return table
+
+
+def _columns(table: Any) -> list[np.ndarray]:
+    """The columns of a table, one array each."""
+    if hasattr(table, "columns"):
+        return [np.asarray(table[name]) for name in table.columns]
+    return list(table.T)
+
+
+def _table(rows: list | tuple) -> np.ndarray:
+    """A list of rows, whose numbers stay numbers beside words."""
+    plain = np.asarray(rows)
+    return plain if plain.dtype.kind in "biuf" or plain.ndim != 2 else np.array(rows, dtype=object)
+
+
+def _kind(column: np.ndarray) -> str:
+    if column.dtype.kind in "biuf":
+        return NUMBER
+    words = [_word(value) for value in column if not _is_missing(value)]
+    if all(_is_number(word) for word in words):
+        return NUMBER
+    distinct = len(set(words))
+    if np.mean([len(word) for word in words]) > _LONG:
+        return TEXT
+    few = distinct <= _FEW_LEVELS or (distinct <= _MOST_LEVELS and 2 * distinct <= len(words))
+    return CATEGORY if few else TEXT
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is np.ma.masked or value == "" or value != value
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _word(value: Any) -> str:
+    if _is_missing(value):
+        return ""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _levels(column: np.ndarray) -> list[str]:
+    """The words of a column that are not rare, and one for all others."""
+    words, counts = np.unique([_word(value) for value in column], return_counts=True)
+    return [*(str(w) for w, c in zip(words, counts, strict=True) if c >= _RARE), "any other"]
+
+
+def _numbers(columns: list[np.ndarray], n: int) -> np.ndarray:
+    """Columns of numbers side by side, NaN where there is none."""
+    values = np.full((n, len(columns)), np.nan)
+    for j, column in enumerate(columns):
+        if column.dtype.kind in "biuf":
+            values[:, j] = column
+        else:
+            words = (_word(value) for value in column)
+            values[:, j] = [float(w) if _is_number(w) else np.nan for w in words]
+    if np.any(np.isinf(values)):
+        raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
+    return values
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values)) if values.size else 0.0

@@ -1,0 +1,231 @@
+"""AutoKernel*: the criterion against refits, raw tables, and what a user would try first."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes, load_iris, make_friedman1
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import kernels as K
+from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, models
+from mercer.auto.leave_one_out import error_and_slopes, left_out, path_errors
+from mercer.auto.search import median_distance
+from mercer.auto.tables import TableCoding
+
+
+def refitted(G, Y, alpha):
+    """Residuals of as many fits as there are points, each without one."""
+    residual = np.empty_like(Y)
+    for i in range(len(Y)):
+        rest = np.delete(np.arange(len(Y)), i)
+        A = G[np.ix_(rest, rest)] + alpha * np.eye(len(rest))
+        residual[i] = Y[i] - G[i, rest] @ np.linalg.solve(A, Y[rest])
+    return residual
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0])
+def test_errors_left_one_out_are_those_of_refits(alpha):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(25, 3)), rng.normal(size=(25, 2))
+    G = K.RBF(0.2)(X)
+    expected = refitted(G, Y, alpha)
+    error, residual, _ = left_out(G, Y, alpha)
+    np.testing.assert_allclose(residual, expected, rtol=1e-9)
+    assert error == pytest.approx(np.mean(expected**2))
+    assert path_errors(G, Y, np.array([alpha, 5.0]))[0] == pytest.approx(np.mean(expected**2))
+    np.testing.assert_allclose(models._left_out(G, Y, alpha)[1], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel", [K.RBF(0.3), K.Matern(1.5, 1.3), K.Matern(2.5, 0.8), K.Exponential(0.4)], ids=repr
+)
+def test_slopes_against_differences(kernel):
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+    scales, alpha, h = np.array([0.7, 1.4, 2.0]), 0.3, 1e-5
+
+    def error(scales, alpha):
+        return left_out(kernel.set_params(scales=scales)(X), Y, alpha)[0]
+
+    expected = [
+        (error(scales + h * e, alpha) - error(scales - h * e, alpha)) / (2 * h) for e in np.eye(3)
+    ]
+    by_alpha = (error(scales, alpha + h) - error(scales, alpha - h)) / (2 * h)
+    found = error_and_slopes(kernel.set_params(scales=scales), X, Y, alpha)
+    assert found[0] == pytest.approx(error(scales, alpha))
+    np.testing.assert_allclose(found[1], expected, rtol=1e-6, atol=1e-9)
+    assert found[2] == pytest.approx(by_alpha, rel=1e-6)
+
+
+def test_tables_of_all_kinds_become_points():
+    table = pd.DataFrame(
+        {
+            "height": [1.0, 2.0, np.nan, 3.0, 4.0, 2.5],
+            "colour": ["red", "blue", "red", None, "blue", "green"],
+            "same": [7, 7, 7, 7, 7, 7],
+            "number in words": ["1", "2", "3", "4", "5", "6"],
+        }
+    )
+    coding = TableCoding().fit(table)
+    assert coding.kinds_ == ["number", "category", "number", "number"]
+    points = coding.transform(table)
+    # height and the words' number, a gap, and three colours: red, blue and any other
+    assert points.shape == (6, 6)
+    np.testing.assert_allclose(points[:, :2].mean(axis=0), 0, atol=1e-12)
+    assert points[2, 0] == pytest.approx(
+        (2.5 - np.mean([1, 2, 2.5, 3, 4, 2.5])) / np.std([1, 2, 2.5, 3, 4, 2.5])
+    )
+    assert points[:, 2].tolist() == [0, 0, 1, 0, 0, 0]
+    colours = points[:, 3:]
+    distances = np.sum((colours[0] - colours) ** 2, axis=1)
+    np.testing.assert_allclose(distances, [0, 1, 0, 1, 1, 1])
+    np.testing.assert_allclose(colours[3], colours[5])  # missing and rare
+    unseen = coding.transform(table.assign(colour="violet"))
+    np.testing.assert_allclose(unseen[0, 3:], colours[5])
+
+
+@pytest.mark.parametrize("scaling", ["standard", "normal", "common"])
+def test_scalings(scaling):
+    rng = np.random.default_rng(2)
+    X = np.exp(rng.normal(size=(500, 3)) * [1, 2, 3])
+    points = TableCoding(scaling).fit(X).transform(X)
+    again = TableCoding(scaling).fit(1000 * X).transform(1000 * X)
+    np.testing.assert_allclose(points, again, atol=1e-9)
+    if scaling == "standard":
+        np.testing.assert_allclose(points.std(axis=0), 1)
+    elif scaling == "normal":
+        np.testing.assert_allclose(
+            np.quantile(points, [0.16, 0.5, 0.84], axis=0)[:, 0], [-0.994, 0, 0.994], atol=0.05
+        )
+    else:
+        np.testing.assert_allclose(
+            points.std(axis=0), X.std(axis=0) / np.sqrt(np.mean(X.var(axis=0)))
+        )
+
+
+def test_equal_values_have_equal_scores():
+    X = np.repeat([0.0, 1.0, 5.0], [60, 30, 10])[:, None]
+    scores = TableCoding("normal").fit(X).transform(X).ravel()
+    assert len(np.unique(scores)) == 3
+    assert np.all(np.diff(scores) >= 0)
+    assert abs(scores[0]) < 1
+
+
+def test_the_features_that_matter_are_found():
+    X, y = make_friedman1(1200, n_features=12, noise=0.5, random_state=0)
+    model = AutoKernelRegressor().fit(X[:900], y[:900])
+    scales = np.asarray(model.kernel_.get_params()["scales"])
+    assert np.median(scales[5:]) > scales[:5].max()
+    assert model.score(X[900:], y[900:]) > 0.95
+    assert model.report_["left_one_out"] < 0.1 * model.report_["baseline"]
+    assert [trial["seconds"] for trial in model.report_["tried"]] == sorted(
+        trial["seconds"] for trial in model.report_["tried"]
+    )
+
+
+def test_scales_that_fit_noise_are_not_taken():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(120, 30)), rng.normal(size=120)
+    model = AutoKernelRegressor().fit(X, y)
+    assert model.report_["left_one_out"] > 0.8 * model.report_["baseline"]
+
+
+def test_numbers_categories_and_sequences_in_one_table():
+    rng = np.random.default_rng(4)
+    n = 300
+    group = rng.choice(["a", "b", "c"], n)
+    sequence = ["".join(rng.choice(list("ACGT"), 30)) for _ in range(n)]
+    marked = rng.random(n) < 0.5
+    sequence = [
+        s[:10] + "TTTTTTT" + s[17:] if m else s for s, m in zip(sequence, marked, strict=True)
+    ]
+    table = pd.DataFrame({"dose": rng.normal(size=n), "group": group, "sequence": sequence})
+    y = np.where(marked ^ (group == "a"), "yes", "no")
+    model = AutoKernelClassifier().fit(table[:220], y[:220])
+    assert model.coding_.kinds_ == ["number", "category", "text"]
+    assert model.score(table[220:], y[220:]) > 0.7
+    assert "Spectrum" in repr(model.kernel_) or "WeightedDegree" in repr(model.kernel_)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+
+def test_sequences_alone():
+    rng = np.random.default_rng(5)
+    texts = np.array(
+        ["".join(rng.choice(list("ACGT"), rng.integers(20, 40))) for _ in range(150)], dtype=object
+    )
+    y = np.array(["AC" in t[:10] for t in texts])
+    model = AutoKernelClassifier().fit(texts[:, None], y)
+    assert model.coding_.kinds_ == ["text"]
+    assert model.predict(texts[:, None]).dtype == bool
+
+
+def test_probabilities_are_calibrated_left_one_out():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(800, 2))
+    chance = 1 / (1 + np.exp(-3 * X[:, 0]))
+    y = (rng.random(800) < chance).astype(int)
+    model = AutoKernelClassifier().fit(X[:400], y[:400])
+    found = model.predict_proba(X[400:])
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert np.mean(np.abs(found[:, 1] - chance[400:])) < 0.1
+    np.testing.assert_array_equal(found.argmax(axis=1), model.predict(X[400:]))
+    signs = model.decision_function(X[400:]) > 0
+    np.testing.assert_array_equal(signs.astype(int), model.predict(X[400:]))
+
+
+def test_more_rows_than_are_fitted_exactly(monkeypatch):
+    X, y = make_friedman1(900, n_features=6, noise=0.5, random_state=1)
+    exact = AutoKernelRegressor().fit(X[:700], y[:700])
+    monkeypatch.setattr(models, "_EXACT", 100)
+    monkeypatch.setattr(models, "_CENTRES", 200)
+    model = AutoKernelRegressor().fit(X[:700], y[:700])
+    assert "nystrom" in model.report_["solver"]
+    assert model.score(X[700:], y[700:]) > exact.score(X[700:], y[700:]) - 0.02
+
+
+def test_the_same_seed_gives_the_same_model():
+    X, y = load_diabetes(return_X_y=True)
+    first, second = (AutoKernelRegressor(random_state=3).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+
+
+def test_little_time_gives_a_usable_model():
+    X, y = load_iris(return_X_y=True)
+    model = AutoKernelClassifier(max_time=1e-6).fit(X, y)
+    assert len(model.report_["tried"]) < 6
+    assert model.score(X, y) > 0.9
+
+
+def test_it_cross_validates():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    assert cross_val_score(AutoKernelClassifier(), X, y, cv=3).mean() > 0.94
+
+
+def test_what_cannot_be_learned_is_refused():
+    with pytest.raises(ValueError, match="one class"):
+        AutoKernelClassifier().fit([[1.0], [2.0]], ["a", "a"])
+    with pytest.raises(ValueError, match="inconsistent"):
+        AutoKernelRegressor().fit([[1.0], [2.0]], [1.0])
+    with pytest.raises(ValueError, match="infinity"):
+        AutoKernelRegressor().fit([[1.0], [np.inf]], [1.0, 2.0])
+
+
+def test_columns_that_say_nothing():
+    model = AutoKernelRegressor().fit(np.zeros((10, 2)), np.arange(10.0))
+    np.testing.assert_allclose(model.predict(np.ones((2, 2))), 4.5, atol=0.5)
+
+
+def test_the_median_distance():
+    assert median_distance(np.zeros((5, 2))) == 1.0
+    assert median_distance(np.array([[0.0], [3.0]])) == pytest.approx(3.0)
+
+
+@parametrize_with_checks([AutoKernelRegressor(), AutoKernelClassifier()])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
