@@ -30,7 +30,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
 from mercer.estimators.pre_images import nearest_images
 from mercer.kernels import Kernel
-from mercer.operators import CentredGram, GramOperator, gram
+from mercer.operators import CentredGram, gram
 from mercer.solvers.spectral import centred_projection, leading_eigenpairs, rounding_floor
 
 # Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
@@ -226,15 +226,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._check_invertible(X)
         K = training_gram(self, X, self.kernel_)
         self.X_fit_ = X
-        self._decompose(K)
-        self._prepare_projection(K)
+        centred = CentredGram(K)
+        self._decompose(centred)
+        self._prepare_projection(centred)
         if self.fit_inverse_transform:
             self._learn_pre_images(X)
         return self
 
-    def _decompose(self, K: GramOperator) -> None:
+    def _decompose(self, centred: CentredGram) -> None:
+        K = centred.gram
         n, dtype = K.shape[0], np.dtype(K.dtype)
-        centred = CentredGram(K)
         floor = rounding_floor(n, np.max(np.abs(K.diagonal())), dtype)
         self.result_ = leading_eigenpairs(
             centred,
@@ -262,15 +263,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.eigenvalues_ = values.astype(dtype, copy=False)
         self.eigenvectors_ = vectors.astype(dtype, copy=False)
 
-    def _prepare_projection(self, K: GramOperator) -> None:
+    def _prepare_projection(self, centred: CentredGram) -> None:
         """Scale v_j to v_j / sqrt(lam_j), zero where lam_j is, and centre for new points."""
         values = self.eigenvalues_.astype(np.float64)
         scale = np.zeros_like(values)
         scale[values > 0] = 1.0 / np.sqrt(values[values > 0])
-        n = K.shape[0]
-        self.mean_similarity_ = float((K @ np.full(n, 1 / n)).mean())
-        coef, offset = centred_projection(K, self.eigenvectors_ * scale)
-        self.projection_ = K.carry(coef)
+        self.mean_similarity_ = centred.grand_mean
+        coef, offset = centred_projection(centred.column_means, self.eigenvectors_ * scale)
+        self.projection_ = centred.gram.carry(coef)
         self.projection_offset_ = offset
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:

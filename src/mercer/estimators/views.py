@@ -73,7 +73,7 @@ class KernelView(BaseEstimator):
 
     def project_onto(self, alpha: np.ndarray, K: GramOperator) -> None:
         """Keep the directions alpha (n, k) in the form that applies to new points."""
-        coef, self.offset_ = centred_projection(K, alpha)
+        coef, self.offset_ = centred_projection(CentredGram(K).column_means, alpha)
         self.dual_coef_ = K.carry(coef)
 
     def variates(self, X: Any) -> np.ndarray:

@@ -99,6 +99,10 @@ class GramOperator(LinearOperator):
         """K[:, indices] @ V in float64, for a symmetric K."""
         return self.rows(indices).T.astype(np.float64) @ V
 
+    def symmetric_product(self, V: np.ndarray) -> np.ndarray:
+        """K V, for a symmetric K."""
+        return self @ V
+
     def part(self, index: np.ndarray) -> GramOperator | None:
         """The operator of some of the points, where it need not ask that of all; else None."""
         return None
@@ -145,6 +149,9 @@ class DenseGram(GramOperator):
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
         return self.K.T @ V
+
+    def symmetric_product(self, V: np.ndarray) -> np.ndarray:
+        return (V.T @ self.K).T  # with few columns the sooner of the two for BLAS
 
     def diagonal(self) -> np.ndarray:
         return np.diagonal(self.K).copy()
@@ -285,7 +292,8 @@ class CentredGram(GramOperator):
             shift = self.row_means * total
         else:
             shift = np.outer(self.row_means, total)
-        return self.gram @ V - shift - pulled + self.grand_mean * total
+        product = self.gram @ V if self.training else self.gram.symmetric_product(V)
+        return product - shift - pulled + self.grand_mean * total
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
         total = V.sum(axis=0)

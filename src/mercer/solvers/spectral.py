@@ -262,10 +262,11 @@ def rounding_floor(n: int, magnitude: float, dtype: Any = np.float64) -> float:
     return 4 * n * float(np.finfo(dtype).eps) * float(magnitude)
 
 
-def centred_projection(K: Any, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def centred_projection(means: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients and offset that project new points without forming a centred cross-Gram.
 
-    For columns alpha of shape (n, k) returns ``coef`` (n, k) and ``offset`` (k,) with
+    For the means (n,) of the columns of K and alpha of shape (n, k) returns ``coef`` (n, k) and
+    ``offset`` (k,) with
 
         k(x, X) @ coef - offset = <phi(x) - m, phi(X) - m> @ alpha,
 
@@ -275,9 +276,9 @@ def centred_projection(K: Any, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarra
     --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [4.0]])
-    >>> coef, offset = centred_projection(X @ X.T, np.array([[1.0], [0.0]]))
+    >>> coef, offset = centred_projection((X @ X.T).mean(axis=0), np.array([[1.0], [0.0]]))
     >>> np.array([[3.0]]) @ X.T @ coef - offset  # (3 - 2) * (0 - 2)
     array([[-2.]])
     """
     coef = alpha - alpha.mean(axis=0)
-    return coef, _apply(K, coef).mean(axis=0)
+    return coef, means @ coef
