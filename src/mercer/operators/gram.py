@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.arrays import Array, as_dense
+from mercer.arrays import Array, as_dense, memory_budget
 from mercer.expressions import Pairs, gradient
 
 
@@ -111,6 +112,15 @@ class GramOperator(LinearOperator):
         """The same in float32 arithmetic where the values are recomputed, else itself."""
         return self
 
+    def double(self) -> GramOperator:
+        """The same in float64 arithmetic where the values are recomputed, else itself."""
+        return self
+
+    @property
+    def features(self) -> np.ndarray | None:
+        """Φ(X) where K = Φ(X) Φ(X)ᵀ is known by it and it is small enough to be written out."""
+        return None
+
     def carry(self, alpha: np.ndarray) -> np.ndarray:
         """Coefficients for new points, k(x, X) @ carry(alpha), from alpha found with K itself."""
         return alpha
@@ -152,6 +162,11 @@ class DenseGram(GramOperator):
 
     def symmetric_product(self, V: np.ndarray) -> np.ndarray:
         return (V.T @ self.K).T  # with few columns the sooner of the two for BLAS
+
+    def double(self) -> GramOperator:
+        if self.dtype == np.float64 or self.pairs_of is None:
+            return self
+        return TiledGram(self._pairs().double(), f"{self.reason}, in float64")
 
     def diagonal(self) -> np.ndarray:
         return np.diagonal(self.K).copy()
@@ -199,6 +214,11 @@ class TiledGram(GramOperator):
         pairs = self.pairs.like(self.pairs.formula, np.float32)
         return TiledGram(pairs, f"{self.reason}, in float32")
 
+    def double(self) -> GramOperator:
+        if self.dtype == np.float64:
+            return self
+        return TiledGram(self.pairs.double(), f"{self.reason}, in float64")
+
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         nothing = np.zeros((self.shape[0], 0))
         return _real_and_imaginary(V, lambda A: self.pairs.products(A, nothing)[0])
@@ -237,6 +257,12 @@ class FeatureGram(GramOperator):
         super().__init__((left.shape[0], right.shape[0]), np.result_type(left, right), reason)
         self.left = left
         self.right = right
+
+    @property
+    def features(self) -> np.ndarray | None:
+        if self.left is not self.right or 8 * np.prod(self.left.shape) > memory_budget():
+            return None
+        return np.asarray(as_dense(self.left), dtype=np.float64)
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         return self.left @ (self.right.T @ V)
@@ -280,22 +306,45 @@ class CentredGram(GramOperator):
         super().__init__(gram.shape, np.float64, f"centred; {gram.reason}")
         self.gram = gram
         self.training = training
-        m = gram.shape[1]
-        self.row_means = gram @ np.full(m, 1 / m)
-        self.column_means = self.row_means if training is None else training.column_means
-        self.grand_mean = float(self.column_means.mean())
+
+    @cached_property
+    def row_means(self) -> np.ndarray:
+        m = self.gram.shape[1]
+        return self.gram @ np.full(m, 1 / m)
+
+    @property
+    def column_means(self) -> np.ndarray:
+        return self.row_means if self.training is None else self.training.column_means
+
+    @cached_property
+    def grand_mean(self) -> float:
+        return float(self.column_means.mean())
+
+    def double(self) -> CentredGram:
+        exact = self.gram.double()
+        return self if exact is self.gram else CentredGram(exact, self.training)
+
+    @property
+    def features(self) -> np.ndarray | None:
+        """Explicit features of the training points, centred, (n, D); None where there are none."""
+        features = self.gram.features
+        return features if features is None else features - features.mean(axis=0)
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
+        if self.training is None:
+            product = self.gram.symmetric_product(V - V.mean(axis=0))
+            return product - product.mean(axis=0)
         total = V.sum(axis=0)
         pulled = self.column_means @ V
         if V.ndim == 1:
             shift = self.row_means * total
         else:
             shift = np.outer(self.row_means, total)
-        product = self.gram @ V if self.training else self.gram.symmetric_product(V)
-        return product - shift - pulled + self.grand_mean * total
+        return self.gram @ V - shift - pulled + self.grand_mean * total
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
+        if self.training is None:
+            return self._matmat(V)
         total = V.sum(axis=0)
         pulled = self.row_means @ V
         if V.ndim == 1:
