@@ -48,7 +48,7 @@ class NystromComponents:
 
 
 def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponents:
-    r"""The k leading eigenpairs of :math:`H \hat K H` for :math:`\hat K = K_{nM} K_{MM}^{-1} K_{Mn}`.
+    r"""The k leading eigenpairs of :math:`H K_{nM} K_{MM}^{-1} K_{Mn} H`.
 
     With features :math:`\Phi = K_{nM} W` of the points, :math:`\hat K = \Phi \Phi^\top`; their
     covariance is summed in one pass, and a second gives the eigenvectors. Since

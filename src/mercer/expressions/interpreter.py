@@ -153,15 +153,13 @@ class Pairs:
         other._whole = None
         return other
 
-    def double(self) -> Pairs:
-        """The same in float64, where the points are in float32; else itself."""
-        if self.dtype == np.float64:
-            return self
+    def double(self, rows: slice, columns: slice) -> Pairs:
+        """The expression over some of the points, float32 numbers made float64."""
         X, Y = (
-            A.astype(np.float64) if getattr(A, "dtype", None) == np.float32 else A
-            for A in self._raw
+            part.astype(np.float64) if getattr(part, "dtype", None) == np.float32 else part
+            for part in (take_rows(self._raw[0], rows), take_rows(self._raw[1], columns))
         )
-        return Pairs(self.formula, X, None if self.symmetric else Y)
+        return Pairs(self.formula, X, None if self.symmetric and rows == columns else Y)
 
     def derivative(self, path: str, index: int | None = None) -> Pairs:
         """∂/∂θ over the same points, for θ a hyperparameter, or an entry of a vector of them.

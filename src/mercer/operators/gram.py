@@ -14,6 +14,9 @@ from scipy.sparse.linalg import LinearOperator
 from mercer.arrays import Array, as_dense, memory_budget
 from mercer.expressions import Pairs, gradient
 
+# Points widened to float64 at a time.
+WIDENED = 8192
+
 
 class GramOperator(LinearOperator):
     """K = (k(x_i, y_j)), shape (n, m).
@@ -166,7 +169,7 @@ class DenseGram(GramOperator):
     def double(self) -> GramOperator:
         if self.dtype == np.float64 or self.pairs_of is None:
             return self
-        return TiledGram(self._pairs().double(), f"{self.reason}, in float64")
+        return DoubleGram(self._pairs())
 
     def diagonal(self) -> np.ndarray:
         return np.diagonal(self.K).copy()
@@ -215,9 +218,7 @@ class TiledGram(GramOperator):
         return TiledGram(pairs, f"{self.reason}, in float32")
 
     def double(self) -> GramOperator:
-        if self.dtype == np.float64:
-            return self
-        return TiledGram(self.pairs.double(), f"{self.reason}, in float64")
+        return self if self.dtype == np.float64 else DoubleGram(self.pairs)
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         nothing = np.zeros((self.shape[0], 0))
@@ -248,6 +249,33 @@ class TiledGram(GramOperator):
 
     def part(self, index: np.ndarray) -> GramOperator | None:
         return TiledGram(self.pairs.part(index), self.reason) if self.pairs.symmetric else None
+
+
+class DoubleGram(GramOperator):
+    """Products in float64 for points in float32, of which only some are widened at a time.
+
+    Parameters
+    ----------
+    pairs : Pairs of the points with themselves
+    """
+
+    def __init__(self, pairs: Pairs):
+        super().__init__(pairs.shape, np.float64, "recomputed in tiles, in float64")
+        self.pairs = pairs
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        V = np.asarray(V, dtype=np.float64)
+        columns = V.reshape(len(V), -1)
+        out, nothing = np.zeros(columns.shape), columns[:, :0]
+        blocks = [slice(i, min(i + WIDENED, len(V))) for i in range(0, len(V), WIDENED)]
+        for i, rows in enumerate(blocks):
+            out[rows] += self.pairs.double(rows, rows).products(columns[rows], nothing[rows])[0]
+            for others in blocks[i + 1 :]:
+                block = self.pairs.double(rows, others)
+                here, there = block.products(columns[others], columns[rows])
+                out[rows] += here
+                out[others] += there
+        return out.reshape(V.shape)
 
 
 class FeatureGram(GramOperator):
