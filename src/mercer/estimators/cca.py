@@ -114,7 +114,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     solver : {"auto", "dense", "low_rank"}, default="auto"
         The eigenpairs of each Gram matrix, or of a factor of low rank by randomly pivoted
         Cholesky, whose rank is as large as ``tol`` asks for. "auto" takes a factor for more than
-        500 points of a valid kernel, unless it would need a rank beyond a quarter of 5000 or fewer
+        500 points of a valid kernel, unless it would need a rank beyond a third of 5000 or fewer
         points or ``regularization`` is too small beside ``tol``.
     tol : float, default=1e-10
         The share of a Gram matrix's trace that its factor may leave out.

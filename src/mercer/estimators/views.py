@@ -24,7 +24,7 @@ from mercer.solvers.spectral import centred_projection, rounding_floor
 
 # Up to so many points the whole Gram matrix is decomposed at once.
 FEW = 500
-# Up to so many points it is where no factor of a quarter of the rank is near enough.
+# Up to so many points it is where no factor of a third of the rank is near enough.
 DENSE = 5000
 # The rank of a factor of more points, at most.
 RANK = 2000
@@ -116,7 +116,7 @@ class KernelView(BaseEstimator):
         if max_rank is not None:
             return min(max_rank, n)
         if solver == "auto" and n <= DENSE:
-            return n // 4
+            return n // 3
         return min(n, RANK)
 
     def project_onto(self, alpha: np.ndarray, found: Decomposition) -> None:
