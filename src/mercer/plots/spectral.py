@@ -289,9 +289,9 @@ def _scatter(ax: Any, points: np.ndarray, y: np.ndarray | None, style: dict) -> 
         return [scatter]
     import matplotlib
 
-    colours = matplotlib.colormaps["tab10"].colors
+    colours = matplotlib.colormaps["tab10"]
     scatters = [
-        ax.scatter(*points[y == label].T, color=colours[k % 10], label=str(label), **style)
+        ax.scatter(*points[y == label].T, color=colours(k % 10), label=str(label), **style)
         for k, label in enumerate(labels)
     ]
     ax.legend(frameon=False, markerscale=1.5, loc="upper left", bbox_to_anchor=(1, 1))
