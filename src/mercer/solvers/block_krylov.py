@@ -98,11 +98,9 @@ def block_krylov(
         rest = apply(Q)
         products, size = products + 1, new.stop
         V = basis[:, :size]
-        for _ in range(2):  # the second time removes the rounding of the first
-            inside = V.T @ rest
-            rest = rest - V @ inside
-            T[:size, new] += inside
+        T[:size, new] = V.T @ rest
         T[new, :size] = T[:size, new].T
+        rest = rest - V @ T[:size, new]
         values, rotation = np.linalg.eigh(T[:size, :size])
         values, rotation = values[::-1], rotation[:, ::-1]
         # K V y - λ V y has no part inside the basis, and outside it only of the last block.
@@ -128,8 +126,9 @@ def block_krylov(
 def _orthonormal(rest: np.ndarray, V: np.ndarray, least: float) -> np.ndarray:
     """Orthonormal columns that span those of ``rest`` and are orthogonal to V.
 
-    By Gram matrices, which is sooner than a factorisation of long columns. Directions much shorter
-    than others are left for another round; those below ``least`` are rounding.
+    By Gram matrices, which is sooner than a factorisation of long columns. What ``rest`` still has
+    of V is rounding, and removed once it is no longer small beside short columns. Directions much
+    shorter than others are left for another round; those below ``least`` are rounding.
     """
     found = rest[:, :0]
     while found.shape[1] < rest.shape[1]:

@@ -79,12 +79,15 @@ class Whitening:
 
     @classmethod
     def from_factor(cls, F: np.ndarray, left: float, floor: float = 0.0) -> Whitening:
-        """Decompose F F^T for a centred factor F (n, r)."""
-        Q, R = scipy.linalg.qr(F, mode="economic")
-        U, s, _ = scipy.linalg.svd(R)
-        values = s**2
-        kept = values > max(floor, rounding_floor(len(F), values[0]))
-        return cls(values[kept], Q @ U[:, : len(s)][:, kept], FeatureGram(F, F), left)
+        """Decompose F F^T for a centred factor F (n, r).
+
+        By F^T F: the rounding of its small eigenvalues matters little beside a penalty, since a
+        whitened view is F (F^T F + c)^(-1/2) up to a rotation, whatever they are.
+        """
+        values, Q = np.linalg.eigh(F.T @ F)
+        kept = np.flatnonzero(values > max(floor, rounding_floor(len(F), values[-1])))[::-1]
+        values = values[kept]
+        return cls(values, F @ (Q[:, kept] / np.sqrt(values)), FeatureGram(F, F), left)
 
     @property
     def rank(self) -> int:
