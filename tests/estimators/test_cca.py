@@ -285,6 +285,25 @@ def test_a_kernel_per_view_and_structured_views():
     assert_allclose(swapped.canonical_correlations_, cca.canonical_correlations_, rtol=1e-8)
 
 
+def test_graphs_as_a_view():
+    """Rings against their sizes, and paths: a graph is told by its number of nodes."""
+    rng = np.random.RandomState(0)
+    sizes = rng.randint(3, 9, size=40)
+    rings = [
+        (np.eye(n, k=1) + np.eye(n, k=-1) + np.eye(n, k=n - 1) + np.eye(n, k=1 - n)).clip(0, 1)
+        for n in sizes
+    ]
+    X = sizes[:, None] + 0.1 * rng.normal(size=(40, 1))
+    kernels = [K.RBF(0.2), K.ShortestPath().normalize()]
+    for solver in ("dense", "low_rank"):
+        cca = KernelCCA(1, kernel=kernels, regularization=0.01, solver=solver)
+        cca.fit(X[:30], rings[:30])
+        assert cca.score(X[30:], rings[30:]) > 0.9
+        three = KernelCCA(1, kernel=[*kernels, "linear"], regularization=0.01, solver=solver)
+        assert three.fit([X, rings, X**2]).canonical_correlations_[0] > 0.8
+        assert three.permutation_test(9, random_state=0).pvalue == pytest.approx(0.1)
+
+
 def test_parameters_per_view():
     X, Y = hidden(30)
     cca = KernelCCA(kernel=["rbf", K.Linear()], gamma=[0.7, None]).fit(X, Y)

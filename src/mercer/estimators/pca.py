@@ -13,6 +13,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -30,6 +31,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
 from mercer.estimators.pca_nystrom import nystrom_components
 from mercer.estimators.pre_images import nearest_images
+from mercer.estimators.progress import reporter
 from mercer.kernels import Kernel
 from mercer.operators import CentredGram, gram
 from mercer.solvers.spectral import (
@@ -44,7 +46,9 @@ from mercer.solvers.spectral import (
 ZERO_RATIO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelPCA(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     r"""Principal components in a kernel's feature space.
 
     With the centred Gram :math:`\tilde K = HKH`, :math:`H = I - \frac1n 11^\top`, and its
@@ -269,6 +273,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             iterated_power=self.iterated_power,
             random_state=self.random_state,
             floor=floor,
+            report=reporter(self),
         ).advised(
             "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
         )

@@ -33,6 +33,8 @@ class KrylovPairs:
     converged : bool
     products : int
         Blocks that K was multiplied with.
+    stopped : bool
+        Whether the search was told to end.
     """
 
     values: np.ndarray
@@ -40,6 +42,7 @@ class KrylovPairs:
     residuals: np.ndarray
     converged: bool
     products: int
+    stopped: bool = False
 
 
 def block_krylov(
@@ -71,7 +74,8 @@ def block_krylov(
         Residuals below this are rounding.
     max_products : int
     report : callable, optional
-        ``report(products, residual)``; a true value ends the search.
+        ``report(products, gap)``, the gap the largest residual over the largest eigenvalue; a true
+        value ends the search.
 
     References
     ----------
@@ -106,8 +110,9 @@ def block_krylov(
         # K V y - λ V y has no part inside the basis, and outside it only of the last block.
         residuals = np.linalg.norm(rest @ rotation[new, :k], axis=0)
         worst = float(residuals.max(initial=0.0))
-        converged = worst <= max(tol * float(np.abs(values[:k]).max(initial=0.0)), floor)
-        stopped = report is not None and report(products, worst)
+        scale = float(np.abs(values[:k]).max(initial=0.0))
+        converged = worst <= max(tol * scale, floor)
+        stopped = report is not None and bool(report(products, worst / scale if scale else worst))
         if converged or stopped or products >= max_products:
             break
         Q = _orthonormal(rest, V, LOST * float(np.abs(T[:size, new]).max()))
@@ -120,7 +125,8 @@ def block_krylov(
             T[:] = 0
             T[range(kept), range(kept)] = values[:kept]
             size = kept
-    return KrylovPairs(values[:k], V @ rotation[:, :k], residuals, bool(converged), products)
+    vectors = V @ rotation[:, :k]
+    return KrylovPairs(values[:k], vectors, residuals, bool(converged), products, stopped)
 
 
 def _orthonormal(rest: np.ndarray, V: np.ndarray, least: float) -> np.ndarray:

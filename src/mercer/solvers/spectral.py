@@ -81,7 +81,7 @@ def leading_eigenpairs(
     floor : float
         Eigenvalues of K below this are its rounding (`rounding_floor`).
     report : callable, optional
-        ``report(products, residual)`` of "krylov"; a true value ends it.
+        ``report(products, gap)`` of "krylov"; a true value ends it.
 
     Returns
     -------
@@ -117,7 +117,8 @@ def leading_eigenpairs(
     elif solver == "krylov":
         found = _blocks(K, k, tol, max_iter, random_state, floor, report)
         values, vectors, steps = found.values, found.vectors, found.products
-        status = Status.CONVERGED if found.converged else Status.MAX_ITER
+        status = Status.STOPPED if found.stopped else Status.MAX_ITER
+        status = Status.CONVERGED if found.converged else status
     elif solver == "arpack":
         values, vectors, status, steps = _lanczos(K, k, tol, max_iter, random_state)
     else:
