@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn import datasets
 from sklearn.base import clone
@@ -283,6 +285,25 @@ def test_a_kernel_per_view_and_structured_views():
     assert_allclose(swapped.canonical_correlations_, cca.canonical_correlations_, rtol=1e-8)
 
 
+def test_graphs_as_a_view():
+    """Rings against their sizes, and paths: a graph is told by its number of nodes."""
+    rng = np.random.RandomState(0)
+    sizes = rng.randint(3, 9, size=40)
+    rings = [
+        (np.eye(n, k=1) + np.eye(n, k=-1) + np.eye(n, k=n - 1) + np.eye(n, k=1 - n)).clip(0, 1)
+        for n in sizes
+    ]
+    X = sizes[:, None] + 0.1 * rng.normal(size=(40, 1))
+    kernels = [K.RBF(0.2), K.ShortestPath().normalize()]
+    for solver in ("dense", "low_rank"):
+        cca = KernelCCA(1, kernel=kernels, regularization=0.01, solver=solver)
+        cca.fit(X[:30], rings[:30])
+        assert cca.score(X[30:], rings[30:]) > 0.9
+        three = KernelCCA(1, kernel=[*kernels, "linear"], regularization=0.01, solver=solver)
+        assert three.fit([X, rings, X**2]).canonical_correlations_[0] > 0.8
+        assert three.permutation_test(9, random_state=0).pvalue == pytest.approx(0.1)
+
+
 def test_parameters_per_view():
     X, Y = hidden(30)
     cca = KernelCCA(kernel=["rbf", K.Linear()], gamma=[0.7, None]).fit(X, Y)
@@ -422,7 +443,6 @@ def test_in_a_search():
     assert clone(search.best_estimator_).kernel.gamma == 0.5
 
 
-@pytest.mark.filterwarnings("ignore:regularization='loo'")
 def test_on_real_data_petals_and_sepals():
     X = StandardScaler().fit_transform(datasets.load_iris().data)
     sepals, petals = X[:, :2], X[:, 2:]
@@ -435,8 +455,96 @@ def test_on_real_data_petals_and_sepals():
     assert cca.permutation_test(99, random_state=0).pvalue == pytest.approx(0.01)
 
 
-def test_a_test_of_the_pairing_that_chose_the_regulariser_warns():
-    X, Y = hidden(30)
-    chosen = KernelCCA(1, regularization="loo").fit(X, Y)
-    with pytest.warns(UserWarning, match="p-value too small"):
-        chosen.permutation_test(9, random_state=0)
+def test_choosing_the_regulariser_does_not_make_pvalues_too_small():
+    pvalues = []
+    for seed in range(40):
+        X, Y = noise(20, seed)
+        chosen = KernelCCA(1, regularization="loo").fit(X, Y)
+        outcome = chosen.permutation_test(19, random_state=seed)
+        assert outcome.statistic == pytest.approx(chosen.canonical_correlations_[0])
+        assert outcome.null_distribution.shape == (19,)
+        pvalues.append(outcome.pvalue)
+    assert 0.35 < np.mean(pvalues) < 0.75
+    assert np.mean(np.array(pvalues) <= 0.1) <= 0.25
+
+
+@pytest.mark.parametrize("kernel", [K.RBF(0.5), K.Laplacian(0.5), "linear"], ids=repr)
+@pytest.mark.parametrize("m", [2, 3])
+def test_a_factor_gives_what_the_whole_matrix_gives(kernel, m):
+    views = [*hidden(120), hidden(120, seed=1)[0]][:m]
+    new = [*hidden(30, seed=2), hidden(30, seed=3)[0]][:m]
+    settings = {"kernel": kernel, "regularization": 0.05}
+    whole = KernelCCA(1, solver="dense", **settings).fit(views)
+    low = KernelCCA(1, solver="low_rank", **settings).fit(views)
+    bound = low.result_.bound
+    assert whole.result_.bound is None
+    assert_allclose(low.canonical_correlations_, whole.canonical_correlations_, rtol=1e-7)
+    assert np.all(whole.canonical_correlations_ - low.canonical_correlations_ <= bound + 1e-12)
+    for a, b in zip(low.transform(new), whole.transform(new), strict=True):
+        assert_allclose(a, b, atol=1e-5)
+    assert low.score(new) == pytest.approx(whole.score(new), abs=1e-5)
+    tests = [cca.permutation_test(9, random_state=0) for cca in (low, whole)]
+    assert_allclose(tests[0].null_distribution, tests[1].null_distribution, atol=1e-6)
+    assert len(low.views_[0].dual_coef_) == len(low.views_[0].pivots_)
+
+
+def test_a_rank_too_small_is_told_by_the_bound():
+    X, Y = hidden(150)
+    whole = KernelCCA(1, solver="dense").fit(X, Y).canonical_correlations_
+    for rank in (2, 5, 15, 40):
+        low = KernelCCA(1, solver="low_rank", max_rank=rank).fit(X, Y)
+        missing = whole - low.canonical_correlations_
+        # The trace, which scales the penalty, is that of the centred factor and all that is left.
+        assert np.all(missing <= low.result_.bound + 0.02)
+        assert all(view.pivots_.shape == (rank,) for view in low.views_)
+    assert low.result_.bound < 0.1
+
+
+def test_factors_of_strings_of_given_matrices_and_by_leave_one_out():
+    rng = np.random.RandomState(0)
+    counts = rng.randint(0, 7, size=60)
+    words = ["ab" * c + "cd" * (6 - c) for c in counts]
+    X = counts[:, None] + 0.1 * rng.normal(size=(60, 1))
+    kernels = [K.RBF(0.2), K.Spectrum(2).normalize()]
+    for regularization in (0.05, "loo"):
+        settings = {"n_components": 1, "regularization": regularization}
+        whole = KernelCCA(kernel=kernels, solver="dense", **settings).fit(X, words)
+        low = KernelCCA(kernel=kernels, solver="low_rank", **settings).fit(X, words)
+        assert low.regularization_ == whole.regularization_
+        assert low.score(X, words) == pytest.approx(whole.score(X, words), abs=1e-6)
+        grams = kernels[0](X), kernels[1](words)
+        given = KernelCCA(kernel="precomputed", solver="low_rank", **settings).fit(*grams)
+        for a, b in zip(given.transform(*grams), whole.transform(X, words), strict=True):
+            assert_allclose(a, b, atol=1e-5)
+
+
+def test_the_choice_between_whole_matrices_and_factors():
+    X, Y = hidden(600)
+    smooth = KernelCCA(1, gamma=0.5).fit(X, Y)
+    assert all(view.pivots_ is not None for view in smooth.views_)
+    assert "ranks" in smooth.result_.method
+    assert smooth.result_.bound < 1e-6
+    rough = KernelCCA(1, gamma=500.0).fit(X, Y)
+    assert all(view.pivots_ is None for view in rough.views_)
+    free = KernelCCA(1, gamma=0.5, regularization=1e-9).fit(X, Y)
+    assert all(view.pivots_ is None for view in free.views_)
+    assert KernelCCA(1, gamma=0.5).fit(X[:400], Y[:400]).views_[0].pivots_ is None
+    with pytest.raises(ValueError, match="X is constant"):
+        KernelCCA(solver="low_rank").fit(np.ones((20, 1)), X[:20])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    n=st.integers(3, 25),
+    copies=st.integers(1, 2),
+    rho=st.sampled_from([1e-3, 0.1, 3.0]),
+    solver=st.sampled_from(["dense", "low_rank"]),
+    seed=st.integers(0, 999),
+)
+def test_any_views_against_the_generalised_eigenproblem(n, copies, rho, solver, seed):
+    rng = np.random.RandomState(seed)
+    X, Y = (np.repeat(rng.normal(size=(n, d)), copies, axis=0) for d in (1, 2))
+    cca = KernelCCA(2, gamma=0.5, regularization=rho, solver=solver).fit(X, Y)
+    grams = [K.RBF(0.5)(X), K.RBF(0.5)(Y)]
+    expected = generalised_eigenproblem(grams, rho)[: cca.n_components_]
+    assert_allclose(cca.canonical_correlations_, expected, atol=1e-6)

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn import datasets
 from sklearn import decomposition as sk
@@ -19,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import kernels as K
 from mercer.estimators.pca import KernelPCA
+from mercer.operators import CentredGram, gram
 
 
 @parametrize_with_checks([KernelPCA(), KernelPCA(n_components=2, kernel="rbf")])
@@ -370,3 +373,143 @@ def test_in_a_search_over_nested_kernel_parameters():
     chosen = search.best_estimator_[0].kernel_.gamma
     assert chosen == search.best_params_["kernelpca__kernel__gamma"]
     assert clone(pipeline).get_params()["kernelpca__kernel__gamma"] == 1.0
+
+
+@pytest.mark.parametrize("kernel", [K.RBF(0.05), K.Laplacian(0.1)], ids=repr)
+def test_with_every_point_a_centre_nystrom_is_exact(kernel):
+    train, test = DATA["wine"]
+    exact = KernelPCA(4, kernel=kernel, eigen_solver="dense").fit(train)
+    pca = KernelPCA(4, kernel=kernel, eigen_solver="nystrom", n_centers=10**6, random_state=0).fit(
+        train
+    )
+    assert_allclose(pca.eigenvalues_, exact.eigenvalues_, rtol=1e-8)
+    assert_allclose(pca.eigenvectors_, exact.eigenvectors_, atol=1e-6)
+    assert_allclose(pca.transform(test), exact.transform(test), atol=1e-6)
+    assert_allclose(pca.fit_transform(train), exact.fit_transform(train), atol=1e-6)
+    assert_allclose(pca.explained_variance_ratio_, exact.explained_variance_ratio_, rtol=1e-7)
+    assert_allclose(pca.reconstruction_error(test), exact.reconstruction_error(test), atol=1e-6)
+    assert pca.result_.gap < 1e-9
+
+
+@pytest.mark.parametrize("m", [5, 40, 120])
+def test_nystrom_bounds_hold(m):
+    train, _ = DATA["digits"]
+    kernel = K.RBF(0.01)
+    centred = CentredGram(gram(kernel, train))
+    values = np.linalg.eigvalsh(centred.dense())[::-1][:5]
+    pca = KernelPCA(5, kernel=kernel, eigen_solver="nystrom", n_centers=m, random_state=0)
+    pca.fit(train)
+    assert np.all(pca.eigenvalues_ <= values * (1 + 1e-10))
+    assert np.all(values <= pca.eigenvalues_ + pca.residuals_)
+    V = pca.eigenvectors_
+    assert_allclose(V.T @ V, np.eye(len(V.T)), atol=1e-8)
+    measured = np.linalg.norm(centred.dense() @ V - V * pca.eigenvalues_, axis=0)
+    assert np.all(measured <= pca.residuals_)
+    assert len(pca.X_fit_) == len(pca.projection_) <= m
+    assert f"{len(pca.X_fit_)} centres" in pca.result_.method
+    assert_allclose(pca.transform(train), V * np.sqrt(pca.eigenvalues_), atol=1e-8)
+
+
+def test_nystrom_on_strings_on_a_matrix_and_with_pre_images():
+    words = ["banana", "bandana", "cabana", "nanana", "xyzzy", "xyxyx", "zyxzy", "banban"]
+    kernel = K.Spectrum(2).normalize()
+    settings = {"eigen_solver": "nystrom", "n_centers": 8, "random_state": 0}
+    of_words = KernelPCA(2, kernel=kernel, **settings).fit(words)
+    exact = KernelPCA(2, kernel=kernel).fit(words)
+    assert_allclose(of_words.transform(["bana"]), exact.transform(["bana"]), atol=1e-7)
+    given = KernelPCA(2, kernel="precomputed", **settings).fit(kernel(words))
+    new = kernel(["bana"], words)
+    assert_allclose(given.transform(new), exact.transform(["bana"]), atol=1e-7)
+    train, test = DATA["iris"]
+    for rule in ("ridge", "fixed_point"):
+        pca = KernelPCA(
+            3,
+            kernel=K.RBF(0.2),
+            eigen_solver="nystrom",
+            n_centers=40,
+            random_state=0,
+            fit_inverse_transform=True,
+            pre_image=rule,
+            alpha=0.01,
+        ).fit(train)
+        back = pca.inverse_transform(pca.transform(test))
+        assert np.mean((back - test) ** 2) < 0.15 * np.mean((test - train.mean(axis=0)) ** 2)
+
+
+def test_few_features_are_decomposed_themselves():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) + 5
+    for kernel in (K.Linear(), K.Polynomial(2)):
+        auto = KernelPCA(3, kernel=kernel).fit(X)
+        assert "features" in auto.result_.method
+        dense = KernelPCA(3, kernel=kernel, eigen_solver="dense").fit(X)
+        assert_allclose(auto.eigenvalues_, dense.eigenvalues_, rtol=1e-9)
+        assert_allclose(auto.eigenvectors_, dense.eigenvectors_, atol=1e-9)
+    every = KernelPCA(kernel="linear").fit(X)
+    assert len(every.eigenvalues_) == 3
+    more = KernelPCA(6, kernel="linear").fit(X)
+    assert_allclose(more.eigenvalues_[3:], 0, atol=0)
+    assert_allclose(more.eigenvectors_.T @ more.eigenvectors_, np.eye(6), atol=1e-12)
+    with pytest.raises(ValueError, match="explicit features"):
+        KernelPCA(3, kernel="rbf", eigen_solver="primal").fit(X)
+
+
+@pytest.mark.parametrize("memory", [1024, 0.1])
+def test_float32_is_certified_in_float64(memory):
+    """Tiles or a matrix in float32; eigenvalues and residuals are those of the exact formula."""
+    train, _ = DATA["digits"]
+    single = train.astype(np.float32)
+    kernel = K.RBF(0.01)
+    exact = CentredGram(gram(kernel, single.astype(float))).dense()
+    with sklearn.config_context(working_memory=memory):
+        pca = KernelPCA(3, kernel=kernel, random_state=0).fit(single)
+    pairs = pca.result_.value
+    assert_allclose(pairs.values, np.linalg.eigvalsh(exact)[::-1][:3], rtol=1e-9)
+    measured = np.linalg.norm(exact @ pairs.vectors - pairs.vectors * pairs.values, axis=0)
+    assert_allclose(pca.residuals_, measured, rtol=1e-4, atol=1e-11)
+    assert np.all(pca.residuals_ < 1e-4 * pairs.values[0])
+
+
+SOLVERS = ["auto", "dense", "krylov", "arpack", "randomized", "nystrom"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_degenerate_points(solver):
+    settings = {"eigen_solver": solver, "random_state": 0}
+    same = np.full((9, 2), 3.0)
+    for kernel in (K.RBF(1.0), K.Constant(2.0)):
+        pca = KernelPCA(2, kernel=kernel, **settings).fit(same)
+        assert_allclose(pca.eigenvalues_, 0.0)
+        assert_allclose(pca.transform(same + 1), 0.0)
+        assert_allclose(pca.explained_variance_ratio_, 0.0)
+    one = KernelPCA(1, kernel="rbf", **settings).fit([[3.0, 1.0]])
+    assert_allclose(one.transform([[0.0, 0.0]]), 0.0)
+    few = np.random.default_rng(0).normal(size=(4, 2))
+    twice = KernelPCA(3, kernel=K.RBF(0.5), **settings).fit(np.vstack([few, few]))
+    once = KernelPCA(3, kernel=K.RBF(0.5), eigen_solver="dense").fit(few)
+    assert_allclose(twice.eigenvalues_, 2 * once.eigenvalues_, rtol=1e-8)
+    assert_same_up_to_sign(twice.transform(few), once.transform(few), atol=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(1, 30),
+    d=st.integers(1, 4),
+    k=st.integers(1, 8),
+    copies=st.integers(1, 3),
+    solver=st.sampled_from(["auto", "dense", "krylov", "nystrom"]),
+    seed=st.integers(0, 999),
+)
+def test_any_points_against_eigh(n, d, k, copies, solver, seed):
+    X = np.repeat(np.random.default_rng(seed).normal(size=(n, d)), copies, axis=0)
+    kernel = K.RBF(0.3)
+    pca = KernelPCA(k, kernel=kernel, eigen_solver=solver, n_centers=200, random_state=0).fit(X)
+    centred = CentredGram(gram(kernel, X)).dense()
+    exact = np.linalg.eigvalsh(centred)[::-1]
+    found = pca.eigenvalues_
+    assert_allclose(found, exact[: len(found)], atol=1e-9 * n * copies)
+    V = pca.eigenvectors_[:, found > 0]
+    residuals = np.linalg.norm(centred @ V - V * found[found > 0], axis=0)
+    slack = 1e-9 * n * copies
+    assert np.all(residuals <= pca.residuals_[found > 0] + slack)
+    assert_allclose(pca.transform(X), pca.eigenvectors_ * np.sqrt(found), atol=1e-5)

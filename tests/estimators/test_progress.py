@@ -73,6 +73,23 @@ def test_a_listener_hears_of_iterations_and_can_stop(name):
     assert early.predict(X).shape == (200,)
 
 
+def test_components_are_announced_and_stopped():
+    pca = mercer.KernelPCA(3, kernel="rbf", eigen_solver="krylov", random_state=0)
+    exact = pca.fit(X).eigenvalues_
+    listener = Listener()
+    np.testing.assert_allclose(pca.set_callbacks(listener).fit(X).eigenvalues_, exact)
+    gaps = listener.told[1:]
+    assert len(gaps) == pca.result_.n_iter
+    assert gaps[-1] < 1e-9 < gaps[0]
+    with pytest.warns(ConvergenceWarning, match="stopped by a callback"):
+        pca.set_callbacks(Listener(stop_after=1)).fit(X)
+    assert pca.result_.status is Status.STOPPED
+    every = mercer.KernelPCA(kernel="rbf").fit(X).eigenvalues_
+    for value, residual in zip(pca.eigenvalues_, pca.residuals_, strict=True):
+        assert np.abs(every - value).min() <= residual
+    assert pca.transform(X).shape == (200, 3)
+
+
 @pytest.mark.parametrize("name", ["SVC", "KernelMachineClassifier"])
 def test_a_bar_shows_the_gap_falling(name, capsys):
     model = getattr(mercer, name)(**ITERATIVE[name]).set_callbacks(ProgressBar())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -245,3 +246,18 @@ def test_a_sum_of_exponentials_takes_up_a_third():
     expected = K.RBF(0.3)(X) * (K.RBF(0.2)(X) + K.Laplacian(0.1)(X))
     np.testing.assert_allclose(kernel(X), expected, rtol=1e-13)
     assert str(kernel.over(X).expression).count("sqdist") == 2
+
+
+def test_float32_points_are_multiplied_in_float64(monkeypatch):
+    monkeypatch.setattr(sys.modules["mercer.operators.gram"], "WIDENED", 7)
+    X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32) + 10
+    V = np.random.default_rng(1).normal(size=(30, 2))
+    for kernel in (KERNEL, K.Periodic(2.0, 1.0) * K.Laplacian(0.5)):
+        expected = kernel(X.astype(float)) @ V
+        for memory in (1024, 1e-4):
+            with sklearn.config_context(working_memory=memory):
+                operator = gram(kernel, X).double()
+            np.testing.assert_allclose(operator @ V, expected, rtol=1e-12)
+            np.testing.assert_allclose(operator @ V[:, 0], expected[:, 0], rtol=1e-12)
+    same = gram(KERNEL, X.astype(float))
+    assert same.double() is same

@@ -7,8 +7,9 @@ from numpy.testing import assert_allclose
 
 from mercer.solvers.canonical import (
     Whitening,
+    best_pvalue,
     canonical_variates,
-    leading_correlation,
+    leading_correlations,
     leave_one_out_correlation,
     permuted_correlations,
 )
@@ -149,30 +150,79 @@ def test_an_ill_conditioned_solution_says_so():
 
 
 @pytest.mark.parametrize("m", [2, 3])
-def test_leading_correlation_is_the_first_of_all(m):
+def test_leading_correlations_are_the_first_of_all(m):
     _, views, penalties = setup(25, m, 0.1)
-    whitened = [view.whitened(c) for view, c in zip(views, penalties, strict=True)]
-    expected = canonical_variates(views, penalties, 1).value.correlations[0]
-    assert leading_correlation(whitened) == pytest.approx(expected, rel=1e-10)
+    other = [3 * c for c in penalties]
+    expected = [canonical_variates(views, c, 1).value.correlations[0] for c in (penalties, other)]
+    assert_allclose(leading_correlations(views, [penalties, other]), expected, rtol=1e-10)
 
 
 def test_leading_correlation_of_a_large_product():
     rng = np.random.RandomState(0)
-    A, B = rng.normal(size=(2, 150, 120)) / 20
-    assert leading_correlation([A, B]) == pytest.approx(np.linalg.norm(A.T @ B, 2), rel=1e-10)
+    views = [Whitening.from_factor(A, 0.0) for A in rng.normal(size=(2, 300, 120))]
+    A, B = (view.whitened(50.0) for view in views)
+    expected = np.linalg.norm(A.T @ B, 2)
+    assert_allclose(leading_correlations(views, [[50.0, 50.0]]), [expected], rtol=1e-10)
+
+
+def test_a_few_of_many_singular_values():
+    rng = np.random.RandomState(0)
+    views = [Whitening.from_factor(A, 0.0) for A in rng.normal(size=(2, 500, 250))]
+    value = canonical_variates(views, [50.0, 50.0], 3).value
+    s = np.linalg.svd(views[0].whitened(50.0).T @ views[1].whitened(50.0), compute_uv=False)
+    assert_allclose(value.correlations, s[:3], rtol=1e-10)
+    alpha, beta = value.directions
+    attained = alpha.T @ (views[0].gram @ (views[1].gram @ beta))
+    assert_allclose(attained, np.diag(s[:3]), atol=1e-8)
 
 
 @pytest.mark.parametrize("m", [2, 3])
-def test_permuting_whitened_rows_equals_permuting_the_points(m):
+def test_permuting_rows_equals_permuting_the_points(m):
     Ks, views, penalties = setup(15, m, 0.1)
-    whitened = [view.whitened(c) for view, c in zip(views, penalties, strict=True)]
-    null = permuted_correlations(whitened, 4, random_state=7)
+    other = [2 * c for c in penalties]
+    null = permuted_correlations(views, [penalties, other], 4, random_state=7)
     rng = np.random.RandomState(7)
     for observed in null:
         orders = [np.arange(15), *(rng.permutation(15) for _ in range(m - 1))]
         permuted = [Whitening.from_gram(K[np.ix_(p, p)]) for K, p in zip(Ks, orders, strict=True)]
-        expected = canonical_variates(permuted, penalties, 1).value.correlations[0]
-        assert observed == pytest.approx(expected, rel=1e-9)
+        expected = [
+            canonical_variates(permuted, c, 1).value.correlations[0] for c in (penalties, other)
+        ]
+        assert_allclose(observed, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("m", [2, 3])
+@pytest.mark.parametrize("rank", [1, 3, 8, 20])
+def test_what_a_factor_leaves_out_is_bounded(m, rank):
+    Ks, views, penalties = setup(25, m, 0.02)
+    exact = canonical_variates(views, penalties, 1).value.correlations
+    factors = []
+    for K in Ks:
+        values, U = np.linalg.eigh(K)
+        left = max(float(values[:-rank].sum()), 0.0) + 1e-13
+        factors.append(Whitening.from_factor(U[:, -rank:] * np.sqrt(values[-rank:]), left))
+        assert factors[-1].trace == pytest.approx(np.trace(K))
+    result = canonical_variates(factors, penalties, 1)
+    found = result.value.correlations
+    assert result.bound > 0
+    if m == 2:
+        assert np.all(found <= exact + 1e-12)
+    assert np.all(np.abs(exact - found) <= result.bound)
+
+
+def test_the_best_of_several_pvalues_is_exact():
+    """Under the null hypothesis P(p <= a) is at most a, although the best is taken."""
+    rng = np.random.RandomState(0)
+    pvalues = []
+    for _ in range(400):
+        draws = rng.normal(size=(20, 1)) + 0.7 * rng.normal(size=(20, 4))
+        pvalues.append(best_pvalue(draws[0], draws[1:]))
+    pvalues = np.array(pvalues)
+    for level in (0.05, 0.1, 0.25, 0.5):
+        assert np.mean(pvalues <= level + 1e-12) <= level + 3 * np.sqrt(level / 400)
+    assert np.mean(pvalues) < 0.65  # ties make it somewhat more than a half
+    # One statistic: the rank among the draws.
+    assert best_pvalue(np.array([2.0]), np.array([[1.0], [3.0], [2.0]])) == 0.75
 
 
 def refit_without_each_point(grams, penalties):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from numbers import Integral
 from typing import Any
@@ -22,21 +21,25 @@ from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags
 from mercer.estimators.views import (
+    Decomposition,
     KernelView,
-    decompose,
     second_view,
     view_name,
 )
 from mercer.solvers.canonical import (
     Whitening,
+    best_pvalue,
     canonical_variates,
-    leading_correlation,
+    leading_correlations,
     leave_one_out_correlation,
     permuted_correlations,
 )
 
 #: Parameters of which each view may have its own.
 PER_VIEW = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+
+#: A regulariser this many times the tolerance of factors makes little of what they leave out.
+ENOUGH = 1e4
 
 #: Candidates of ``regularization="loo"``.
 REGULARIZATIONS = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 1, 11))
@@ -51,7 +54,8 @@ class PermutationTest:
     statistic : float
         The observed leading canonical correlation.
     pvalue : float
-        (b + 1) / (m + 1), b the number of the m permutations at least as correlated.
+        (b + 1) / (m + 1), b the number of the m permutations at least as correlated; of the best
+        candidate, with "loo".
     null_distribution : ndarray of shape (m,)
         The leading correlation under each permutation.
     """
@@ -107,6 +111,15 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     regularization : float or "loo", default=0.1
         The :math:`\rho` above. "loo" takes, from a grid between 1e-4 and 10, the value whose
         first variates correlate best when each point's are predicted from all the others.
+    solver : {"auto", "dense", "low_rank"}, default="auto"
+        The eigenpairs of each Gram matrix, or of a factor of low rank by randomly pivoted
+        Cholesky, whose rank is as large as ``tol`` asks for. "auto" takes a factor for more than
+        500 points of a valid kernel, unless it would need a rank beyond a third of 5000 or fewer
+        points or ``regularization`` is too small beside ``tol``.
+    tol : float, default=1e-10
+        The share of a Gram matrix's trace that its factor may leave out.
+    max_rank : int or None, default=None
+        Of factors; None is 2000. ``result_.bound`` says what a rank too small can cost.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
         matrix. "shift" adds to the diagonal of the training points alone; new points are seen
@@ -126,12 +139,15 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         The candidates and their leave-one-out correlations, with ``regularization="loo"``.
     views_ : list of KernelView
         Per view the kernel ``kernel_``, the training points ``X_fit_``, and ``dual_coef_`` and
-        ``offset_``, with variates ``kernel_(x, X_fit_) @ dual_coef_ - offset_``. On the training
-        points a variate has mean zero and var + kappa \|f\|^2 = 1.
+        ``offset_``, with variates ``kernel_(x, X_fit_) @ dual_coef_ - offset_``; with a factor
+        only the points ``X_fit_[pivots_]`` are in it. On the training points a variate has mean
+        zero and var + kappa \|f\|^2 = 1.
     views_listed_ : bool
         Whether `fit` was given a list of views, so that `transform` reads a list as one too.
     result_ : Result
-        The solver's report; ``gap`` is the largest violation of the stationarity condition.
+        The solver's report; ``gap`` is the largest violation of the stationarity condition,
+        ``bound`` how much larger than found the correlations can be where factors stand for Gram
+        matrices (None where none do). ``method`` has their ranks.
 
     References
     ----------
@@ -160,6 +176,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         **{name: [*KERNEL[name], list, tuple] for name in PER_VIEW},
         "n_components": [at_least(1)],
         "regularization": [NON_NEGATIVE, StrOptions({"loo"})],
+        "solver": [StrOptions({"auto", "dense", "low_rank"})],
+        "tol": [NON_NEGATIVE],
+        "max_rank": [at_least(1), None],
         "indefinite": KERNEL["indefinite"],
     }
 
@@ -173,6 +192,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         coef0=1,
         kernel_params=None,
         regularization=0.1,
+        solver="auto",
+        tol=1e-10,
+        max_rank=None,
         indefinite="error",
     ):
         self.n_components = n_components
@@ -182,6 +204,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.regularization = regularization
+        self.solver = solver
+        self.tol = tol
+        self.max_rank = max_rank
         self.indefinite = indefinite
 
     @fitting
@@ -204,8 +229,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         for view, points in _with_columns(views, data):
             view.remember(points)
         check_consistent_length(*(view.X_fit_ for view in views))
-        grams = [view.training_gram() for view in views]
-        spectra = [decompose(K, view_name(v)) for v, K in enumerate(grams)]
+        found = self._decompose(views)
+        spectra = [one.whitening for one in found]
         self.regularization_ = self._choose_regularization(spectra)
         self.result_ = canonical_variates(
             spectra, self._penalties(spectra), self.n_components
@@ -213,11 +238,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             f"regularization={self.regularization_:g} lets in directions with almost no variance: "
             "raise it"
         )
+        ranks = ", ".join(str(view.rank) for view in spectra)
+        self.result_ = replace(self.result_, method=f"{self.result_.method}, ranks {ranks}")
         self.canonical_correlations_ = self.result_.value.correlations
         self.n_components_ = len(self.canonical_correlations_)
-        root_n = np.sqrt(grams[0].shape[0])  # from sums of squares to variances
-        for view, K, alpha in zip(views, grams, self.result_.value.directions, strict=True):
-            view.project_onto(root_n * alpha, K)
+        root_n = np.sqrt(len(spectra[0].vectors))  # from sums of squares to variances
+        for view, one, alpha in zip(views, found, self.result_.value.directions, strict=True):
+            view.project_onto(root_n * alpha, one)
         self.views_ = views
         # How the views were given decides how a lone argument of transform is read.
         self.views_listed_ = Y is None
@@ -247,6 +274,16 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 value = value[v]
             chosen[name] = value
         return KernelView(**chosen, indefinite=self.indefinite)
+
+    def _decompose(self, views: list[KernelView]) -> list[Decomposition]:
+        solver = self.solver
+        if solver == "auto" and self.regularization != "loo":
+            # A factor is near enough where what it leaves out is little beside the penalty.
+            solver = "auto" if self.regularization >= ENOUGH * self.tol else "dense"
+        return [
+            view.decompose(view_name(v), solver, self.tol, self.max_rank)
+            for v, view in enumerate(views)
+        ]
 
     def _penalties(
         self, spectra: list[Whitening], regularization: float | None = None
@@ -354,10 +391,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         The statistic is the first canonical correlation. Its null distribution is had by pairing
         the first view with random permutations of the others, which under independence are as
-        likely as the pairing seen, so the p-value (b + 1) / (m + 1) is exact for a fixed
-        ``regularization``. With "loo" the value chosen for the pairing seen is used throughout,
-        which favours that pairing and makes p-values too small: a warning says so. Choose the
-        number on other points, or give one.
+        likely as the pairing seen, so the p-value (b + 1) / (m + 1) is exact: it is at most p with
+        probability at most p. With "loo", whose choice favours the pairing seen, every candidate is
+        tested, and the least of the p-values is compared with the least of each permutation's,
+        which is exact as well; ``statistic`` and ``null_distribution`` are at ``regularization_``.
 
         Parameters
         ----------
@@ -372,22 +409,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         if not isinstance(n_permutations, Integral) or n_permutations < 1:
             raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 1")
-        if self.regularization == "loo":
-            warnings.warn(
-                f"regularization='loo' chose {self.regularization_:g} for the pairing under test, "
-                "which makes the p-value too small; give a number, chosen on other points",
-                UserWarning,
-                stacklevel=2,
-            )
-        grams = [view.training_gram() for view in self.views_]
-        spectra = [decompose(K, view_name(v)) for v, K in enumerate(grams)]
-        penalties = self._penalties(spectra)
-        whitened = [view.whitened(c) for view, c in zip(spectra, penalties, strict=True)]
-        observed = leading_correlation(whitened)
-        null = permuted_correlations(whitened, int(n_permutations), random_state)
-        # Permutations that change nothing must count as ties whatever their rounding.
-        as_large = int(np.sum(null >= observed - 1e-9))
-        return PermutationTest(observed, (as_large + 1) / (len(null) + 1), null)
+        spectra = [one.whitening for one in self._decompose(self.views_)]
+        tried = REGULARIZATIONS if self.regularization == "loo" else (self.regularization_,)
+        penalties = [self._penalties(spectra, rho) for rho in tried]
+        observed = leading_correlations(spectra, penalties)
+        null = permuted_correlations(spectra, penalties, int(n_permutations), random_state)
+        at = tried.index(self.regularization_)
+        return PermutationTest(float(observed[at]), best_pvalue(observed, null), null[:, at])
 
     @property
     def n_features_in_(self) -> int:

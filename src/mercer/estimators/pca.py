@@ -13,11 +13,12 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import n_rows
+from mercer.arrays import n_rows, refuse_beyond_memory
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -28,17 +29,26 @@ from mercer.estimators.inputs import (
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
+from mercer.estimators.pca_nystrom import nystrom_components
 from mercer.estimators.pre_images import nearest_images
+from mercer.estimators.progress import reporter
 from mercer.kernels import Kernel
-from mercer.operators import CentredGram, GramOperator, gram
-from mercer.solvers.spectral import centred_projection, leading_eigenpairs, rounding_floor
+from mercer.operators import CentredGram, gram
+from mercer.solvers.spectral import (
+    Eigenpairs,
+    centred_projection,
+    leading_eigenpairs,
+    rounding_floor,
+)
 
 # Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
 # kept so that the same components survive.
 ZERO_RATIO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelPCA(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     r"""Principal components in a kernel's feature space.
 
     With the centred Gram :math:`\tilde K = HKH`, :math:`H = I - \frac1n 11^\top`, and its
@@ -73,10 +83,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         How `inverse_transform` finds them: by kernel ridge regression from the components, under
         the same kernel, back to the data; or, for kernels of the distance, as the point whose image
         is nearest to the point of the components in feature space, from where the regression leads.
-    eigen_solver : {"auto", "dense", "krylov", "arpack", "randomized"}, default="auto"
-        LAPACK on the whole matrix; Lanczos on products with it, many vectors at once ("krylov") or
-        one ("arpack"), which needs no stored matrix; or a random sketch. "auto" takes "krylov" when
-        few components of more than 200 points are asked for.
+    eigen_solver : {"auto", "dense", "primal", "krylov", "arpack", "randomized", "nystrom"}, \
+            default="auto"
+        LAPACK on the whole matrix; on explicit features, where the kernel has few ("primal");
+        Lanczos on products with the matrix, many vectors at once ("krylov") or one ("arpack"),
+        which needs no stored matrix; a random sketch; or the components in the span of a few
+        centres ("nystrom"), for more points than all pairs can be had of. "auto" is always exact:
+        "primal" where features are at most a quarter as many as points, "krylov" when few
+        components of more than 200 points are asked for, else "dense". ``result_.method`` says
+        which.
+    n_centers : int or None, default=None
+        Of "nystrom", chosen by randomly pivoted Cholesky; None is :math:`4 \sqrt n`.
     tol : float, default=0
         Tolerance of "krylov" and "arpack"; 0 is about machine precision.
     max_iter : int or None, default=None
@@ -86,7 +103,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     remove_zero_eig : bool, default=False
         Whether to leave out components whose eigenvalue is zero also when n_components is given.
     random_state : int, RandomState or None, default=None
-        Starting vectors of "krylov", "arpack" and "randomized".
+        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom".
     copy_X : bool, default=True
         Whether ``X_fit_`` is a copy of the training points.
     n_jobs : int or None, default=None
@@ -106,19 +123,24 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ``eigenvalues_ / (n_samples - 1)``: the variance of each component.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         ``eigenvalues_`` over the exact trace of the centred Gram, so that the shares are of the
-        whole variance however few components are kept.
+        whole variance however few components are kept. With "nystrom" it is centred by the mean
+        of the approximation.
     residuals_ : ndarray of shape (n_components,)
-        :math:`\|\tilde K v_j - \lambda_j v_j\|`: an eigenvalue lies within this of
-        ``eigenvalues_[j]``.
-    dual_coef_ : ndarray of shape (n_samples, n_features)
+        :math:`\|\tilde K v_j - \lambda_j v_j\|`, measured in float64: an eigenvalue lies within
+        this of ``eigenvalues_[j]``. With "nystrom" a bound on it, the same for all, which no
+        eigenvalue lies further above; none lies below.
+    dual_coef_ : ndarray of shape (n_expansion, n_features)
         Coefficients of the pre-image regression, with ``fit_inverse_transform``.
-    X_transformed_fit_ : ndarray of shape (n_samples, n_components)
-        Components of the training points, with ``fit_inverse_transform``.
-    X_fit_ : the training points.
-    projection_, projection_offset_ : ndarrays of shape (n_samples, n_components), (n_components,)
+    X_transformed_fit_ : ndarray of shape (n_expansion, n_components)
+        Components of ``X_fit_``, with ``fit_inverse_transform``.
+    X_fit_ : the points that components are expanded in: the training points, or the centres of
+        "nystrom".
+    projection_, projection_offset_ : ndarrays of shape (n_expansion, n_components), (n_components,)
         The components of x are ``k(x, X_fit_) @ projection_ - projection_offset_``.
+    mean_coef_ : ndarray of shape (n_expansion,)
+        The mean :math:`\bar\varphi` of the training points, as a combination of ``X_fit_``.
     mean_similarity_ : float
-        The mean of the Gram matrix: :math:`\|\bar\varphi\|^2`.
+        :math:`\|\bar\varphi\|^2`.
     kernel_ : Kernel
         The kernel used.
     gamma_ : float
@@ -151,7 +173,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "alpha": [NON_NEGATIVE],
         "fit_inverse_transform": ["boolean"],
         "pre_image": [StrOptions({"ridge", "fixed_point"})],
-        "eigen_solver": [StrOptions({"auto", "dense", "krylov", "arpack", "randomized"})],
+        "eigen_solver": [
+            StrOptions({"auto", "dense", "primal", "krylov", "arpack", "randomized", "nystrom"})
+        ],
+        "n_centers": [at_least(1), None],
         "tol": [NON_NEGATIVE],
         "max_iter": [at_least(1), None],
         "iterated_power": [at_least(0), StrOptions({"auto"})],
@@ -177,6 +202,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tol=0,
         max_iter=None,
         iterated_power="auto",
+        n_centers=None,
         remove_zero_eig=False,
         random_state=None,
         copy_X=True,
@@ -196,6 +222,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.tol = tol
         self.max_iter = max_iter
         self.iterated_power = iterated_power
+        self.n_centers = n_centers
         self.remove_zero_eig = remove_zero_eig
         self.random_state = random_state
         self.copy_X = copy_X
@@ -224,54 +251,78 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X = validate_training(self, X, copy=self.copy_X)
         self.kernel_ = resolve_kernel(self, X)
         self._check_invertible(X)
-        K = training_gram(self, X, self.kernel_)
-        self.X_fit_ = X
-        self._decompose(K)
-        self._prepare_projection(K)
+        if self.eigen_solver == "nystrom":
+            self._fit_centres(X)
+        else:
+            self.X_fit_ = X
+            self._fit_exactly(CentredGram(training_gram(self, X, self.kernel_)))
         if self.fit_inverse_transform:
-            self._learn_pre_images(X)
+            self._learn_pre_images(self.X_fit_)
         return self
 
-    def _decompose(self, K: GramOperator) -> None:
+    def _fit_exactly(self, centred: CentredGram) -> None:
+        K = centred.gram
         n, dtype = K.shape[0], np.dtype(K.dtype)
-        centred = CentredGram(K)
         floor = rounding_floor(n, np.max(np.abs(K.diagonal())), dtype)
         self.result_ = leading_eigenpairs(
             centred,
-            n if self.n_components is None else self.n_components,
+            self._wanted(centred),
             method=self.eigen_solver,
             tol=self.tol,
             max_iter=self.max_iter,
             iterated_power=self.iterated_power,
             random_state=self.random_state,
             floor=floor,
+            report=reporter(self),
         ).advised(
             "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
         )
-        pairs = self.result_.value
-        values, vectors, residuals = pairs.values, pairs.vectors, pairs.residuals
-        floor = max(floor, ZERO_RATIO[dtype] * values[0])
-        values = np.where(values > floor, values, 0.0)
-        if self.remove_zero_eig or self.n_components is None:
-            kept = values > 0
-            vectors, values, residuals = vectors[:, kept], values[kept], residuals[kept]
         total = float(np.sum(centred.diagonal(), dtype=np.float64))
-        self.explained_variance_ = values / max(n - 1, 1)
-        self.explained_variance_ratio_ = values / total if total > floor else np.zeros_like(values)
-        self.residuals_ = residuals
-        self.eigenvalues_ = values.astype(dtype, copy=False)
-        self.eigenvectors_ = vectors.astype(dtype, copy=False)
-
-    def _prepare_projection(self, K: GramOperator) -> None:
-        """Scale v_j to v_j / sqrt(lam_j), zero where lam_j is, and centre for new points."""
+        self._keep(self.result_.value, total, floor, dtype)
+        # v_j / sqrt(lam_j), zero where lam_j is.
         values = self.eigenvalues_.astype(np.float64)
         scale = np.zeros_like(values)
         scale[values > 0] = 1.0 / np.sqrt(values[values > 0])
-        n = K.shape[0]
-        self.mean_similarity_ = float((K @ np.full(n, 1 / n)).mean())
-        coef, offset = centred_projection(K, self.eigenvectors_ * scale)
+        coef, self.projection_offset_ = centred_projection(
+            centred.column_means, self.eigenvectors_ * scale
+        )
         self.projection_ = K.carry(coef)
-        self.projection_offset_ = offset
+        self.mean_coef_ = np.full(n, 1 / n)
+        self.mean_similarity_ = centred.grand_mean
+
+    def _fit_centres(self, X: Any) -> None:
+        found = nystrom_components(self, X, self.n_components)
+        self.result_, self.X_fit_ = found.result, found.points
+        dtype = np.dtype(getattr(X, "dtype", None) or np.float64)
+        dtype = dtype if dtype in ZERO_RATIO else np.dtype(np.float64)
+        floor = rounding_floor(n_rows(X), np.max(np.abs(self.kernel_.diag(self.X_fit_))))
+        kept = self._keep(found.result.value, found.trace, floor, dtype)
+        nonzero = self.eigenvalues_ > 0
+        self.projection_ = found.projection[:, kept] * nonzero
+        self.projection_offset_ = found.offset[kept] * nonzero
+        self.mean_coef_, self.mean_similarity_ = found.mean_coef, found.mean_similarity
+
+    def _keep(self, pairs: Eigenpairs, total: float, floor: float, dtype: np.dtype) -> np.ndarray:
+        """Keep the pairs with what follows from them; which ones they are, as a mask."""
+        values, n = pairs.values, len(pairs.vectors)
+        floor = max(floor, ZERO_RATIO[dtype] * float(values.max(initial=0.0)))
+        values = np.where(values > floor, values, 0.0)
+        kept = np.ones(len(values), dtype=bool)
+        if self.remove_zero_eig or self.n_components is None:
+            kept = values > 0
+        values = values[kept]
+        self.explained_variance_ = values / max(n - 1, 1)
+        self.explained_variance_ratio_ = values / total if total > floor else np.zeros_like(values)
+        self.residuals_ = pairs.residuals[kept]
+        self.eigenvalues_ = values.astype(dtype, copy=False)
+        self.eigenvectors_ = pairs.vectors[:, kept].astype(dtype, copy=False)
+        return kept
+
+    def _wanted(self, centred: CentredGram) -> int:
+        """How many pairs to ask for; beyond the number of features they are zero."""
+        if self.n_components is not None:
+            return self.n_components
+        return min(centred.shape[0], getattr(centred.features, "shape", centred.shape)[1])
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:
         """Find the components and return those of the training points.
@@ -303,7 +354,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ndarray of shape (n_queries, n_components)
         """
         check_is_fitted(self)
-        K = gram(self.kernel_, validate_query(self, X), self.X_fit_)
+        return self._components(validate_query(self, X))
+
+    def _components(self, X: Any) -> np.ndarray:
+        K = gram(self.kernel_, X, self.X_fit_)
         components = K @ self.projection_ - self.projection_offset_
         return components.astype(np.result_type(K.dtype, self.eigenvectors_.dtype), copy=False)
 
@@ -334,8 +388,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
         X = validate_query(self, X)
         components = self.transform(X).astype(np.float64)
-        n = n_rows(self.X_fit_)
-        to_mean = gram(self.kernel_, X, self.X_fit_) @ np.full(n, 1 / n)
+        to_mean = gram(self.kernel_, X, self.X_fit_) @ self.mean_coef_
         total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
         return np.maximum(total - np.sum(components**2, axis=1), 0.0)
 
@@ -360,6 +413,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _learn_pre_images(self, X: np.ndarray) -> None:
         """Kernel ridge from components to points: dual_coef_ = (K + alpha I)^-1 X."""
         components = self._training_components()
+        if self.eigen_solver == "nystrom":
+            components = self._components(X)
+        refuse_beyond_memory(len(components))
         K = self.kernel_(components)
         K.flat[:: len(K) + 1] += self.alpha
         try:
@@ -396,7 +452,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         points = gram(self.kernel_, X, self.X_transformed_fit_) @ self.dual_coef_
         if self.pre_image == "ridge":
             return points
-        expansion = X @ self.projection_.T + 1 / len(self.X_fit_)
+        expansion = X @ self.projection_.T + self.mean_coef_
         found = nearest_images(self.kernel_, self.X_fit_, expansion, points)
         return found.astype(points.dtype, copy=False)
 

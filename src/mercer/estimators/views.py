@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import scipy.linalg
 from sklearn.base import BaseEstimator
 
+from mercer.arrays import n_rows, refuse_beyond_memory, take_rows
 from mercer.estimators.inputs import (
-    expand,
+    is_precomputed,
     takes_vectors,
     training_gram,
+    validate_query,
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.operators import CentredGram, GramOperator
+from mercer.operators import CentredGram, GramOperator, gram
 from mercer.solvers.canonical import Whitening
+from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.spectral import centred_projection, rounding_floor
+
+# Up to so many points the whole Gram matrix is decomposed at once.
+FEW = 500
+# Up to so many points it is where no factor of a third of the rank is near enough.
+DENSE = 5000
+# The rank of a factor of more points, at most.
+RANK = 2000
 
 
 class KernelView(BaseEstimator):
@@ -28,9 +39,11 @@ class KernelView(BaseEstimator):
     ----------
     kernel_ : Kernel
     X_fit_ : the training points of the view
-    dual_coef_ : ndarray of shape (n_samples, n_components)
+    pivots_ : ndarray of shape (n_pivots,) or None
+        Of which training points variates are combinations; None for all of them.
+    dual_coef_ : ndarray of shape (n_pivots or n_samples, n_components)
     offset_ : ndarray of shape (n_components,)
-        The variates of x are ``kernel_(x, X_fit_) @ dual_coef_ - offset_``.
+        The variates of x are ``kernel_(x, X_fit_[pivots_]) @ dual_coef_ - offset_``.
     """
 
     def __init__(
@@ -67,30 +80,104 @@ class KernelView(BaseEstimator):
         self.X_fit_ = validate_training(self, X, ensure_min_samples=2)
         self.kernel_ = resolve_kernel(self, self.X_fit_)
 
-    def training_gram(self) -> GramOperator:
-        """The Gram operator of the training points."""
-        return training_gram(self, self.X_fit_, self.kernel_)
+    def decompose(self, name: str, solver: str, tol: float, max_rank: int | None) -> Decomposition:
+        """The eigenpairs of the centred Gram of the training points, or of a factor of it.
 
-    def project_onto(self, alpha: np.ndarray, K: GramOperator) -> None:
+        Parameters
+        ----------
+        name : str
+            What errors call the view.
+        solver, tol, max_rank : as of `KernelCCA`
+        """
+        n = n_rows(self.X_fit_)
+        rank = self._rank(n, solver, max_rank)
+        found = None
+        if rank > 0:
+            K = training_gram(self, self.X_fit_, self.kernel_, store=False)
+            low = randomly_pivoted_cholesky(
+                K.rows, K.diagonal(), rank, trace_tol=tol * float(np.sum(K.diagonal()))
+            )
+            enough = low.trace_left <= tol * float(np.sum(K.diagonal()))
+            if enough or solver == "low_rank" or n > DENSE:
+                found = Factored(low, K)
+        found = found or Whole(training_gram(self, self.X_fit_, self.kernel_))
+        if found.whitening.rank == 0:
+            raise ValueError(
+                f"{name} is constant under its kernel: its centred Gram is zero, so nothing can "
+                "correlate with it; remove it or choose another kernel"
+            )
+        return found
+
+    def _rank(self, n: int, solver: str, max_rank: int | None) -> int:
+        """Up to which rank to look for a factor; zero for none."""
+        whole = self.kernel_.validity.status != "valid" or n <= FEW
+        if solver == "dense" or (solver == "auto" and whole):
+            return 0
+        if max_rank is not None:
+            return min(max_rank, n)
+        if solver == "auto" and n <= DENSE:
+            return n // 3
+        return min(n, RANK)
+
+    def project_onto(self, alpha: np.ndarray, found: Decomposition) -> None:
         """Keep the directions alpha (n, k) in the form that applies to new points."""
-        coef, self.offset_ = centred_projection(K, alpha)
-        self.dual_coef_ = K.carry(coef)
+        self.dual_coef_, self.offset_, self.pivots_ = found.projection(alpha)
+        if self.pivots_ is not None and is_precomputed(self.kernel):
+            coef = np.zeros((n_rows(self.X_fit_), alpha.shape[1]))
+            coef[self.pivots_] = self.dual_coef_
+            self.dual_coef_, self.pivots_ = coef, None
 
     def variates(self, X: Any) -> np.ndarray:
         """The canonical variates of new points, shape (n_queries, n_components)."""
-        return expand(self, X, self.dual_coef_) - self.offset_
+        points = self.X_fit_ if self.pivots_ is None else take_rows(self.X_fit_, self.pivots_)
+        K = gram(self.kernel_, validate_query(self, X), points)
+        return np.asarray(K @ self.dual_coef_) - self.offset_
 
 
-def decompose(K: Any, name: str) -> Whitening:
-    """The eigenpairs above rounding of a training Gram operator, centred."""
-    floor = rounding_floor(K.shape[0], np.max(np.abs(K.diagonal())), K.dtype)
-    view = Whitening.from_gram(CentredGram(K).dense(), floor)
-    if view.rank == 0:
-        raise ValueError(
-            f"{name} is constant under its kernel: its centred Gram is zero, so nothing can "
-            "correlate with it; remove it or choose another kernel"
-        )
-    return view
+class Decomposition(Protocol):
+    """A whitened view, and how directions found in it are carried to new points."""
+
+    @property
+    def whitening(self) -> Whitening: ...
+
+    def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Coefficients, offset, and the training points they belong to (None for all)."""
+        ...
+
+
+class Whole:
+    """All of a Gram matrix, centred and decomposed."""
+
+    def __init__(self, K: GramOperator):
+        self.K, self.centred = K, CentredGram(K)
+        floor = rounding_floor(K.shape[0], np.max(np.abs(K.diagonal())), K.dtype)
+        refuse_beyond_memory(K.shape[0])
+        self.whitening = Whitening.from_gram(self.centred.dense(), floor)
+
+    def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+        coef, offset = centred_projection(self.centred.column_means, alpha)
+        return self.K.carry(coef), offset, None
+
+
+class Factored:
+    """F F^T in place of K, with features k(x, Z) L^-T of new points, Z the pivots, L = F[Z]."""
+
+    def __init__(self, low: LowRank, K: GramOperator):
+        self.low, self.mean = low, low.factor.mean(axis=0)
+        self.factor = low.factor - self.mean
+        floor = rounding_floor(K.shape[0], np.max(np.abs(K.diagonal())), K.dtype)
+        # Rounding of the diagonals that were subtracted from each other to nothing.
+        left = low.trace_left + floor
+        if len(low.pivots) == 0:
+            self.whitening = Whitening(np.zeros(0), np.zeros((K.shape[0], 0)), None)
+            return
+        self.whitening = Whitening.from_factor(self.factor, left, floor)
+
+    def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        w = self.factor.T @ alpha
+        L = self.low.factor[self.low.pivots]
+        coef = scipy.linalg.solve_triangular(L, w, lower=True, trans="T")
+        return coef, self.mean @ w, self.low.pivots
 
 
 def second_view(Y: Any, y: Any) -> Any:

@@ -41,6 +41,8 @@ BLOCK = 2**21
 # Beyond so many columns a product with half the tiles of a symmetric matrix saves no time, and the
 # sums it keeps apart take memory.
 HALF_COLUMNS = 16
+# With many features the tiles cost more than the columns do: one column more per so many of them.
+FEATURES_PER_COLUMN = 16
 # Numbers of a vector, whose sums are apart.
 LANES = 16
 
@@ -150,6 +152,14 @@ class Pairs:
         other._leaves = dict(self._leaves) if same else {}
         other._whole = None
         return other
+
+    def double(self, rows: slice, columns: slice) -> Pairs:
+        """The expression over some of the points, float32 numbers made float64."""
+        X, Y = (
+            part.astype(np.float64) if getattr(part, "dtype", None) == np.float32 else part
+            for part in (take_rows(self._raw[0], rows), take_rows(self._raw[1], columns))
+        )
+        return Pairs(self.formula, X, None if self.symmetric and rows == columns else Y)
 
     def derivative(self, path: str, index: int | None = None) -> Pairs:
         """∂/∂θ over the same points, for θ a hyperparameter, or an entry of a vector of them.
@@ -422,7 +432,10 @@ class Pairs:
         return out
 
     def _half_will_do(self, V: np.ndarray, U: np.ndarray) -> bool:
-        return self.symmetric and not U.shape[1] and V.shape[1] <= HALF_COLUMNS
+        leaves = [self._leaf(node) for node in self.lowering.leaves]
+        features = sum(leaf.X.shape[1] for leaf in leaves if leaf is not None)
+        few = V.shape[1] <= max(HALF_COLUMNS, features // FEATURES_PER_COLUMN)
+        return self.symmetric and not U.shape[1] and few
 
     def log_sum_exp(self, log_weight: np.ndarray | None = None) -> np.ndarray:
         """log Σ_j w_j exp(k(x_i, y_j)) for each i, without overflow: shape (n,), in float64.

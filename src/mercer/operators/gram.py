@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -10,8 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.arrays import Array, as_dense
+from mercer.arrays import Array, as_dense, memory_budget
 from mercer.expressions import Pairs, gradient
+
+# Points widened to float64 at a time.
+WIDENED = 8192
 
 
 class GramOperator(LinearOperator):
@@ -99,6 +103,10 @@ class GramOperator(LinearOperator):
         """K[:, indices] @ V in float64, for a symmetric K."""
         return self.rows(indices).T.astype(np.float64) @ V
 
+    def symmetric_product(self, V: np.ndarray) -> np.ndarray:
+        """K V, for a symmetric K."""
+        return self @ V
+
     def part(self, index: np.ndarray) -> GramOperator | None:
         """The operator of some of the points, where it need not ask that of all; else None."""
         return None
@@ -106,6 +114,15 @@ class GramOperator(LinearOperator):
     def single(self) -> GramOperator:
         """The same in float32 arithmetic where the values are recomputed, else itself."""
         return self
+
+    def double(self) -> GramOperator:
+        """The same in float64 arithmetic where the values are recomputed, else itself."""
+        return self
+
+    @property
+    def features(self) -> np.ndarray | None:
+        """Φ(X) where K = Φ(X) Φ(X)ᵀ is known by it and it is small enough to be written out."""
+        return None
 
     def carry(self, alpha: np.ndarray) -> np.ndarray:
         """Coefficients for new points, k(x, X) @ carry(alpha), from alpha found with K itself."""
@@ -145,6 +162,14 @@ class DenseGram(GramOperator):
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
         return self.K.T @ V
+
+    def symmetric_product(self, V: np.ndarray) -> np.ndarray:
+        return (V.T @ self.K).T  # with few columns the sooner of the two for BLAS
+
+    def double(self) -> GramOperator:
+        if self.dtype == np.float64 or self.pairs_of is None:
+            return self
+        return DoubleGram(self._pairs())
 
     def diagonal(self) -> np.ndarray:
         return np.diagonal(self.K).copy()
@@ -192,6 +217,9 @@ class TiledGram(GramOperator):
         pairs = self.pairs.like(self.pairs.formula, np.float32)
         return TiledGram(pairs, f"{self.reason}, in float32")
 
+    def double(self) -> GramOperator:
+        return self if self.dtype == np.float64 else DoubleGram(self.pairs)
+
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         nothing = np.zeros((self.shape[0], 0))
         return _real_and_imaginary(V, lambda A: self.pairs.products(A, nothing)[0])
@@ -223,6 +251,33 @@ class TiledGram(GramOperator):
         return TiledGram(self.pairs.part(index), self.reason) if self.pairs.symmetric else None
 
 
+class DoubleGram(GramOperator):
+    """Products in float64 for points in float32, of which only some are widened at a time.
+
+    Parameters
+    ----------
+    pairs : Pairs of the points with themselves
+    """
+
+    def __init__(self, pairs: Pairs):
+        super().__init__(pairs.shape, np.float64, "recomputed in tiles, in float64")
+        self.pairs = pairs
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        V = np.asarray(V, dtype=np.float64)
+        columns = V.reshape(len(V), -1)
+        out, nothing = np.zeros(columns.shape), columns[:, :0]
+        blocks = [slice(i, min(i + WIDENED, len(V))) for i in range(0, len(V), WIDENED)]
+        for i, rows in enumerate(blocks):
+            out[rows] += self.pairs.double(rows, rows).products(columns[rows], nothing[rows])[0]
+            for others in blocks[i + 1 :]:
+                block = self.pairs.double(rows, others)
+                here, there = block.products(columns[others], columns[rows])
+                out[rows] += here
+                out[others] += there
+        return out.reshape(V.shape)
+
+
 class FeatureGram(GramOperator):
     """Φ(X) Φ(Y)ᵀ for explicit features, dense or sparse."""
 
@@ -230,6 +285,12 @@ class FeatureGram(GramOperator):
         super().__init__((left.shape[0], right.shape[0]), np.result_type(left, right), reason)
         self.left = left
         self.right = right
+
+    @property
+    def features(self) -> np.ndarray | None:
+        if self.left is not self.right or 8 * np.prod(self.left.shape) > memory_budget():
+            return None
+        return np.asarray(as_dense(self.left), dtype=np.float64)
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         return self.left @ (self.right.T @ V)
@@ -273,12 +334,34 @@ class CentredGram(GramOperator):
         super().__init__(gram.shape, np.float64, f"centred; {gram.reason}")
         self.gram = gram
         self.training = training
-        m = gram.shape[1]
-        self.row_means = gram @ np.full(m, 1 / m)
-        self.column_means = self.row_means if training is None else training.column_means
-        self.grand_mean = float(self.column_means.mean())
+
+    @cached_property
+    def row_means(self) -> np.ndarray:
+        m = self.gram.shape[1]
+        return self.gram @ np.full(m, 1 / m)
+
+    @property
+    def column_means(self) -> np.ndarray:
+        return self.row_means if self.training is None else self.training.column_means
+
+    @cached_property
+    def grand_mean(self) -> float:
+        return float(self.column_means.mean())
+
+    def double(self) -> CentredGram:
+        exact = self.gram.double()
+        return self if exact is self.gram else CentredGram(exact, self.training)
+
+    @property
+    def features(self) -> np.ndarray | None:
+        """Explicit features of the training points, centred, (n, D); None where there are none."""
+        features = self.gram.features
+        return features if features is None else features - features.mean(axis=0)
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
+        if self.training is None:
+            product = self.gram.symmetric_product(V - V.mean(axis=0))
+            return product - product.mean(axis=0)
         total = V.sum(axis=0)
         pulled = self.column_means @ V
         if V.ndim == 1:
@@ -288,6 +371,8 @@ class CentredGram(GramOperator):
         return self.gram @ V - shift - pulled + self.grand_mean * total
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
+        if self.training is None:
+            return self._matmat(V)
         total = V.sum(axis=0)
         pulled = self.row_means @ V
         if V.ndim == 1:

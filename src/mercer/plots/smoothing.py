@@ -7,23 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-BLUE, ORANGE, GREY = "#2b6ca3", "#d9822b", "#888888"
-# Points of a rug or a scatter beyond which a part of them is drawn.
-MANY = 2000
-
-
-def _axes(ax: Any) -> Any:
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(layout="constrained")
-    return ax
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
 
 
 def _some(X: np.ndarray) -> np.ndarray:
-    if len(X) <= MANY:
-        return X
-    return X[np.sort(np.random.default_rng(0).choice(len(X), MANY, replace=False))]
+    return X[some(len(X))]
 
 
 def _names(estimator: Any, d: int) -> list[str]:
@@ -90,7 +78,7 @@ class DensityDisplay:
 
     def plot(self, ax=None, **line) -> DensityDisplay:
         """Draw on ``ax``, or on axes of its own."""
-        ax = _axes(ax)
+        ax = axes_or_new(ax)
         self.line_ = self.contours_ = None
         names = self.names or [f"x{k}" for k in range(len(self.axes))]
         if len(self.axes) == 1:
@@ -194,7 +182,7 @@ class RegressionDisplay:
 
     def plot(self, ax=None, **line) -> RegressionDisplay:
         """Draw on ``ax``, or on axes of its own."""
-        ax = _axes(ax)
+        ax = axes_or_new(ax)
         if self.points is not None:
             points = _some(np.column_stack(self.points))
             ax.plot(*points.T, ".", color=GREY, markersize=4, alpha=0.5)
@@ -271,7 +259,7 @@ class BandwidthDisplay:
 
     def plot(self, ax=None, **line) -> BandwidthDisplay:
         """Draw on ``ax``, or on axes of its own."""
-        ax = _axes(ax)
+        ax = axes_or_new(ax)
         finite = np.isfinite(self.score)
         (self.line_,) = ax.plot(
             self.bandwidth[finite],

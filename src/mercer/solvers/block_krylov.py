@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 # Directions beside those asked for, which let the last ones converge as fast as the others.
-EXTRA = 8
+EXTRA = 6
 # Blocks kept before the basis is reduced to what matters.
-BLOCKS = 8
-# A direction this small beside what it was before orthogonalisation is rounding.
-LOST = 1e-10
+BLOCKS = 16
+# Directions this small beside what K makes of unit vectors are rounding.
+LOST = 1e-13
+# Squared lengths below which directions of unit vectors are too near to others to be told at once.
+SOUND = 1e-8
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class KrylovPairs:
     converged : bool
     products : int
         Blocks that K was multiplied with.
+    stopped : bool
+        Whether the search was told to end.
     """
 
     values: np.ndarray
@@ -38,6 +42,7 @@ class KrylovPairs:
     residuals: np.ndarray
     converged: bool
     products: int
+    stopped: bool = False
 
 
 def block_krylov(
@@ -69,7 +74,8 @@ def block_krylov(
         Residuals below this are rounding.
     max_products : int
     report : callable, optional
-        ``report(products, residual)``; a true value ends the search.
+        ``report(products, gap)``, the gap the largest residual over the largest eigenvalue; a true
+        value ends the search.
 
     References
     ----------
@@ -85,52 +91,67 @@ def block_krylov(
     >>> found.values.round(8)
     array([49., 48.])
     """
-    n = len(start)
-    Q = _orthonormal(start, start[:, :0])
+    Q = _orthonormal(start, start[:, :0], 0.0)
     width, products, size = Q.shape[1], 0, 0
-    room = max((BLOCKS + 1) * width, 2 * k + width)
-    basis, images = (np.empty((n, room), order="F") for _ in range(2))
+    room = max(BLOCKS * width, 2 * k + 2 * width)
+    basis = np.empty((len(start), room), order="F")
+    T = np.zeros((room, room))  # basis^T K basis
     while True:
         new = slice(size, size + Q.shape[1])
-        basis[:, new], images[:, new] = Q, apply(Q)
+        basis[:, new] = Q
+        rest = apply(Q)
         products, size = products + 1, new.stop
-        small = basis[:, :size].T @ images[:, :size]
-        values, rotation = np.linalg.eigh((small + small.T) / 2)
+        V = basis[:, :size]
+        T[:size, new] = V.T @ rest
+        T[new, :size] = T[:size, new].T
+        rest = rest - V @ T[:size, new]
+        values, rotation = np.linalg.eigh(T[:size, :size])
         values, rotation = values[::-1], rotation[:, ::-1]
-        vectors = basis[:, :size] @ rotation[:, :k]
-        residuals = np.linalg.norm(
-            images[:, :size] @ rotation[:, :k] - vectors * values[:k], axis=0
-        )
+        # K V y - λ V y has no part inside the basis, and outside it only of the last block.
+        residuals = np.linalg.norm(rest @ rotation[new, :k], axis=0)
         worst = float(residuals.max(initial=0.0))
-        converged = worst <= max(tol * float(np.abs(values[:k]).max(initial=0.0)), floor)
-        stopped = report is not None and report(products, worst)
+        scale = float(np.abs(values[:k]).max(initial=0.0))
+        converged = worst <= max(tol * scale, floor)
+        stopped = report is not None and bool(report(products, worst / scale if scale else worst))
         if converged or stopped or products >= max_products:
             break
-        Q = _orthonormal(images[:, new], basis[:, :size])
-        if Q.shape[1] == 0:  # the basis holds everything that K reaches
+        Q = _orthonormal(rest, V, LOST * float(np.abs(T[:size, new]).max()))
+        if Q.shape[1] == 0:  # the basis holds everything
             converged = True
             break
-        if size + 2 * width > room:
-            # Beside the best approximations only Q is needed: it holds what K adds to them.
-            kept = rotation[:, : 2 * width]
-            basis[:, : 2 * width] = basis[:, :size] @ kept
-            images[:, : 2 * width] = images[:, :size] @ kept
-            size = 2 * width
-    return KrylovPairs(values[:k], vectors, residuals, bool(converged), products)
+        if size + width > room:
+            kept = 2 * width
+            basis[:, :kept] = V @ rotation[:, :kept]
+            T[:] = 0
+            T[range(kept), range(kept)] = values[:kept]
+            size = kept
+    vectors = V @ rotation[:, :k]
+    return KrylovPairs(values[:k], vectors, residuals, bool(converged), products, stopped)
 
 
-def _orthonormal(V: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of what V has beside a given one, without directions of rounding."""
-    least = LOST * float(np.linalg.norm(V, axis=0).max(initial=0.0))
-    V = V - basis @ (basis.T @ V)
-    sizes = np.linalg.norm(V, axis=0)
-    V = _turned(V[:, sizes > least] / sizes[sizes > least], LOST)
-    # Once more, which removes the rounding of the first time.
-    return _turned(V - basis @ (basis.T @ V), 0.25)
+def _orthonormal(rest: np.ndarray, V: np.ndarray, least: float) -> np.ndarray:
+    """Orthonormal columns that span those of ``rest`` and are orthogonal to V.
+
+    By Gram matrices, which is sooner than a factorisation of long columns. What ``rest`` still has
+    of V is rounding, and removed once it is no longer small beside short columns. Directions much
+    shorter than others are left for another round; those below ``least`` are rounding.
+    """
+    found = rest[:, :0]
+    while found.shape[1] < rest.shape[1]:
+        sizes = np.linalg.norm(rest, axis=0)
+        Q = _turned(rest[:, sizes > least] / sizes[sizes > least], SOUND)
+        for basis in (V, found):
+            Q = Q - basis @ (basis.T @ Q)
+        Q = _turned(Q, 0.25)
+        if Q.shape[1] == 0:
+            break
+        found = np.hstack([found, Q])
+        rest = rest - Q @ (Q.T @ rest)
+    return found
 
 
 def _turned(V: np.ndarray, least: float) -> np.ndarray:
-    """V turned to orthonormal columns, by its Gram matrix; those with less than this are left."""
+    """V turned to orthonormal columns; those with a squared length below ``least`` are left out."""
     values, U = np.linalg.eigh(V.T @ V)
     kept = values > least
     return V @ (U[:, kept] / np.sqrt(values[kept]))

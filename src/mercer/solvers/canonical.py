@@ -11,13 +11,15 @@ With K_v = U diag(lam) U^T and alpha_v = U (lam (lam + c_v))^(-1/2) a_v that is 
 
 so once each view is *whitened* to B_v, nothing but products of the B_v is needed: two views take
 one singular value decomposition, more take one symmetric eigenproblem, a permutation of the
-points permutes the rows of B_v, and leaving a point out is a change of low rank.
+points permutes the rows of B_v, and leaving a point out is a change of low rank. Where a factor F
+of low rank is near enough, K_v = F F^T + E, the eigenpairs are those of F F^T, and the trace of E
+bounds what the correlations lose by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,16 @@ from scipy.sparse.linalg import svds
 from sklearn.utils import check_random_state
 
 from mercer.arrays import row_blocks
+from mercer.operators import FeatureGram
+from mercer.solvers.block_krylov import EXTRA, block_krylov
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.spectral import rounding_floor
+
+#: Up to this many rows or columns all singular values are computed.
+SMALL = 200
+
+#: Correlations that differ by no more are equal but for rounding.
+TIE = 1e-9
 
 #: Above this relative violation the directions are called stalled by rounding.
 STALLED_ABOVE = 1e-6
@@ -35,7 +45,7 @@ STALLED_ABOVE = 1e-6
 
 @dataclass(frozen=True)
 class Whitening:
-    """A centred Gram matrix and its eigenpairs above rounding, K = U diag(lam) U^T.
+    """A centred Gram matrix and its eigenpairs above rounding, K = U diag(lam) U^T + E.
 
     Attributes
     ----------
@@ -43,13 +53,16 @@ class Whitening:
         The eigenvalues lam, decreasing, all positive.
     vectors : ndarray of shape (n, r)
         The unit eigenvectors U.
-    gram : ndarray of shape (n, n)
-        K itself, against which solutions are checked.
+    gram : ndarray or operator of shape (n, n)
+        K itself or, where a factor stands for it, K - E: what solutions are checked against.
+    left : float
+        The trace of the positive semidefinite E that a factor leaves out, or more; else zero.
     """
 
     values: np.ndarray
     vectors: np.ndarray
-    gram: np.ndarray = field(repr=False)
+    gram: Any = field(repr=False)
+    left: float = 0.0
 
     @classmethod
     def from_gram(cls, K: np.ndarray, floor: float = 0.0) -> Whitening:
@@ -64,17 +77,40 @@ class Whitening:
         kept = np.flatnonzero(values > floor)[::-1]
         return cls(values[kept], vectors[:, kept], K)
 
+    @classmethod
+    def from_factor(cls, F: np.ndarray, left: float, floor: float = 0.0) -> Whitening:
+        """Decompose F F^T for a centred factor F (n, r).
+
+        By F^T F: the rounding of its small eigenvalues matters little beside a penalty, since a
+        whitened view is F (F^T F + c)^(-1/2) up to a rotation, whatever they are.
+        """
+        values, Q = np.linalg.eigh(F.T @ F)
+        kept = np.flatnonzero(values > max(floor, rounding_floor(len(F), values[-1])))[::-1]
+        values = values[kept]
+        return cls(values, F @ (Q[:, kept] / np.sqrt(values)), FeatureGram(F, F), left)
+
     @property
     def rank(self) -> int:
         return len(self.values)
 
     @property
     def trace(self) -> float:
-        return float(self.values.sum())
+        return float(self.values.sum()) + self.left
+
+    def shrinkage(self, penalty: float) -> np.ndarray:
+        """(lam / (lam + c))^(1/2), shape (r,)."""
+        return np.sqrt(self.values / (self.values + penalty))
 
     def whitened(self, penalty: float) -> np.ndarray:
         """B = U (lam / (lam + c))^(1/2), shape (n, r)."""
-        return self.vectors * np.sqrt(self.values / (self.values + penalty))
+        return self.vectors * self.shrinkage(penalty)
+
+    def loss(self, penalty: float) -> float:
+        """A bound on the largest eigenvalue that B B^T lacks beside that of K itself.
+
+        x / (x + c) is operator concave and zero at zero, so no more than at the trace of E.
+        """
+        return self.left / (self.left + penalty) if self.left > 0 else 0.0
 
     def directions(self, penalty: float, a: np.ndarray) -> np.ndarray:
         """alpha = U (lam (lam + c))^(-1/2) a for whitened coordinates a of shape (r, k)."""
@@ -114,6 +150,8 @@ def canonical_variates(
         ``value`` is a `CanonicalVariates`. ``gap`` is the largest violation of the stationarity
         condition sum_(w != v) K_v K_w b_w = (mu - 1) (K_v^2 + c_v K_v) b_v, relative to the size
         of K_v^2 + c_v K_v, with b_v the weighted directions and the Gram matrices themselves.
+        ``bound``, where factors stand for them: how much larger than found the correlations of the
+        Gram matrices can be. They are no smaller for two views; for more the bound is both ways.
 
     References
     ----------
@@ -142,22 +180,45 @@ def canonical_variates(
         for alpha, a in zip(weighted, blocks, strict=True)
     ]
     correlations = np.minimum((mu - 1.0) / (len(views) - 1), 1.0)
-    return monitor.result(
+    result = monitor.result(
         CanonicalVariates(correlations, tuple(directions)),
         gap,
         status=Status.EXACT if gap <= STALLED_ABOVE else Status.STALLED,
         method="singular values" if len(views) == 2 else f"MAXVAR of {len(views)} views",
     )
+    losses = [view.loss(c) for view, c in zip(views, penalties, strict=True)]
+    return replace(result, bound=_bound(correlations, losses)) if any(losses) else result
+
+
+def _bound(correlations: np.ndarray, losses: list[float]) -> float:
+    if len(losses) > 2:  # square roots of matrices differ by at most the root of the difference
+        return float(min(2 * np.sqrt(max(losses)), 1.0))
+    # Squares are eigenvalues of P^(1/2) Q P^(1/2) for P = B_1 B_1^T and Q = B_2 B_2^T below 1.
+    upper = np.minimum(np.sqrt(correlations**2 + sum(losses)), 1.0)
+    return float(np.max(upper - correlations, initial=0.0))
 
 
 def _leading(whitened: list[np.ndarray], k: int) -> tuple[np.ndarray, list[np.ndarray]]:
     """The k largest mu and, per view, the blocks (r_v, k) of the unit eigenvectors."""
     if len(whitened) == 2:
-        P, s, Qt = scipy.linalg.svd(whitened[0].T @ whitened[1], full_matrices=False)
-        return 1.0 + s[:k], [P[:, :k] / np.sqrt(2.0), Qt[:k].T / np.sqrt(2.0)]
+        P, s, Q = _leading_singular(whitened[0].T @ whitened[1], k)
+        return 1.0 + s, [P / np.sqrt(2.0), Q / np.sqrt(2.0)]
     N = _block_matrix(whitened)
     mu, vectors = scipy.linalg.eigh(N, subset_by_index=(len(N) - k, len(N) - 1))
     return mu[::-1], _split(vectors[:, ::-1], whitened)
+
+
+def _leading_singular(M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The k largest singular values, with both sides' vectors as columns."""
+    if min(M.shape) > SMALL and k <= min(M.shape) // 20:
+        start = check_random_state(0).normal(size=(M.shape[1], k + EXTRA))
+        found = block_krylov(lambda V: M.T @ (M @ V), start, k, tol=1e-14, max_products=60)
+        image = M @ found.vectors
+        s = np.linalg.norm(image, axis=0)
+        if found.converged and s[-1] > 1e-4 * s[0]:
+            return image / s, s, found.vectors
+    P, s, Qt = scipy.linalg.svd(M, full_matrices=False)
+    return P[:, :k], s[:k], Qt[:k].T
 
 
 def _block_matrix(whitened: list[np.ndarray]) -> np.ndarray:
@@ -202,13 +263,36 @@ def _violation(
     return worst
 
 
-def leading_correlation(whitened: Sequence[np.ndarray]) -> float:
-    """The largest regularised correlation alone, without its directions."""
-    if len(whitened) == 2:
-        return _spectral_norm(whitened[0].T @ whitened[1])
-    N = _block_matrix(list(whitened))
-    mu = scipy.linalg.eigvalsh(N, subset_by_index=(len(N) - 1, len(N) - 1))[0]
-    return float((mu - 1.0) / (len(whitened) - 1))
+def leading_correlations(
+    views: Sequence[Whitening],
+    penalties: Sequence[Sequence[float]],
+    orders: Sequence[np.ndarray | slice] | None = None,
+) -> np.ndarray:
+    """The largest regularised correlation for each choice of penalties, without its directions.
+
+    Parameters
+    ----------
+    views : sequence of Whitening
+    penalties : (p, m) numbers
+        The penalties c_v of the m views, p times.
+    orders : sequence of permutations
+        In which order the points of each view are taken; as they are by default.
+    """
+    orders = orders or [slice(None)] * len(views)
+    U = [view.vectors[order] for view, order in zip(views, orders, strict=True)]
+    N = U[0].T @ U[1] if len(views) == 2 else _block_matrix(U)
+    found = []
+    for chosen in penalties:
+        shrinkage = [view.shrinkage(c) for view, c in zip(views, chosen, strict=True)]
+        if len(views) == 2:
+            found.append(_spectral_norm(shrinkage[0][:, None] * N * shrinkage[1]))
+            continue
+        scale = np.concatenate(shrinkage)
+        scaled = scale[:, None] * N * scale
+        np.fill_diagonal(scaled, 1.0)
+        mu = scipy.linalg.eigvalsh(scaled, subset_by_index=(len(N) - 1, len(N) - 1))[0]
+        found.append((mu - 1.0) / (len(views) - 1))
+    return np.array(found)
 
 
 def _spectral_norm(M: np.ndarray) -> float:
@@ -220,19 +304,51 @@ def _spectral_norm(M: np.ndarray) -> float:
 
 
 def permuted_correlations(
-    whitened: Sequence[np.ndarray], n_permutations: int, random_state: Any = None
+    views: Sequence[Whitening],
+    penalties: Sequence[Sequence[float]],
+    n_permutations: int,
+    random_state: Any = None,
 ) -> np.ndarray:
-    """The leading correlation with the rows of every view but the first permuted at random.
+    """The leading correlations with the points of every view but the first permuted at random.
 
-    Permuting points permutes a whitened view's rows, so each draw costs one product and one
-    leading singular value; no Gram matrix is decomposed again.
+    Permuting points permutes the rows of eigenvectors, so each draw costs one product and one
+    leading singular value per choice of penalties; no Gram matrix is decomposed again. The shape is
+    (n_permutations, p), arguments are those of `leading_correlations`.
     """
     rng = check_random_state(random_state)
-    first, *others = whitened
-    null = np.empty(n_permutations)
-    for i in range(n_permutations):
-        null[i] = leading_correlation([first, *(B[rng.permutation(len(B))] for B in others)])
+    null = np.empty((n_permutations, len(penalties)))
+    for row in null:
+        others = [rng.permutation(len(view.vectors)) for view in views[1:]]
+        row[:] = leading_correlations(views, penalties, [slice(None), *others])
     return null
+
+
+def best_pvalue(observed: np.ndarray, null: np.ndarray) -> float:
+    """The p-value of the best of p statistics, each compared with its own null distribution.
+
+    With one statistic (b + 1) / (m + 1), b of m draws being as large. With more, the least of such
+    p-values is found for what was observed and for every draw in its place; all are alike under the
+    null hypothesis, so the rank of the first among them is an exact p-value.
+
+    Parameters
+    ----------
+    observed : (p,) array
+    null : (m, p) array
+
+    References
+    ----------
+    Westfall and Young, "Resampling-based multiple testing" (1993).
+
+    Examples
+    --------
+    >>> best_pvalue(np.array([3.0, 1.0]), np.array([[1.0, 2.0], [2.0, 1.0], [0.0, 0.0]]))
+    0.5
+    """
+    every = np.vstack([observed, null])
+    # Draws that change nothing must count as ties whatever their rounding.
+    as_large = [len(every) - np.searchsorted(np.sort(column), column - TIE) for column in every.T]
+    least = np.min(as_large, axis=0)
+    return float(np.mean(least <= least[0]))
 
 
 def leave_one_out_correlation(views: Sequence[Whitening], penalties: Sequence[float]) -> float:

@@ -1,4 +1,8 @@
-"""A low-rank factor of a Gram matrix from columns chosen at random by what is left of each."""
+"""A low-rank factor of a Gram matrix from columns chosen at random by what is left of each.
+
+All of it is left to NumPy: SciPy brings a BLAS of its own, and the idle threads of one take time
+from those of the other.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
 
 from mercer.solvers.ridge import EPS
 
@@ -94,7 +97,7 @@ def randomly_pivoted_cholesky(
         stop = k + len(kept)
         new = T[k:stop]
         np.subtract(K[kept], known[:, kept].T @ T[:k], out=new)
-        new[:] = dtrsm(1.0, L, new.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+        new[:] = np.linalg.solve(L, new)
         pivots.extend(drawn[kept])
         left -= np.einsum("ij,ij->j", new, new)
         left[left <= floor] = 0.0

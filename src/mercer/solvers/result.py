@@ -84,7 +84,8 @@ class Result:
 
     def advised(self, advice: str) -> Result:
         """The same with this advice, if there is anything to be done about it."""
-        return self if self.status.ok else replace(self, advice=advice)
+        settled = self.status.ok or self.status is Status.STOPPED
+        return self if settled else replace(self, advice=advice)
 
 
 class Monitor:

@@ -1,0 +1,27 @@
+"""What all displays share: colours, axes of their own, and no more points than can be seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+BLUE, ORANGE, GREY = "#2b6ca3", "#d9822b", "#888888"
+# Points of a rug or a scatter beyond which a part of them is drawn.
+MANY = 2000
+
+
+def axes_or_new(ax: Any) -> Any:
+    """These axes, or those of a new figure."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(layout="constrained")
+    return ax
+
+
+def some(n: int) -> np.ndarray:
+    """Which of n points to draw, in order."""
+    if n <= MANY:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, MANY, replace=False))
