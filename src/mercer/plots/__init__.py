@@ -1,5 +1,7 @@
 """Displays in scikit-learn's way: ``Display.from_estimator(estimator, ...)``; needs matplotlib."""
 
+from mercer.plots.kernels import GramDisplay, ProofDisplay, SpectrumDisplay
+from mercer.plots.machines import DecisionDisplay, GapDisplay, RegularizationDisplay
 from mercer.plots.smoothing import BandwidthDisplay, DensityDisplay, RegressionDisplay
 from mercer.plots.spectral import (
     CanonicalDisplay,
@@ -11,9 +13,15 @@ from mercer.plots.spectral import (
 __all__ = [
     "BandwidthDisplay",
     "CanonicalDisplay",
+    "DecisionDisplay",
     "DensityDisplay",
+    "GapDisplay",
+    "GramDisplay",
     "PreImageDisplay",
     "ProjectionDisplay",
+    "ProofDisplay",
     "RegressionDisplay",
+    "RegularizationDisplay",
     "ScreeDisplay",
+    "SpectrumDisplay",
 ]

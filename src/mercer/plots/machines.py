@@ -1,0 +1,248 @@
+"""Regions of a decision with its margins, gaps over iterations, scores over alphas."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
+
+# Support vectors beyond this many are not circled.
+MOST_CIRCLES = 500
+
+
+class DecisionDisplay:
+    """Where a classifier of two features says what, with its margins and support vectors.
+
+    Parameters
+    ----------
+    x, y : ndarrays of shape (p,) and (q,)
+        Places along the two features.
+    regions : ndarray of shape (q, p)
+        The number of the class predicted at each place.
+    scores : ndarray of shape (q, p) or None
+        Of two classes, the score whose zero divides them and whose ±1 are the margins.
+    points : tuple of ndarrays or None
+        Points to show, (n, 2), and the number of the class of each.
+    support : ndarray of shape (s, 2) or None
+        Support vectors.
+    classes, names : lists of str
+        What the classes and the two features are called.
+
+    Attributes
+    ----------
+    ax_, figure_ : the matplotlib axes and figure
+    regions_ : the coloured regions
+    margins_ : the contours of the score, or None
+    circles_ : the circles about support vectors, or None
+    """
+
+    def __init__(
+        self, *, x, y, regions, scores=None, points=None, support=None, classes=None, names=None
+    ):
+        self.x = x
+        self.y = y
+        self.regions = regions
+        self.scores = scores
+        self.points = points
+        self.support = support
+        self.classes = classes
+        self.names = names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y=None, *, n_points=200, ax=None, **scatter
+    ) -> DecisionDisplay:
+        """From a fitted classifier of two features.
+
+        Parameters
+        ----------
+        estimator : classifier
+            One of mercer's, or a pipeline that ends in one.
+        X : array-like or DataFrame of shape (n, 2)
+            Points to show, which tell how far the picture reaches.
+        y : array-like of shape (n,), default=None
+            Their classes; by default those predicted.
+        n_points : int, default=200
+            Places along each feature.
+        ax : matplotlib axes, default=None
+        **scatter
+            Of the points.
+        """
+        check_is_fitted(estimator)
+        points = np.asarray(X, dtype=float)
+        if points.ndim != 2 or points.shape[1] != 2:
+            raise ValueError(f"X has shape {points.shape}; regions are drawn for two features")
+        names = [str(name) for name in getattr(X, "columns", ["x0", "x1"])]
+        low, high = points.min(axis=0), points.max(axis=0)
+        room = 0.08 * np.where(high > low, high - low, 1.0)
+        axes = [np.linspace(low[k] - room[k], high[k] + room[k], n_points) for k in (0, 1)]
+        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+        table = type(X)(grid, columns=X.columns) if hasattr(X, "columns") else grid
+        classes = estimator.classes_
+        codes = np.searchsorted(classes, estimator.predict(table))
+        scores = None
+        if len(classes) == 2 and hasattr(estimator, "decision_function"):
+            scores = np.asarray(estimator.decision_function(table)).reshape(n_points, n_points)
+        labels = np.searchsorted(classes, estimator.predict(X) if y is None else np.asarray(y))
+        last = estimator[-1] if hasattr(estimator, "steps") else estimator
+        support = getattr(last, "support_", None)
+        return cls(
+            x=axes[0],
+            y=axes[1],
+            regions=codes.reshape(n_points, n_points),
+            scores=scores,
+            points=(points, labels),
+            support=None if support is None or len(support) > len(points) else points[support],
+            classes=[str(c) for c in classes],
+            names=names,
+        ).plot(ax=ax, **scatter)
+
+    def plot(self, ax=None, **scatter) -> DecisionDisplay:
+        """Draw on ``ax``, or on axes of its own."""
+        import matplotlib.pyplot as plt
+        from matplotlib.colors import ListedColormap
+
+        ax = axes_or_new(ax)
+        n = int(max(self.regions.max() + 1, len(self.classes or [])))
+        colours = [BLUE, ORANGE] if n <= 2 else list(plt.get_cmap("tab10").colors) * (n // 10 + 1)
+        colours = colours[:n]
+        levels = np.arange(n + 1) - 0.5
+        self.regions_ = ax.contourf(
+            self.x, self.y, self.regions, levels=levels, cmap=ListedColormap(colours), alpha=0.18
+        )
+        self.margins_ = self.circles_ = None
+        if self.scores is not None:
+            styles = {
+                "colors": "black",
+                "linestyles": ["--", "-", "--"],
+                "linewidths": [0.8, 1.4, 0.8],
+            }
+            self.margins_ = ax.contour(self.x, self.y, self.scores, levels=[-1, 0, 1], **styles)
+        if self.points is not None:
+            X, labels = self.points
+            shown = some(len(X))
+            X, labels = X[shown], labels[shown]
+            names = self.classes or [str(c) for c in range(n)]
+            for c in range(n):
+                style = {"s": 14, "color": colours[c], "edgecolor": "white", "linewidth": 0.3}
+                here = labels == c
+                ax.scatter(*X[here].T, **{**style, "label": names[c], **scatter})
+            ax.legend(frameon=False, fontsize="small")
+        if self.support is not None and len(self.support) <= MOST_CIRCLES:
+            self.circles_ = ax.scatter(
+                *self.support.T, s=60, facecolors="none", edgecolors="black", linewidths=0.6
+            )
+        names = self.names or ["x0", "x1"]
+        ax.set(xlabel=names[0], ylabel=names[1])
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class GapDisplay:
+    """How a solver closed in on the optimum: the gap after every recorded iteration.
+
+    Parameters
+    ----------
+    history : sequence of float
+    name : str
+        What solved it.
+
+    Attributes
+    ----------
+    ax_, figure_ : the matplotlib axes and figure
+    line_ : the curve
+    """
+
+    def __init__(self, *, history, name=""):
+        self.history = history
+        self.name = name
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None, **line) -> GapDisplay:
+        """From any fitted estimator with a ``result_``.
+
+        Parameters
+        ----------
+        estimator : estimator
+        ax : matplotlib axes, default=None
+        **line
+            Of the curve.
+        """
+        check_is_fitted(estimator)
+        result = getattr(estimator, "result_", None)
+        if result is None or not len(result.history):
+            raise ValueError(
+                f"{type(estimator).__name__} has no record of its iterations: it was solved at once"
+            )
+        return cls(history=result.history, name=result.method).plot(ax=ax, **line)
+
+    def plot(self, ax=None, **line) -> GapDisplay:
+        """Draw on ``ax``, or on axes of its own."""
+        ax = axes_or_new(ax)
+        gaps = np.asarray(self.history, dtype=float)
+        steps = np.arange(1, len(gaps) + 1)
+        finite = np.isfinite(gaps) & (gaps > 0)
+        marker = {"marker": "."} if finite.sum() < 50 else {}
+        (self.line_,) = ax.plot(steps[finite], gaps[finite], **{"color": BLUE, **marker, **line})
+        ax.set(xlabel="recorded iteration", ylabel="gap", yscale="log", title=self.name)
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class RegularizationDisplay:
+    """The score left one out at every regulariser, and the one that was chosen.
+
+    Parameters
+    ----------
+    alphas, scores : ndarrays of shape (a,)
+    chosen : float
+    label : str
+        What the score is.
+
+    Attributes
+    ----------
+    ax_, figure_ : the matplotlib axes and figure
+    line_ : the curve
+    """
+
+    def __init__(self, *, alphas, scores, chosen, label="leave-one-out score"):
+        self.alphas = alphas
+        self.scores = scores
+        self.chosen = chosen
+        self.label = label
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None, **line) -> RegularizationDisplay:
+        """From a fitted `KernelRidgeCV`.
+
+        Parameters
+        ----------
+        estimator : KernelRidgeCV
+        ax : matplotlib axes, default=None
+        **line
+            Of the curve.
+        """
+        check_is_fitted(estimator)
+        label = "leave-one-out score" if estimator.scoring else "−mean squared leave-one-out error"
+        return cls(
+            alphas=np.asarray(estimator.alphas, dtype=float),
+            scores=np.asarray(estimator.loo_scores_),
+            chosen=estimator.alpha_,
+            label=label,
+        ).plot(ax=ax, **line)
+
+    def plot(self, ax=None, **line) -> RegularizationDisplay:
+        """Draw on ``ax``, or on axes of its own."""
+        ax = axes_or_new(ax)
+        order = np.argsort(self.alphas)
+        style = {"color": BLUE, "marker": ".", **line}
+        (self.line_,) = ax.plot(self.alphas[order], self.scores[order], **style)
+        ax.axvline(self.chosen, color=GREY, linestyle=":", label=f"chosen: {self.chosen:.3g}")
+        scale = "log" if np.all(self.alphas > 0) else "symlog"
+        ax.set(xlabel="alpha", ylabel=self.label, xscale=scale)
+        ax.legend(frameon=False)
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

@@ -1,0 +1,112 @@
+"""Decisions, gaps, regularisers, Gram matrices, spectra and proofs: what is drawn is what is so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_moons
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+from mercer import SVC, KernelCentroidClassifier, KernelRidge, KernelRidgeCV  # noqa: E402
+from mercer import kernels as K  # noqa: E402
+from mercer.plots import (  # noqa: E402
+    DecisionDisplay,
+    GapDisplay,
+    GramDisplay,
+    ProofDisplay,
+    RegularizationDisplay,
+    SpectrumDisplay,
+)
+from mercer.plots import kernels as kernel_plots  # noqa: E402
+
+X, Y = make_moons(120, noise=0.2, random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def test_regions_margins_and_support_vectors():
+    model = SVC(C=1.0, gamma=1.0).fit(X, Y)
+    display = DecisionDisplay.from_estimator(model, X, Y, n_points=40)
+    grid = np.stack(np.meshgrid(display.x, display.y), axis=-1).reshape(-1, 2)
+    np.testing.assert_array_equal(display.regions.ravel(), model.predict(grid))
+    np.testing.assert_allclose(display.scores.ravel(), model.decision_function(grid))
+    assert display.margins_.levels.tolist() == [-1, 0, 1]
+    np.testing.assert_allclose(display.circles_.get_offsets(), X[model.support_])
+    assert display.x[0] < X[:, 0].min() < X[:, 0].max() < display.x[-1]
+
+
+def test_regions_of_three_named_classes_of_a_table():
+    table, y = load_iris(return_X_y=True, as_frame=True)
+    table, y = table.iloc[:, :2], np.array(["one", "two", "three"])[y]
+    model = make_pipeline(StandardScaler(), SVC()).fit(table, y)
+    display = DecisionDisplay.from_estimator(model, table, y, n_points=20)
+    assert display.scores is None
+    assert display.ax_.get_xlabel() == "sepal length (cm)"
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts == ["one", "three", "two"]
+    without = DecisionDisplay.from_estimator(KernelCentroidClassifier().fit(table, y), table)
+    assert without.circles_ is None
+    with pytest.raises(ValueError, match="two features"):
+        DecisionDisplay.from_estimator(model, np.ones((4, 3)))
+
+
+def test_gaps_fall():
+    Z = np.random.default_rng(0).normal(size=(300, 3))
+    model = KernelRidge(kernel="rbf", solver="pcg", tol=1e-8).fit(Z, Z[:, 0])
+    display = GapDisplay.from_estimator(model)
+    np.testing.assert_allclose(display.line_.get_ydata(), model.result_.history)
+    assert display.ax_.get_yscale() == "log"
+    with pytest.raises(ValueError, match="no record"):
+        GapDisplay.from_estimator(KernelCentroidClassifier().fit(X, Y))
+
+
+def test_the_path_of_regularisers():
+    alphas = [1.0, 0.01, 0.1]
+    model = KernelRidgeCV(alphas=alphas, kernel="rbf").fit(X, Y)
+    display = RegularizationDisplay.from_estimator(model)
+    x, scores = display.line_.get_data()
+    assert x.tolist() == sorted(alphas)
+    np.testing.assert_allclose(scores, model.loo_scores_[[1, 2, 0]])
+    assert display.chosen == model.alpha_
+
+
+def test_gram_matrices_are_sorted_by_class():
+    kernel = K.RBF(0.5)
+    display = GramDisplay.from_kernel(kernel, X, Y)
+    order = np.argsort(Y, kind="stable")
+    np.testing.assert_allclose(display.image_.get_array(), kernel(X[order]))
+    assert display.bounds == [0, 60, 120]
+    assert GramDisplay.from_kernel(K.Linear(), X).image_.get_clim()[0] < 0
+    words = GramDisplay.from_kernel(K.Spectrum(2), ["abc", "abd", "xyz"], ["p", "p", "q"])
+    assert words.classes == ["p", "q"]
+
+
+def test_many_points_are_thinned(monkeypatch):
+    monkeypatch.setattr(kernel_plots, "MOST_POINTS", 30)
+    assert GramDisplay.from_kernel(K.RBF(), X, Y).K.shape == (30, 30)
+    assert len(SpectrumDisplay.from_kernel(K.RBF(), X).eigenvalues) == 30
+
+
+def test_spectra_tell_what_is_not_a_kernel():
+    display = SpectrumDisplay.from_kernel(K.RBF(0.5), X)
+    expected = np.linalg.eigvalsh(K.RBF(0.5)(X))[::-1]
+    np.testing.assert_allclose(display.eigenvalues, expected, atol=1e-10)
+    assert display.negative_ is None
+    assert len(SpectrumDisplay.from_kernel(K.Sigmoid(1.0, 1.0), X).negative_.get_ydata()) > 0
+
+
+def test_proofs_have_a_box_for_every_node():
+    kernel = (K.RBF(0.5) + 2 * K.Linear()) * K.Polynomial(2)
+    display = ProofDisplay.from_kernel(kernel)
+    assert len(display.boxes_) == len(kernel.validity.proof.rules())
+    assert "product" in display.boxes_[0].get_text()
+    with pytest.raises(ValueError, match="no proof"):
+        ProofDisplay.from_kernel(K.Sigmoid(1.0, 1.0))
