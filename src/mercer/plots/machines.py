@@ -105,7 +105,7 @@ class DecisionDisplay:
 
         ax = axes_or_new(ax)
         n = int(max(self.regions.max() + 1, len(self.classes or [])))
-        colours = [BLUE, ORANGE] if n <= 2 else list(plt.get_cmap("tab10").colors) * (n // 10 + 1)
+        colours = [BLUE, ORANGE] if n <= 2 else list(plt.get_cmap("tab10")(np.arange(n) % 10))
         colours = colours[:n]
         levels = np.arange(n + 1) - 0.5
         self.regions_ = ax.contourf(
