@@ -713,3 +713,28 @@ def test_wrong_arrays_are_refused():
         native.gram(frozen, False, 1)
     with pytest.raises((TypeError, ValueError)):
         build(LEVELS[-1], IDENTITY, [leaf(Kind.DOT, np.asfortranarray(A), B)], n=3, m=4)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 17, 100, 261])
+@pytest.mark.parametrize("c", [0, 1, 2, 5])
+def test_a_stored_symmetric_matrix_times_vectors(level, dtype, n, c):
+    module = importlib.import_module(f"mercer.core.{core.MODULES[level]}")
+    rng = np.random.default_rng(n)
+    A = rng.normal(size=(n, n)).astype(dtype)
+    A = A + A.T
+    V = rng.normal(size=(n, c)).astype(dtype)
+    found = module.symmetric_times(A, V, 2)
+    size = np.abs(A).astype(float) @ np.abs(V)
+    assert np.all(np.abs(found - A.astype(float) @ V) <= 8 * EPS[dtype] * size)
+    for threads in (0, 1, 3):
+        np.testing.assert_array_equal(module.symmetric_times(A, V, threads), found)
+    junk = np.where(np.tri(n, k=-1, dtype=bool), np.nan, A).astype(dtype)
+    np.testing.assert_array_equal(module.symmetric_times(junk, V, 2), found)
+    with pytest.raises(ValueError, match="row for each"):
+        module.symmetric_times(A, np.ones((n + 1, 1), dtype), 1)
+    with pytest.raises(ValueError, match="square"):
+        module.symmetric_times(np.ones((n, n + 1), dtype), np.ones((n, 1), dtype), 1)
+    with pytest.raises((TypeError, ValueError)):
+        module.symmetric_times(A, np.ones((n, 1), np.int64), 1)

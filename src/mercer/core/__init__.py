@@ -51,6 +51,7 @@ __all__ = [
     "solver",
     "sparse_routines",
     "suffix_routines",
+    "symmetric_times",
     "table",
     "threads",
     "tree_routines",
@@ -155,6 +156,25 @@ def threads(n_pairs: int, n_features: int) -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def symmetric_times(K: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """``K @ V`` in float64 for a stored symmetric K and a V of few columns.
+
+    Only the half of K above the diagonal is read, once, which is all that such a product costs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> symmetric_times(np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones((2, 1)))
+    array([[3.],
+           [4.]])
+    """
+    native = _native()
+    V = np.ascontiguousarray(V, dtype=K.dtype)
+    if native is None or not K.flags.c_contiguous:
+        return np.asarray(K @ V, dtype=np.float64)
+    return native.symmetric_times(K, V, threads(K.size, V.shape[1]))
 
 
 def pairs(

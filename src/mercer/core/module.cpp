@@ -13,6 +13,7 @@
 
 #include "binding.hpp"
 #include "mercer/products.hpp"
+#include "mercer/symmetric.hpp"
 #include "mercer/tree.hpp"
 
 void bind_suffixes(nb::module_& module);
@@ -288,6 +289,22 @@ void bind_pairs(nb::module_& module, const char* name) {
       .def("arg_min", &P::arg_min, nb::arg("threads"));
 }
 
+// K V for a stored symmetric K, of which the half above the diagonal is read.
+template <class T>
+Out<double, 2> symmetric_times(In<T, 2> K, In<T, 2> V, int threads) {
+  require_aligned(K);
+  require_aligned(V);
+  require(K.shape(0) == K.shape(1), "K is square");
+  require(V.shape(0) == K.shape(0), "V has a row for each of K");
+  require(V.shape(1) <= most_columns, "no more than a million columns");
+  auto out = new_array<double, 2>({V.shape(0), V.shape(1)});
+  without_gil([&] {
+    return mercer::symmetric_times<T>(K.data(), std::ptrdiff_t(K.shape(0)), V.data(),
+                                      int(V.shape(1)), out.data(), threads, interrupted);
+  });
+  return out;
+}
+
 // The highest instruction-set level this machine runs, of those that are built.
 std::string machine_level() {
 #if defined(__x86_64__)
@@ -305,6 +322,10 @@ NB_MODULE(MERCER_MODULE, module) {
   module.attr("vector_bytes") = mercer::vector_bytes;
   bind_pairs<float>(module, "Pairs32");
   bind_pairs<double>(module, "Pairs64");
+  module.def("symmetric_times", &symmetric_times<float>, nb::arg("K").noconvert(),
+             nb::arg("V").noconvert(), nb::arg("threads"));
+  module.def("symmetric_times", &symmetric_times<double>, nb::arg("K").noconvert(),
+             nb::arg("V").noconvert(), nb::arg("threads"));
   bind_online(module);
   bind_structured(module);
   bind_smoothing(module);

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 
+from mercer.core import symmetric_times
 from mercer.solvers.cholesky import factorised
 
 # Columns of K that stand for all, as a share of the points, and no more than so many.
 _SHARE = 0.2
-_MOST = 800
+_MOST = 400
 # A diagonal so many times that of K leaves its point to itself.
 _ALONE = 100.0
 # Of those, so many are looked at first; twice as many whenever that takes more steps than this.
@@ -89,7 +90,7 @@ class DiagonalShifts:
         def product(V: np.ndarray) -> np.ndarray:
             # One scale per column keeps float32 away from its limits.
             size = np.maximum(np.abs(V).max(axis=0), 1e-300)
-            return (K @ (V / size).astype(K.dtype)) * size + d[:, None] * V
+            return symmetric_times(K, V / size) * size + d[:, None] * V
 
         return product
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 from scipy.linalg.lapack import dpstrf
 
+from mercer.core import symmetric_times
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.crossover import crossover
 from mercer.solvers.diagonal_shifts import DiagonalShifts, Solve
@@ -184,7 +185,9 @@ class _CentralPath:
 
     def _gradient(self) -> np.ndarray:
         program = self.program
-        return program.spread(self.K @ program.net(self.a)) + program.p
+        return (
+            program.spread(symmetric_times(self.K, program.net(self.a)[:, None])[:, 0]) + program.p
+        )
 
     def reduced_gradient(self) -> np.ndarray:
         return self.program.reduced_gradient(self.F, self.nu)
