@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import kernels as K
 from mercer.estimators.pca import KernelPCA
-from mercer.operators import CentredGram, gram
+from mercer.operators import CentredGram, DenseGram, gram
 
 
 @parametrize_with_checks([KernelPCA(), KernelPCA(n_components=2, kernel="rbf")])
@@ -463,6 +463,14 @@ def test_float32_is_certified_in_float64(memory):
     exact = CentredGram(gram(kernel, single.astype(float))).dense()
     with sklearn.config_context(working_memory=memory):
         pca = KernelPCA(3, kernel=kernel, random_state=0).fit(single)
+    check_certificate(pca, exact)
+    given = kernel(single)
+    assert given.dtype == np.float32
+    pca = KernelPCA(3, kernel="precomputed", random_state=0).fit(given)
+    check_certificate(pca, CentredGram(DenseGram(given.astype(float))).dense())
+
+
+def check_certificate(pca, exact):
     pairs = pca.result_.value
     assert_allclose(pairs.values, np.linalg.eigvalsh(exact)[::-1][:3], rtol=1e-9)
     measured = np.linalg.norm(exact @ pairs.vectors - pairs.vectors * pairs.values, axis=0)

@@ -159,7 +159,8 @@ class Pairs:
             part.astype(np.float64) if getattr(part, "dtype", None) == np.float32 else part
             for part in (take_rows(self._raw[0], rows), take_rows(self._raw[1], columns))
         )
-        return Pairs(self.formula, X, None if self.symmetric and rows == columns else Y)
+        pairs = Pairs(self.formula, X, None if self.symmetric and rows == columns else Y)
+        return pairs.like(self.formula, np.float64)
 
     def derivative(self, path: str, index: int | None = None) -> Pairs:
         """∂/∂θ over the same points, for θ a hyperparameter, or an entry of a vector of them.

@@ -164,11 +164,15 @@ class DenseGram(GramOperator):
         return self.K.T @ V
 
     def symmetric_product(self, V: np.ndarray) -> np.ndarray:
-        return (V.T @ self.K).T  # with few columns the sooner of the two for BLAS
+        # With few columns the sooner of the two for BLAS; in float32, K is not widened.
+        product = (V.T.astype(self.K.dtype, copy=False) @ self.K).T
+        return product.astype(np.result_type(V, self.K), copy=False)
 
     def double(self) -> GramOperator:
-        if self.dtype == np.float64 or self.pairs_of is None:
+        if self.dtype == np.float64:
             return self
+        if self.pairs_of is None:
+            return DenseGram(self.K.astype(np.float64), self.reason)
         return DoubleGram(self._pairs())
 
     def diagonal(self) -> np.ndarray:
