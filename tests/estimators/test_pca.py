@@ -521,3 +521,16 @@ def test_any_points_against_eigh(n, d, k, copies, solver, seed):
     slack = 1e-9 * n * copies
     assert np.all(residuals <= pca.residuals_[found > 0] + slack)
     assert_allclose(pca.transform(X), pca.eigenvectors_ * np.sqrt(found), atol=1e-5)
+
+
+def test_signs_are_the_same_for_every_solver_and_start():
+    """Of points that mirror each other two entries are largest, up to rounding."""
+    half = np.random.default_rng(0).normal(loc=(3.0, 0.0), size=(20, 2))
+    X = np.vstack([half, -half])
+    first = KernelPCA(3, kernel=K.RBF(0.05), eigen_solver="dense").fit_transform(X)
+    for solver in ("krylov", "arpack", "nystrom"):
+        for seed in range(4):
+            pca = KernelPCA(
+                3, kernel=K.RBF(0.05), eigen_solver=solver, n_centers=40, random_state=seed
+            )
+            assert_allclose(pca.fit_transform(X), first, atol=1e-6)

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.utils.extmath import svd_flip
 
 from mercer.arrays import n_rows
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.solvers.nystrom import accumulated
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS
-from mercer.solvers.spectral import Eigenpairs
+from mercer.solvers.spectral import Eigenpairs, signs
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,9 @@ def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponen
     scores = np.vstack([b.gram @ (W @ U) for b in centres.blocks(X, nothing, None, dense=False)])
     scores -= scores.mean(axis=0)
     sizes = np.linalg.norm(scores, axis=0)
-    vectors, turned = svd_flip(scores / np.where(sizes > 0, sizes, 1.0), U.T)
-    points, coef = centres.expansion(X, W @ np.column_stack([turned.T, mean]))
+    vectors = scores / np.where(sizes > 0, sizes, 1.0)
+    vectors, U = vectors * signs(vectors), U * signs(vectors)
+    points, coef = centres.expansion(X, W @ np.column_stack([U, mean]))
     grand_mean = float(mean @ mean)
     trace = _trace(centres, X)
     left = max(trace - float(np.trace(moments.features)), 0.0)
@@ -104,7 +104,7 @@ def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponen
         ),
         points,
         coef[:, :k],
-        mean @ turned.T,
+        mean @ U,
         coef[:, k],
         grand_mean,
         trace - n * grand_mean,

@@ -31,7 +31,7 @@ from mercer.arrays import row_blocks
 from mercer.operators import FeatureGram
 from mercer.solvers.block_krylov import EXTRA, block_krylov
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.spectral import rounding_floor
+from mercer.solvers.spectral import rounding_floor, signs
 
 #: Up to this many rows or columns all singular values are computed.
 SMALL = 200
@@ -174,9 +174,9 @@ def canonical_variates(
     gap = _violation(views, penalties, weighted, mu)
     # MAXVAR's variates each have unit regularised variance; the norms of the eigenvector's
     # blocks are only the weights with which the views enter.
-    signs = _signs(weighted[0])
+    turned = signs(weighted[0])
     directions = [
-        alpha * signs / np.maximum(np.linalg.norm(a, axis=0), np.finfo(float).tiny)
+        alpha * turned / np.maximum(np.linalg.norm(a, axis=0), np.finfo(float).tiny)
         for alpha, a in zip(weighted, blocks, strict=True)
     ]
     correlations = np.minimum((mu - 1.0) / (len(views) - 1), 1.0)
@@ -237,12 +237,6 @@ def _offsets(whitened: list[np.ndarray]) -> list[slice]:
 
 def _split(vectors: np.ndarray, whitened: list[np.ndarray]) -> list[np.ndarray]:
     return [vectors[rows] for rows in _offsets(whitened)]
-
-
-def _signs(alpha: np.ndarray) -> np.ndarray:
-    """The sign of each column's entry of largest size, so that components do not flip."""
-    largest = np.take_along_axis(alpha, np.abs(alpha).argmax(axis=0)[None], axis=0)[0]
-    return np.where(largest < 0, -1.0, 1.0)
 
 
 def _violation(

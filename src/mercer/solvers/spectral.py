@@ -10,7 +10,6 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.utils import check_random_state
-from sklearn.utils.extmath import svd_flip
 
 from mercer.arrays import refuse_beyond_memory
 from mercer.solvers.block_krylov import EXTRA, KrylovPairs, block_krylov
@@ -22,6 +21,9 @@ SKETCH_ACCURACY = 1e-2
 #: Residuals that block Lanczos brings about where machine precision is asked for: eigenvalues,
 #: whose errors are of the order of their squares, are then right to rounding.
 KRYLOV_ACCURACY = 1e-10
+
+#: Entries of a vector that differ by this share are equal but for rounding.
+TIE = 1e-6
 
 #: Above this residual a direct or converged answer is not what it claims to be.
 STALLED_ABOVE = 1e-5
@@ -86,7 +88,7 @@ def leading_eigenpairs(
     Returns
     -------
     Result
-        ``value`` is an `Eigenpairs`, each vector's largest entry positive. ``gap`` is
+        ``value`` is an `Eigenpairs`, each vector's largest entry positive (`signs`). ``gap`` is
         max_j ||K v_j - lam_j v_j|| / max(lam_1, floor), measured in float64; ``n_iter`` counts
         products with K (Lanczos) or power steps (sketch). When Lanczos stops early the status is
         ``MAX_ITER`` and only the pairs that converged are returned; ``STALLED`` means that the
@@ -138,7 +140,7 @@ def leading_eigenpairs(
     elif status.ok and gap > max(10 * tol, STALLED_ABOVE) and gap * values[0] > floor:
         status = Status.STALLED
     monitor.record(gap, steps)
-    pairs = Eigenpairs(values, svd_flip(vectors, None)[0], residuals)
+    pairs = Eigenpairs(values, vectors * signs(vectors), residuals)
     return monitor.result(pairs, gap, status=status, method=reason)
 
 
@@ -289,6 +291,21 @@ def _relative(residuals: np.ndarray, values: np.ndarray, floor: float) -> float:
     worst = float(residuals.max(initial=0.0))
     scale = max(float(np.abs(values).max(initial=0.0)), floor)
     return worst / scale if scale > 0 else worst
+
+
+def signs(vectors: np.ndarray) -> np.ndarray:
+    """1 or -1 for each column, so that times it the entry of largest size is positive.
+
+    Of entries as large but for rounding the first decides: symmetric points have pairs of them.
+
+    Examples
+    --------
+    >>> signs(np.array([[-0.6, 0.8], [0.6 + 1e-15, 0.6]]))
+    array([-1.,  1.])
+    """
+    sizes = np.abs(vectors)
+    first = np.argmax(sizes >= (1 - TIE) * sizes.max(axis=0, initial=0.0), axis=0)
+    return np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
 def rounding_floor(n: int, magnitude: float, dtype: Any = np.float64) -> float:
