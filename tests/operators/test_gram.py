@@ -261,3 +261,14 @@ def test_float32_points_are_multiplied_in_float64(monkeypatch):
             np.testing.assert_allclose(operator @ V[:, 0], expected[:, 0], rtol=1e-12)
     same = gram(KERNEL, X.astype(float))
     assert same.double() is same
+
+
+@pytest.mark.parametrize("columns", [1, 16, 17, 40, 60])
+def test_products_of_many_features_with_many_columns(columns):
+    """Half the tiles serve as many columns as features make worth while."""
+    X = np.random.default_rng(0).normal(size=(90, 700)) / 20
+    V = np.random.default_rng(1).normal(size=(90, columns))
+    for dtype, rtol in ((np.float64, 1e-12), (np.float32, 1e-5)):
+        tiled = TiledGram(K.RBF(0.5).over(X.astype(dtype), None))
+        expected = K.RBF(0.5)(X) @ V
+        np.testing.assert_allclose(tiled @ V, expected, atol=rtol * np.abs(expected).max())
