@@ -83,12 +83,11 @@ class KernelPCA(
         How `inverse_transform` finds them: by kernel ridge regression from the components, under
         the same kernel, back to the data; or, for kernels of the distance, as the point whose image
         is nearest to the point of the components in feature space, from where the regression leads.
-    eigen_solver : {"auto", "dense", "primal", "krylov", "arpack", "randomized", "nystrom"}, \
-            default="auto"
-        LAPACK on the whole matrix; on explicit features, where the kernel has few ("primal");
-        Lanczos on products with the matrix, many vectors at once ("krylov") or one ("arpack"),
-        which needs no stored matrix; a random sketch; or the components in the span of a few
-        centres ("nystrom"), for more points than all pairs can be had of. "auto" is always exact:
+    eigen_solver : str, default="auto"
+        LAPACK on the whole matrix ("dense") or on explicit features, where the kernel has few
+        ("primal"); Lanczos on products with the matrix, many vectors at once ("krylov") or one
+        ("arpack"), which needs no stored matrix; a random sketch ("randomized"); or the components
+        in the span of a few centres ("nystrom"), where all pairs are too many. "auto" is exact:
         "primal" where features are at most a quarter as many as points, "krylov" when few
         components of more than 200 points are asked for, else "dense". ``result_.method`` says
         which.
