@@ -518,6 +518,15 @@ def test_factors_of_strings_of_given_matrices_and_by_leave_one_out():
             assert_allclose(a, b, atol=1e-5)
 
 
+def test_factors_of_float32_points_are_those_of_float64():
+    X, Y = (A.astype(np.float32) for A in hidden(120))
+    double = KernelCCA(1, solver="low_rank").fit(X.astype(float), Y.astype(float))
+    single = KernelCCA(1, solver="low_rank").fit(X, Y)
+    assert_allclose(single.canonical_correlations_, double.canonical_correlations_, rtol=1e-12)
+    assert len(single.views_[0].pivots_) == len(double.views_[0].pivots_) < 120
+    assert_allclose(single.transform(X), double.transform(X.astype(float)), atol=1e-9)
+
+
 def test_the_choice_between_whole_matrices_and_factors():
     X, Y = hidden(600)
     smooth = KernelCCA(1, gamma=0.5).fit(X, Y)

@@ -17,6 +17,7 @@ from mercer.estimators.inputs import (
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.ridge_nystrom import doubled
 from mercer.operators import CentredGram, GramOperator, gram
 from mercer.solvers.canonical import Whitening
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
@@ -93,7 +94,8 @@ class KernelView(BaseEstimator):
         rank = self._rank(n, solver, max_rank)
         found = None
         if rank > 0:
-            K = training_gram(self, self.X_fit_, self.kernel_, store=False)
+            # In float32 the rounding of K would be taken for its rank.
+            K = training_gram(self, doubled(self.X_fit_), self.kernel_, store=False)
             low = randomly_pivoted_cholesky(
                 K.rows, K.diagonal(), rank, trace_tol=tol * float(np.sum(K.diagonal()))
             )
@@ -129,8 +131,10 @@ class KernelView(BaseEstimator):
 
     def variates(self, X: Any) -> np.ndarray:
         """The canonical variates of new points, shape (n_queries, n_components)."""
-        points = self.X_fit_ if self.pivots_ is None else take_rows(self.X_fit_, self.pivots_)
-        K = gram(self.kernel_, validate_query(self, X), points)
+        X, points = validate_query(self, X), self.X_fit_
+        if self.pivots_ is not None:
+            X, points = doubled(X), doubled(take_rows(points, self.pivots_))
+        K = gram(self.kernel_, X, points)
         return np.asarray(K @ self.dual_coef_) - self.offset_
 
 
@@ -166,8 +170,8 @@ class Factored:
         self.low, self.mean = low, low.factor.mean(axis=0)
         self.factor = low.factor - self.mean
         floor = rounding_floor(K.shape[0], np.max(np.abs(K.diagonal())), K.dtype)
-        # Rounding of the diagonals that were subtracted from each other to nothing.
-        left = low.trace_left + floor
+        # What is rounding at every single point counts as nothing; together it is this at most.
+        left = low.trace_left + K.shape[0] * floor
         if len(low.pivots) == 0:
             self.whitening = Whitening(np.zeros(0), np.zeros((K.shape[0], 0)), None)
             return

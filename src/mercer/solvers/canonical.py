@@ -151,7 +151,8 @@ def canonical_variates(
         condition sum_(w != v) K_v K_w b_w = (mu - 1) (K_v^2 + c_v K_v) b_v, relative to the size
         of K_v^2 + c_v K_v, with b_v the weighted directions and the Gram matrices themselves.
         ``bound``, where factors stand for them: how much larger than found the correlations of the
-        Gram matrices can be. They are no smaller for two views; for more the bound is both ways.
+        Gram matrices can be, under the same penalties. They are no smaller for two views; for more
+        the bound is both ways.
 
     References
     ----------
