@@ -34,6 +34,7 @@ from mercer.estimators.pre_images import nearest_images
 from mercer.estimators.progress import reporter
 from mercer.kernels import Kernel
 from mercer.operators import CentredGram, gram
+from mercer.solvers.result import Status
 from mercer.solvers.spectral import (
     Eigenpairs,
     centred_projection,
@@ -263,7 +264,7 @@ class KernelPCA(
         K = centred.gram
         n, dtype = K.shape[0], np.dtype(K.dtype)
         floor = rounding_floor(n, np.max(np.abs(K.diagonal())), dtype)
-        self.result_ = leading_eigenpairs(
+        found = leading_eigenpairs(
             centred,
             self._wanted(centred),
             method=self.eigen_solver,
@@ -273,9 +274,9 @@ class KernelPCA(
             random_state=self.random_state,
             floor=floor,
             report=reporter(self),
-        ).advised(
-            "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
         )
+        more = "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
+        self.result_ = found if found.status is Status.STOPPED else found.advised(more)
         total = float(np.sum(centred.diagonal(), dtype=np.float64))
         self._keep(self.result_.value, total, floor, dtype)
         # v_j / sqrt(lam_j), zero where lam_j is.

@@ -84,8 +84,7 @@ class Result:
 
     def advised(self, advice: str) -> Result:
         """The same with this advice, if there is anything to be done about it."""
-        settled = self.status.ok or self.status is Status.STOPPED
-        return self if settled else replace(self, advice=advice)
+        return self if self.status.ok else replace(self, advice=advice)
 
 
 class Monitor:
