@@ -1,7 +1,7 @@
 """Kernel methods: kernels you can combine and prove valid, and estimators that use them."""
 
 import importlib as _importlib
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from mercer import estimators, kernels
@@ -11,7 +11,7 @@ from mercer.estimators.importances import feature_importances
 from mercer.kernels.checking import check_kernel
 from mercer.operators import centred_alignment, gram, hsic, mmd
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from mercer.persistence import load, read_notes, save
 
 __version__ = "0.1.0.dev0"

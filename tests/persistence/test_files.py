@@ -13,7 +13,7 @@ import pytest
 
 import mercer
 from mercer import kernels as K
-from mercer.persistence import files
+from mercer import whole_files
 
 
 def test_the_format_is_safetensors_and_json(tmp_path):
@@ -49,7 +49,7 @@ def test_a_failure_leaves_the_old_file(failing, tmp_path, monkeypatch):
     def fail(*arguments, **named):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, failing, fail)
+    monkeypatch.setattr(whole_files.os, failing, fail)
     with pytest.raises(OSError, match="No space left"):
         mercer.save(K.RBF(0.25), path)
     monkeypatch.undo()
@@ -64,7 +64,7 @@ def test_ctrl_c_leaves_the_old_file(tmp_path, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.os, "replace", interrupt)
+    monkeypatch.setattr(whole_files.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         mercer.save(K.RBF(0.25), path)
     assert mercer.load(path).gamma == 0.5
@@ -76,7 +76,7 @@ import os, signal, sys, time
 import numpy as np
 import mercer
 from mercer import kernels as K
-from mercer.persistence import files
+from mercer import whole_files
 
 path = sys.argv[1]
 values = [K.FromMatrix(np.full((400, 400), float(i))) for i in range(2)]
@@ -96,7 +96,7 @@ def die(*arguments):
 
 
 def save_until(step):
-    setattr(files.os, step, die)
+    setattr(whole_files.os, step, die)
     mercer.save(values[1], path)
 
 

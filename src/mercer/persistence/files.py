@@ -11,11 +11,9 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import stat
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +29,7 @@ from mercer.persistence.forms import require
 from mercer.persistence.objects import is_users
 from mercer.persistence.records import Packed, unpacked
 from mercer.persistence.registry import class_name
+from mercer.whole_files import write_whole
 
 VERSION = 1
 # Stands in the file while its checksum is taken.
@@ -87,7 +86,7 @@ def save(
         "scikit-learn": sklearn.__version__,
     }
     tensors = {**packed.tensors, "records": _as_bytes(packed.records)}
-    _write(Path(path), _signed(safetensors.save(tensors, metadata={"mercer": _text(header)})))
+    write_whole(path, _signed(safetensors.save(tensors, metadata={"mercer": _text(header)})))
 
 
 def load(path: str | os.PathLike, *, functions: Mapping[str, Any] | None = None) -> Any:
@@ -275,35 +274,3 @@ def _checked_header(header: Any) -> dict[str, Any]:
     for key, kind in kinds.items():
         require(isinstance(header.get(key), kind), f"its header has no {key!r}")
     return header
-
-
-def _write(path: Path, data: bytes) -> None:
-    """The bytes in the file, or the file as it was."""
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} of {target.name} does not exist")
-    if target.exists() and not target.is_file():
-        raise OSError(f"{path} is not a regular file")
-    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
-    try:
-        with open(part, "xb") as file:
-            if target.exists():
-                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    _settle(target.parent)
-
-
-def _settle(folder: Path) -> None:
-    """Wait until the folder's entry is on the disk too, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
