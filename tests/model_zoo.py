@@ -71,6 +71,10 @@ def kernel_models(name):
     yield "sparse", make(K.RBF(0.3)).fit(sp.csr_array(holes), y), sp.csr_array(holes[::7])
     named = pd.DataFrame(X, columns=list("abcd"))
     yield "named columns", make("rbf").fit(named, y), named[::7]
+    array = np.array(words(rng), dtype=object)
+    yield "object array", make(K.Spectrum(2).normalize() + 1.0).fit(array, labels), array[:5]
+    sets = np.array([set(word) for word in array], dtype=object)
+    yield "array of sets", make(K.SetJaccard()).fit(sets, labels), sets[:5]
     yield "table", make(mixed).fit(table(rng), labels), table(rng, 5)
     corrected = make(K.Sigmoid(0.5, 1.0), indefinite="flip").fit(X[::3], y[::3])
     yield "corrected", corrected, X[1::9]

@@ -55,13 +55,13 @@ def fit(
     else:
         share = min(share, MOST_HELD_OUT / len(y))
         X_train, X_test, y_train, y_test = evaluation.split(X, y, task, share, random_state)
-    step("choosing and training a model")
+    step("training")
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         model, tried = models.train(X_train, y_train, task, max_time, random_state)
     trained = time.perf_counter() - started
-    step("testing it on rows held out")
+    step("testing")
     predicted = np.asarray(model.predict(X_test))
     summary = {
         "kind": "fit",
@@ -82,7 +82,7 @@ def fit(
         "mercer": mercer.__version__,
     }
     if refit:
-        step("training it on all rows")
+        step("training on all rows")
         model, _ = models.train(X, y, task, max_time, random_state)
         summary["trained on"] = len(y)
     summary |= described(model)

@@ -24,6 +24,8 @@ import mercer
 from mercer.cli.tables import facts
 from mercer.whole_files import write_whole
 
+PLOTTED = ("grid", "held out", "spectrum")
+
 
 class Output:
     """How a command speaks.
@@ -44,7 +46,7 @@ class Output:
     def result(self, summary: dict[str, Any], shown: Table | str | None = None) -> None:
         """The outcome, as a table or as JSON."""
         if self.as_json:
-            sys.stdout.write(json.dumps(plain(summary)) + "\n")
+            sys.stdout.write(json.dumps(plain(without_plots(summary)), ensure_ascii=False) + "\n")
         elif not self.quiet:
             self.console.print(facts_table(summary) if shown is None else shown, markup=False)
 
@@ -56,7 +58,7 @@ class Output:
     def progress(self, budget: float) -> Iterator[Any]:
         """A live bar of the time that may be used, and what it is used for."""
         live = self.aside.is_terminal and not self.quiet and not self.as_json
-        columns = (TextColumn("{task.description}"), BudgetBar(), TimeLeft())
+        columns = (TextColumn("{task.description}"), BudgetBar(bar_width=24), TimeLeft())
         bar = Progress(*columns, console=self.aside, transient=True, disable=not live)
         with bar:
             task = bar.add_task("reading", total=budget)
@@ -74,7 +76,7 @@ class BudgetBar(BarColumn):
 class TimeLeft(ProgressColumn):
     def render(self, task: Task) -> Text:
         left = max((task.total or 0.0) - (task.elapsed or 0.0), 0.0)
-        return Text(f"{task.elapsed or 0.0:.0f} s, at most about {left:.0f} s more")
+        return Text(f"{task.elapsed or 0.0:.0f} s, at most {left:.0f} s left")
 
 
 def facts_table(summary: dict[str, Any]) -> Table:
@@ -84,6 +86,14 @@ def facts_table(summary: dict[str, Any]) -> Table:
     for name, value in facts(summary):
         table.add_row(name, Text(value))
     return table
+
+
+def without_plots(summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary without the numbers that only plots are drawn from."""
+    kept = {key: value for key, value in summary.items() if key not in PLOTTED}
+    if "certificate" in kept:
+        kept["certificate"] = {k: v for k, v in kept["certificate"].items() if k != "gaps"}
+    return kept
 
 
 def plain(value: Any) -> Any:
