@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import mercer
 from mercer import kernels as K
 from mercer.cli import app, fitting, models
-from mercer.cli.columns import column_kinds, task_of
+from mercer.cli.columns import described, task_of
 from mercer.cli.pages import page
 
 runner = CliRunner()
@@ -195,21 +195,20 @@ def test_the_task_is_worked_out():
     assert of([1, 2, 3] * 20, dtype="category") == "classification"
 
 
-def test_the_kinds_of_columns():
-    n = 200
+def test_columns_are_described():
+    n = 60
     frame = pd.DataFrame(
         {
-            "number": np.arange(n),
-            "flag": [True, False] * (n // 2),
-            "group": ["x", "y"] * (n // 2),
-            "coded": pd.Categorical([1, 2] * (n // 2)),
+            "number": [None, *range(1, n)],
+            "group": ["x", "y", None] * (n // 3),
             "text": [f"sentence number {i} of many" for i in range(n)],
+            "void": [None] * n,
         }
     )
-    kinds = column_kinds(frame)
-    assert kinds["number"] == kinds["flag"] == "number"
-    assert kinds["group"] == kinds["coded"] == "category"
-    assert kinds["text"] == "text"
+    rows = described(frame, ["number", "category", "text", "category"])
+    assert [row["missing"] for row in rows] == [1, 20, 0, 60]
+    held = [row["holds"] for row in rows]
+    assert held == ["1 to 59", "x, y", "25 to 26 letters", "nothing"]
 
 
 @pytest.mark.parametrize(

@@ -10,42 +10,35 @@ import numpy as np
 MOST_CLASSES = 20
 
 
-def column_kinds(X: Any) -> dict[str, str]:
-    """For each column of a table "number", "category" or "text"."""
-    return {str(name): _kind(X[name]) for name in X.columns}
+def described(X: Any, kinds: list[str]) -> list[dict[str, Any]]:
+    """A row for each column of a table: its name, kind, missing values and what it holds.
 
-
-def _kind(column: Any) -> str:
-    if column.dtype.kind in "iufb" and not hasattr(column, "cat"):
-        return "number"
-    if hasattr(column, "cat"):
-        return "category"
-    values = column.dropna().astype(str)
-    # Few different values name groups; long ones that hardly repeat are texts or sequences.
-    few = values.nunique() <= max(10, len(values) / 20)
-    return "category" if few or values.str.len().mean() < 5 else "text"
-
-
-def described(X: Any) -> list[dict[str, Any]]:
-    """A row for each column of a table: its name, kind, missing values and what it holds."""
+    Parameters
+    ----------
+    X : DataFrame
+    kinds : list of str
+        "number", "category" or "text", as the model sees each column.
+    """
     rows = []
-    for name, kind in column_kinds(X).items():
-        column = X[name]
-        held = column.dropna()
-        if not len(held):
-            shown = "nothing"
-        elif kind == "number":
-            shown = f"{held.min():g} to {held.max():g}"
-        elif kind == "category":
-            shown = ", ".join(map(str, held.value_counts().index[:4]))
-            shown += ", ..." if held.nunique() > 4 else ""
-        else:
-            lengths = held.astype(str).str.len()
-            shown = f"{lengths.min()} to {lengths.max()} letters"
-        rows.append(
-            {"name": name, "kind": kind, "missing": int(column.isna().sum()), "holds": shown}
-        )
+    for k, kind in enumerate(kinds):
+        column = X.iloc[:, k]
+        missing = int(column.isna().sum())
+        shown = _held(column.dropna(), kind)
+        rows.append({"name": str(X.columns[k]), "kind": kind, "missing": missing, "holds": shown})
     return rows
+
+
+def _held(column: Any, kind: str) -> str:
+    if not len(column):
+        return "nothing"
+    if kind == "number":
+        values = column.astype(float)
+        return f"{values.min():g} to {values.max():g}"
+    if kind == "category":
+        more = ", ..." if column.nunique() > 4 else ""
+        return ", ".join(map(str, column.value_counts().index[:4])) + more
+    lengths = column.astype(str).str.len()
+    return f"{lengths.min()} to {lengths.max()} letters"
 
 
 def task_of(y: Any, text: bool) -> str:

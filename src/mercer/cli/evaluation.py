@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import n_rows, take_rows
+from mercer.cli.models import machine_of
 from mercer.kernels import Kernel, Precomputed
 
 # Rows and columns that the importances are measured on.
@@ -89,7 +90,7 @@ def importances(model: Any, X: Any, y: np.ndarray, task: str, seed: int) -> dict
 
 def spectrum(model: Any, most: int = 300) -> list[float] | None:
     """Eigenvalues of the kernel between some training points, as shares of their sum."""
-    fitted = final_step(model)
+    fitted = machine_of(model)
     points = getattr(fitted, "X_fit_", getattr(fitted, "support_vectors_", None))
     kernel = getattr(fitted, "kernel_", None)
     if points is None or not isinstance(kernel, Kernel) or isinstance(kernel, Precomputed):
@@ -101,9 +102,3 @@ def spectrum(model: Any, most: int = 300) -> list[float] | None:
     values = np.linalg.eigvalsh(np.asarray(kernel(chosen), dtype=float))[::-1]
     values = np.maximum(values, 0)
     return (values / values.sum()).tolist() if values.sum() > 0 else None
-
-
-def final_step(model: Any) -> Any:
-    """The machine at the end of a pipeline, or of an automatic model."""
-    model = model[-1] if hasattr(model, "steps") else model
-    return getattr(model, "estimator_", model)

@@ -134,10 +134,10 @@ def _spectrum(summary: dict[str, Any]) -> Any:
     figure, axes = _figure()
     seen = [share for share in shares if share > 1e-15]
     axes.semilogy(np.arange(1, len(seen) + 1), seen, color=BLUE)
-    axes.set(xlabel="direction", ylabel="share of the variance")
+    axes.set(xlabel="eigenvalue", ylabel="share of the sum")
     many = int(np.searchsorted(np.cumsum(shares), 0.99)) + 1
     words = f"Eigenvalues of the kernel between {len(shares)} training points: "
-    return figure, "What the kernel sees", words + f"{many} directions hold 99% of the variance."
+    return figure, "What the kernel sees", words + f"{many} of them make up 99% of the sum."
 
 
 def _gaps(summary: dict[str, Any]) -> Any:

@@ -72,7 +72,7 @@ def fit(
         "rows without a target": missing,
         "task": task,
         "target": data.target,
-        "columns": columns.described(X) if data.columns is not None else _points(X),
+        "columns": _described(model, X),
         "left out": data.left_out or {},
         "score": evaluation.scored(task, y_test, predicted, y_train),
         "importances": evaluation.importances(model, X_test, y_test, task, random_state),
@@ -92,8 +92,9 @@ def fit(
 
 def described(model: Any) -> dict[str, Any]:
     """What a fitted model tells of itself: its kernel and the proof, its size, its certificate."""
-    machine = evaluation.final_step(model)
-    found: dict[str, Any] = {"model": type(machine).__name__}
+    machine = models.machine_of(model)
+    inside = "" if machine is model else f": {type(machine).__name__}"
+    found: dict[str, Any] = {"model": type(model).__name__ + inside}
     kernel = getattr(model, "kernel_", getattr(machine, "kernel_", None))
     if isinstance(kernel, mercer.kernels.Kernel):
         validity = kernel.validity
@@ -159,7 +160,10 @@ def _targets(y: Any, task: str) -> np.ndarray:
     return values
 
 
-def _points(X: Any) -> list[dict[str, Any]]:
+def _described(model: Any, X: Any) -> list[dict[str, Any]]:
+    """A row for each column, or one for all where they have no names."""
+    if hasattr(X, "columns"):
+        return columns.described(X, model.coding_.kinds_)
     if isinstance(X, list):
         sizes = [graph.n_nodes for graph in X]
         held = f"{min(sizes)} to {max(sizes)} nodes"

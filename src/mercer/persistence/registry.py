@@ -11,11 +11,12 @@ import importlib
 import sys
 from typing import Any
 
-from mercer import estimators, kernels
+from mercer import auto, estimators, kernels
 from mercer.kernels import Kernel
 
 # Private or not, whatever fitted models are made of, by module.
 PARTS = {
+    "mercer.auto.tables": ["TableCoding"],
     "mercer.estimators.columns": ["ColumnCoding"],
     "mercer.estimators.ridge_nystrom": ["Centres"],
     "mercer.estimators.supports": ["Box"],
@@ -125,7 +126,9 @@ METHODS = ("_factor", "_in_scales", "_mapped", "embed")
 @functools.cache
 def _public() -> dict[str, type]:
     """The estimators and kernels, as users write them."""
-    found: dict[str, type] = {f"mercer.{n}": getattr(estimators, n) for n in estimators.__all__}
+    found: dict[str, type] = {}
+    for module in (auto, estimators):
+        found |= {f"mercer.{name}": getattr(module, name) for name in module.__all__}
     for name in kernels.__all__:
         value = getattr(kernels, name)
         if isinstance(value, type) and issubclass(value, Kernel):
