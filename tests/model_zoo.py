@@ -140,6 +140,11 @@ def other_models():
         yield name, getattr(mercer, name)().fit(X, y), new
         local = getattr(mercer, name)(categorical_features="from_dtype")
         yield f"{name} with categories", local.fit(kinds, y), kinds[::7]
+    raw = table(rng, 40).assign(kind=pd.Categorical(["u", "v"] * 20))
+    raw.loc[3, "size"] = np.nan
+    found = mercer.AutoKernelClassifier().fit(raw, ["no", "yes"] * 20)
+    yield "automatic classes", found, raw[::7]
+    yield "automatic numbers", mercer.AutoKernelRegressor().fit(raw, np.arange(40.0)), raw[::7]
     yield "local classes", mercer.NadarayaWatsonClassifier().fit(IRIS, SPECIES), IRIS[::7]
 
 
