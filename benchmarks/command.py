@@ -44,7 +44,7 @@ def fitted(path: Path, max_time: float) -> str:
     shown = f"{score['name']} {score['value']:.3f} ± {score['error']:.3f}"
     rows = f"{found['trained on']:,} + {found['tested on']:,}"
     return (
-        f"| {path.name} | {found['task']} | {rows} | {shown} | {score['baseline'] + 0.0:.3f} "
+        f"| {path.name} | {found['task']} | {rows} | {shown} | {round(score['baseline'], 3) + 0.0:.3f} "
         f"| {seconds:.0f} | {size:.1f} |"
     )
 

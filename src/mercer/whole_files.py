@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 
-def write_whole(path: str | os.PathLike, data: bytes) -> None:
+def write_whole(path: str | os.PathLike, *parts: bytes | memoryview) -> None:
     """Put the bytes in the file; until they are all on the disk, it stays as it was.
 
     Whatever ends the process leaves the old file or the new one. Links are followed, and a file
@@ -25,7 +25,7 @@ def write_whole(path: str | os.PathLike, data: bytes) -> None:
         with open(part, "xb") as file:
             if target.exists():
                 os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)

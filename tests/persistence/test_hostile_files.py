@@ -42,7 +42,7 @@ def forge(path, records, tensors=None, header=HEADER):
     held = {**(tensors or {}), "records": np.frombuffer(text, dtype=np.uint8)}
     written = json.dumps(header, separators=(",", ":"))
     data = safetensors.save(held, metadata={"mercer": written})
-    path.write_bytes(files._signed(data) if "sha256" in written else data)
+    path.write_bytes(b"".join(files._signed(data)) if "sha256" in written else data)
     return path
 
 

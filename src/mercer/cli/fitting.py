@@ -103,10 +103,9 @@ def described(model: Any) -> dict[str, Any]:
         found["proof"] = str(validity.proof or validity.counterexample or validity.reason)
     if hasattr(machine, "support_"):
         found["size"] = {"name": "support vectors", "value": len(machine.support_)}
-    elif getattr(machine, "centres_", None) is not None:
-        found["size"] = {"name": "centres", "value": len(machine.dual_coef_)}
     elif hasattr(machine, "dual_coef_"):
-        found["size"] = {"name": "points", "value": int(np.shape(machine.dual_coef_)[0])}
+        name = "centres" if getattr(machine, "solver", None) == "nystrom" else "points"
+        found["size"] = {"name": name, "value": int(np.shape(machine.dual_coef_)[0])}
     result = getattr(machine, "result_", None)
     if result is not None:
         found["certificate"] = {

@@ -86,7 +86,7 @@ def save(
         "scikit-learn": sklearn.__version__,
     }
     tensors = {**packed.tensors, "records": _as_bytes(packed.records)}
-    write_whole(path, _signed(safetensors.save(tensors, metadata={"mercer": _text(header)})))
+    write_whole(path, *_signed(safetensors.save(tensors, metadata={"mercer": _text(header)})))
 
 
 def load(path: str | os.PathLike, *, functions: Mapping[str, Any] | None = None) -> Any:
@@ -228,10 +228,11 @@ def _digest(data: bytes, checksum: str) -> str:
     return found.hexdigest()
 
 
-def _signed(data: bytes) -> bytes:
+def _signed(data: bytes) -> tuple[bytes, bytes, memoryview]:
+    """A file with its checksum, in parts that are not copied."""
     at = data.index(_field(NO_CHECKSUM))
     field = _field(_digest(data, NO_CHECKSUM))
-    return b"".join([data[:at], field, data[at + len(field) :]])
+    return data[:at], field, memoryview(data)[at + len(field) :]
 
 
 def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
