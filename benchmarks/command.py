@@ -43,8 +43,9 @@ def fitted(path: Path, max_time: float) -> str:
     score = found["score"]
     shown = f"{score['name']} {score['value']:.3f} ± {score['error']:.3f}"
     rows = f"{found['trained on']:,} + {found['tested on']:,}"
+    baseline = round(score["baseline"], 3) + 0.0
     return (
-        f"| {path.name} | {found['task']} | {rows} | {shown} | {round(score['baseline'], 3) + 0.0:.3f} "
+        f"| {path.name} | {found['task']} | {rows} | {shown} | {baseline:.3f} "
         f"| {seconds:.0f} | {size:.1f} |"
     )
 
