@@ -13,11 +13,11 @@ NATIVE := CMakeLists.txt $(wildcard src/mercer/core/*.cpp src/mercer/core/*.hpp 
 INSTALL := $(BIN)/python -m pip install --quiet --editable
 
 .venv/.base: pyproject.toml $(NATIVE) .venv/bin/python
-	$(INSTALL) ".[plots]"
+	$(INSTALL) ".[cli]"
 	@touch $@
 
 .venv/.dev: pyproject.toml $(NATIVE) .venv/bin/python
-	$(INSTALL) ".[plots,test,lint]"
+	$(INSTALL) ".[cli,test,lint]"
 	@touch $@ .venv/.base
 
 .venv/.docs: pyproject.toml $(NATIVE) .venv/bin/python
@@ -25,7 +25,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --editable
 	@touch $@ .venv/.base
 
 demo: .venv/.base
-	$(BIN)/python examples/first_look.py
+	$(BIN)/mercer demo
 
 test: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q

@@ -1,0 +1,416 @@
+"""The commands, each of them a few lines: read, do, say."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import mercer
+import mercer.kernels as K
+from mercer.cli.output import (
+    Output,
+    load_model,
+    plain,
+    refuse_missing_folders,
+    save_model,
+    write,
+    write_table,
+)
+from mercer.cli.readers import READERS, Data, read
+
+INTERRUPTED = 130
+
+
+class OneLine(TyperGroup):
+    """Commands whose errors are one line, with status 2."""
+
+    def main(self, *arguments: Any, standalone_mode: bool = True, **named: Any) -> Any:
+        if not standalone_mode:
+            return super().main(*arguments, standalone_mode=False, **named)
+        try:
+            status = super().main(*arguments, standalone_mode=False, **named)
+        except BrokenPipeError:
+            sys.stderr.close()  # nobody is there to be told
+            sys.exit(1)
+        except (KeyboardInterrupt, typer.Abort):
+            sys.exit(INTERRUPTED)
+        except Exception as error:
+            print(f"mercer: {_sentence(error)}", file=sys.stderr)
+            sys.exit(2)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, on one line."""
+    told = getattr(error, "format_message", None)
+    if told is not None:  # of typer: a wrong option
+        text = told()
+    elif isinstance(error, OSError) and error.strerror and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, ValueError | TypeError | OSError | ImportError | MemoryError):
+        text = str(error) or type(error).__name__
+    else:
+        text = f"{type(error).__name__}: {error}"
+    return " ".join(text.split())
+
+
+app = typer.Typer(
+    cls=OneLine,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class TaskName(StrEnum):
+    classification = "classification"
+    regression = "regression"
+
+
+DataArgument = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file, a folder of graphs, or - for stdin.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join(READERS),
+        help="If the file's name does not tell.",
+        autocompletion=lambda incomplete: [n for n in READERS if n.startswith(incomplete)],
+    ),
+]
+HeaderOption = Annotated[
+    bool, typer.Option("--header/--no-header", help="Whether a table's first line has names.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="The result as one JSON object.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+ReportOption = Annotated[
+    str | None, typer.Option("--report", metavar="PAGE", help="Write an HTML page with plots.")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"mercer {mercer.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def main_options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")
+    ] = False,
+) -> None:
+    """Kernel methods for a table and ten minutes: train, test, save, predict, explain."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def fit(
+    data: DataArgument,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="The column to learn: a name or position.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="MODEL", help="Where the model goes; - for stdout."),
+    ] = None,
+    task: Annotated[TaskName | None, typer.Option(help="If the target does not tell.")] = None,
+    report: ReportOption = None,
+    max_time: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that the search for a model may take.")
+    ] = 60.0,
+    holdout: Annotated[
+        float, typer.Option(min=0.01, max=0.9, help="The share of rows to test on.")
+    ] = 0.25,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Train on all rows once the score is known.")
+    ] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A column to leave out; may be given often.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For the rows held out and all that is random.")] = 0,
+    form: FormatOption = None,
+    header: HeaderOption = True,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Find a model, test it on rows it has not seen, and save it."""
+    from mercer.cli import fitting, pages
+
+    out = Output(as_json, quiet)
+    refuse_missing_folders(output, report)
+    with out.progress(max_time) as step:
+        found = read(data, form, header, target)
+        found = _without(found, ignore or [])
+        model, summary = fitting.fit(
+            found,
+            task=task and task.value,
+            share=holdout,
+            max_time=max_time,
+            random_state=seed,
+            refit=refit,
+            step=step,
+        )
+        step("writing")
+        title = f"Learning from {found.source}"
+        page = None if report is None else pages.page(title, [plain(summary)])
+        path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
+        save_model(model, path, summary)
+        if page is not None and report is not None:
+            write(report, page)
+    summary["saved as"] = path
+    if path != "-" and report != "-":
+        out.result(summary)
+        out.say(f"\nsaved as {path}" + (f", report in {report}" if report else ""))
+
+
+@app.command()
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    data: DataArgument,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="CSV, or by name .tsv, .jsonl, .npz; - for stdout."),
+    ] = "-",
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Of each class, where the model has them.")
+    ] = False,
+    form: FormatOption = None,
+    header: HeaderOption = True,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Predict with a saved model; one line for each row of the data."""
+    from mercer.cli.predicting import predictions, score_of
+
+    out = Output(as_json, quiet)
+    if model == data == "-":
+        raise ValueError("the model and the data cannot both come from standard input")
+    refuse_missing_folders(output)
+    fitted, notes = load_model(model)
+    found = read(data, form, header)
+    columns = predictions(fitted, notes, found, probabilities)
+    if as_json:
+        out.result({name: column.tolist() for name, column in columns.items()})
+    if not as_json or output != "-":
+        write_table(output, columns)
+    score = score_of(notes, found, columns["prediction"])
+    if score is not None:
+        out.say(score)
+
+
+@app.command()
+def check(
+    expression: Annotated[
+        str, typer.Argument(help='A kernel as one writes it: "RBF(0.5) * Polynomial(2) + 1".')
+    ],
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Prove that an expression is a kernel, or show points where it is not."""
+    kernel = K.parse(expression)
+    validity = kernel.validity
+    found: dict[str, Any] = {
+        "kernel": repr(kernel),
+        "status": validity.status,
+        "domain": str(kernel.domain),
+        "proof": validity.proof and str(validity.proof),
+        "reason": validity.reason,
+        "counterexample": None,
+    }
+    lines = [f"{kernel!r} is {WORDS[validity.status]}"]
+    if validity.proof is not None:
+        lines.append(str(validity.proof))
+    if validity.reason:
+        lines.append(str(validity.reason))
+    if validity.counterexample is not None:
+        shown = validity.counterexample
+        found["counterexample"] = {"points": shown.points, "eigenvalue": shown.eigenvalue}
+        lines.append(str(shown))
+    Output(as_json, quiet).result(found, "\n".join(lines))
+
+
+WORDS = {
+    "valid": "a kernel",
+    "indefinite": "not a kernel",
+    "unknown": "perhaps a kernel: there is neither a proof nor a counterexample",
+}
+
+
+@app.command()
+def density(
+    data: DataArgument,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="May be given often.")
+    ] = None,
+    bandwidth: Annotated[
+        str | None, typer.Option(help="A number, scott, silverman, isj, lscv, mlcv or plugin.")
+    ] = None,
+    kernel: Annotated[str, typer.Option(help="gaussian, epanechnikov, ...")] = "gaussian",
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Write the density at each row; - for stdout."),
+    ] = None,
+    save: Annotated[str | None, typer.Option(metavar="MODEL", help="Save the density.")] = None,
+    report: ReportOption = None,
+    form: FormatOption = None,
+    header: HeaderOption = True,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Estimate the density of one column of numbers, or of several together."""
+    from mercer.cli import pages
+    from mercer.cli.density import estimate
+
+    out = Output(as_json, quiet)
+    refuse_missing_folders(output, save, report)
+    found = read(data, form, header)
+    fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
+    page = None
+    if report is not None:
+        page = pages.page(f"Density of {found.source}", [plain(summary)])
+    if output is not None:
+        columns = dict(zip(names, X.T, strict=True))
+        write_table(output, {**columns, "density": fitted.pdf(X)})
+    if save is not None:
+        save_model(fitted, save, summary)
+    if report is not None and page is not None:
+        write(report, page)
+    if "-" not in (output, save, report):
+        out.result(summary)
+
+
+@app.command()
+def kernels(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="One of them, to read more.",
+            autocompletion=lambda incomplete: [n for n in _kernels() if n.startswith(incomplete)],
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the kernels that expressions are made of."""
+    import inspect
+
+    from rich.table import Table
+    from rich.text import Text
+
+    known = _kernels()
+    if name is not None:
+        if name not in known:
+            raise ValueError(f"there is no kernel {name}; there are {', '.join(known)}")
+        text = inspect.cleandoc(known[name].__doc__ or "")
+        Output(as_json).result({"name": name, "text": text}, f"{name}\n\n{text}")
+        return
+    rows = [
+        {
+            "name": key,
+            "written": f"{key}{str(inspect.signature(cls)).split(' ->')[0]}",
+            "is": inspect.cleandoc(cls.__doc__ or "").splitlines()[0].strip(),
+        }
+        for key, cls in known.items()
+    ]
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", overflow="fold")
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(_without_types(known[row["name"]]), Text(row["is"]))
+    Output(as_json).result({"kernels": rows}, table)
+
+
+def _kernels() -> dict[str, type]:
+    """Those that are written by name, in alphabetical order."""
+    made = ("Sum", "Product", "Power", "Exp", "Normalized", "Rescaled", "Composed", "OnColumns")
+    ours = {key: cls for key, cls in K.REGISTRY.items() if cls.__module__.startswith("mercer.")}
+    return {key: ours[key] for key in sorted(ours) if key not in made}
+
+
+def _without_types(cls: type) -> str:
+    import inspect
+
+    parameters = inspect.signature(cls).parameters.values()
+    shown = [
+        p.name if p.default is inspect.Parameter.empty else f"{p.name}={p.default!r}"
+        for p in parameters
+    ]
+    return f"{cls.__name__}({', '.join(shown)})"
+
+
+@app.command()
+def report(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="PAGE", help="MODEL.html if not given; - for stdout."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Tell what a saved model is, and write it as a page with plots."""
+    from mercer.cli import pages
+    from mercer.cli.fitting import described
+
+    out = Output(as_json, quiet)
+    fitted, notes = load_model(model)
+    summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
+    name = summary.get("data") or Path(model).name
+    path = output or ("-" if model == "-" else str(Path(model).with_suffix(".html")))
+    write(path, pages.page(f"Learning from {name}", [plain(summary)]))
+    if path != "-":
+        out.result(summary)
+        out.say(f"\nreport in {path}")
+
+
+@app.command()
+def demo(
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="PAGE", help="Where the report goes.")
+    ] = "mercer-demo.html",
+    max_time: Annotated[float, typer.Option(min=0.1, help="Seconds for each model.")] = 20.0,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show all of it on small tables that come with scikit-learn."""
+    from mercer.cli.demonstration import demonstrate
+
+    refuse_missing_folders(output)
+    demonstrate(Output(as_json, quiet), output, max_time)
+
+
+def _without(data: Data, ignored: list[str]) -> Data:
+    from dataclasses import replace
+
+    if not ignored:
+        return data
+    if data.columns is None:
+        raise ValueError(f"--ignore: {data.source} has no columns with names")
+    for name in ignored:
+        if name not in data.columns:
+            raise ValueError(f"--ignore {name}: there is no such column")
+    left_out = {**(data.left_out or {}), **dict.fromkeys(ignored, "as asked")}
+    return replace(data, X=data.X.drop(columns=ignored), left_out=left_out)
+
+
+def _stem(path: str) -> str:
+    """The name of a file without its suffixes."""
+    name = Path(path).resolve().name
+    for suffix in (".gz", Path(name.removesuffix(".gz")).suffix):
+        name = name.removesuffix(suffix) if suffix else name
+    return name or "model"
+
+
+def main() -> None:
+    """The command."""
+    app(prog_name="mercer")

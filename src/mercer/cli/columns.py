@@ -1,0 +1,63 @@
+"""What the columns of a table hold, and whether a target is a class or a quantity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Whole numbers of at most so many different values, each some times over, are classes.
+MOST_CLASSES = 20
+
+
+def described(X: Any, kinds: list[str]) -> list[dict[str, Any]]:
+    """A row for each column of a table: its name, kind, missing values and what it holds.
+
+    Parameters
+    ----------
+    X : DataFrame
+    kinds : list of str
+        "number", "category" or "text", as the model sees each column.
+    """
+    rows = []
+    for k, kind in enumerate(kinds):
+        column = X.iloc[:, k]
+        missing = int(column.isna().sum())
+        shown = _held(column.dropna(), kind)
+        rows.append({"name": str(X.columns[k]), "kind": kind, "missing": missing, "holds": shown})
+    return rows
+
+
+def _held(column: Any, kind: str) -> str:
+    if not len(column):
+        return "nothing"
+    if kind == "number":
+        values = column.astype(float)
+        return f"{values.min():g} to {values.max():g}"
+    if kind == "category":
+        more = ", ..." if column.nunique() > 4 else ""
+        return ", ".join(map(str, column.value_counts().index[:4])) + more
+    lengths = column.astype(str).str.len()
+    return f"{lengths.min()} to {lengths.max()} letters"
+
+
+def task_of(y: Any, text: bool) -> str:
+    """Whether targets are to be told apart or estimated.
+
+    Parameters
+    ----------
+    y : array or Series
+    text : bool
+        Whether they were read from text, where 1 and 1.0 are not told apart: whole numbers then
+        are classes if there are few. Floating-point arrays are quantities whatever they hold.
+    """
+    kind = getattr(y.dtype, "kind", "O")
+    if kind not in "iuf":
+        return "classification"
+    values = np.asarray(y, dtype=float)
+    values = values[np.isfinite(values)]
+    if (kind == "f" and not text) or np.any(values != np.round(values)):
+        return "regression"
+    different = len(np.unique(values))
+    few = different == 2 or different <= min(MOST_CLASSES, len(values) / 10)
+    return "classification" if few else "regression"

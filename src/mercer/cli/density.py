@@ -1,0 +1,119 @@
+"""The density of the numbers in a table."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+import mercer
+from mercer.cli.readers import Data
+
+# Points along each axis of the grid that is drawn, of one column and of two.
+GRID = {1: 200, 2: 60}
+SHOWN_POINTS = 500
+
+
+def estimate(
+    data: Data, columns: list[str] | None, bandwidth: str | None, kernel: str
+) -> tuple[Any, np.ndarray, list[str], dict[str, Any]]:
+    """A fitted density, the points, the names of their columns, and a summary.
+
+    Parameters
+    ----------
+    data : Data
+    columns : list of str or None
+        By name or position; all columns of numbers where not given.
+    bandwidth : str or None
+        A number, or a rule of `KernelDensity`.
+    kernel : str
+    """
+    from sklearn.model_selection import KFold, cross_val_score
+
+    began = time.perf_counter()
+    X, names, missing = _numbers(data, columns)
+    chosen = _bandwidth(bandwidth, X.shape[1])
+    density = mercer.KernelDensity(kernel=kernel, bandwidth=chosen).fit(X)
+    fitted = time.perf_counter() - began
+    folds = KFold(5, shuffle=True, random_state=0)
+    fold_scores = cross_val_score(density, X, cv=folds) if len(X) >= 10 else None
+    summary = {
+        "kind": "density",
+        "data": data.source,
+        "rows": len(X),
+        "columns": [
+            {"name": name, "kind": "number", "holds": f"{x.min():g} to {x.max():g}"}
+            for name, x in zip(names, X.T, strict=True)
+        ],
+        "left out": {
+            **(data.left_out or {}),
+            **({"rows": f"{missing} have missing values"} if missing else {}),
+        },
+        "model": f"KernelDensity, {kernel}",
+        "bandwidth": f"{_written(density.bandwidth_)} ({bandwidth or chosen})",
+        "seconds": {"training": fitted, "all": time.perf_counter() - began},
+        "grid": _grid(density, X, names),
+        "mercer": mercer.__version__,
+    }
+    if fold_scores is not None:
+        summary["log-likelihood"] = float(fold_scores.sum() / len(X))
+    return density, X, names, summary
+
+
+def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[str], int]:
+    if isinstance(data.X, list):
+        raise ValueError(f"{data.source} holds graphs; a density is of numbers")
+    if data.columns is None:
+        X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
+        names = [f"column {k}" for k in range(X.shape[1])]
+    else:
+        frame = data.X.select_dtypes("number")
+        names, X = [str(name) for name in frame.columns], frame.to_numpy(dtype=np.float64)
+    chosen = []
+    for column in columns or names:
+        position = int(column) if column not in names and column.isdecimal() else None
+        if column not in names and (position is None or position >= len(names)):
+            raise ValueError(
+                f"--column {column}: {data.source} has no such column of numbers; it has "
+                f"{', '.join(names[:12])}"
+            )
+        chosen.append(names.index(column) if position is None else position)
+    if not chosen:
+        raise ValueError(f"{data.source} has no column of numbers")
+    X = np.asarray(X[:, chosen], dtype=np.float64)
+    kept = np.all(np.isfinite(X), axis=1)
+    if kept.sum() < 2:
+        raise ValueError(f"{data.source} has {kept.sum()} complete rows; 2 are needed at least")
+    return X[kept], [names[k] for k in chosen], int((~kept).sum())
+
+
+def _bandwidth(text: str | None, d: int) -> Any:
+    if text is None:
+        return "isj" if d == 1 else "plugin" if d <= 3 else "scott"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _written(bandwidth: Any) -> str:
+    return " ".join(np.array2string(np.asarray(bandwidth), precision=4, separator=", ").split())
+
+
+def _grid(density: Any, X: np.ndarray, names: list[str]) -> dict[str, Any] | None:
+    d = X.shape[1]
+    if d not in GRID:
+        return None
+    spread = np.maximum(np.ptp(X, axis=0), 1e-9) * 0.15
+    axes = [
+        np.linspace(x.min() - margin, x.max() + margin, GRID[d])
+        for x, margin in zip(X.T, spread, strict=True)
+    ]
+    at = np.stack([mesh.ravel() for mesh in np.meshgrid(*axes, indexing="ij")], axis=1)
+    some = X[np.random.default_rng(0).permutation(len(X))[:SHOWN_POINTS]]
+    return {
+        "axes": {name: axis.tolist() for name, axis in zip(names, axes, strict=True)},
+        "density": density.pdf(at).reshape([GRID[d]] * d).tolist(),
+        "points": some.T.tolist(),
+    }

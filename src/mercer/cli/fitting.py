@@ -1,0 +1,192 @@
+"""From data to a model, and to a summary of it that JSON can hold."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import mercer
+from mercer.cli import columns, evaluation, models
+from mercer.cli.readers import Data
+
+# So many of the predictions for rows held out are kept for the plots.
+KEPT_PREDICTIONS = 2000
+# Rows held out beyond this many make the score no surer.
+MOST_HELD_OUT = 20_000
+
+
+def fit(
+    data: Data,
+    *,
+    task: str | None = None,
+    share: float = 0.25,
+    max_time: float = 60.0,
+    random_state: int = 0,
+    refit: bool = False,
+    step: Callable[[str], None] = lambda name: None,
+) -> tuple[Any, dict[str, Any]]:
+    """A model of the data, and what is worth knowing of it.
+
+    Parameters
+    ----------
+    data : Data
+    task : "classification", "regression" or None to go by the target
+    share : float
+        The share of rows that the model is tested on and not trained on.
+    max_time : float
+        Seconds that the search for a model may take.
+    random_state : int
+    refit : bool
+        Whether the model is trained again on all rows after it was tested.
+    step : callable
+        Told what is going on.
+    """
+    began = time.perf_counter()
+    X, y, missing = _complete(data)
+    task = task or columns.task_of(y, text=data.is_text)
+    y = _targets(y, task)
+    if data.held_out is not None:
+        X_train, y_train = X, y
+        X_test, y_test = data.held_out[0], _targets(data.held_out[1], task)
+    else:
+        share = min(share, MOST_HELD_OUT / len(y))
+        X_train, X_test, y_train, y_test = evaluation.split(X, y, task, share, random_state)
+    step("training")
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        model, tried = models.train(X_train, y_train, task, max_time, random_state)
+    trained = time.perf_counter() - started
+    step("testing")
+    predicted = np.asarray(model.predict(X_test))
+    summary = {
+        "kind": "fit",
+        "data": data.source,
+        "rows": len(y),
+        "trained on": len(y_train),
+        "tested on": len(y_test),
+        "rows without a target": missing,
+        "task": task,
+        "target": data.target,
+        "columns": _described(model, X),
+        "left out": data.left_out or {},
+        "score": evaluation.scored(task, y_test, predicted, y_train),
+        "importances": evaluation.importances(model, X_test, y_test, task, random_state),
+        "held out": _kept(task, y_test, predicted),
+        "tried": tried,
+        "advice": list(dict.fromkeys(_line(w.message) for w in heard if _is_advice(w))),
+        "mercer": mercer.__version__,
+    }
+    if refit:
+        step("training on all rows")
+        model, _ = models.train(X, y, task, max_time, random_state)
+        summary["trained on"] = len(y)
+    summary |= described(model)
+    summary["seconds"] = {"training": trained, "all": time.perf_counter() - began}
+    return model, summary
+
+
+def described(model: Any) -> dict[str, Any]:
+    """What a fitted model tells of itself: its kernel and the proof, its size, its certificate."""
+    machine = models.machine_of(model)
+    inside = "" if machine is model else f": {type(machine).__name__}"
+    found: dict[str, Any] = {"model": type(model).__name__ + inside}
+    kernel = getattr(model, "kernel_", getattr(machine, "kernel_", None))
+    if isinstance(kernel, mercer.kernels.Kernel):
+        validity = kernel.validity
+        found["kernel"] = repr(kernel)
+        found["kernel is"] = validity.status
+        found["proof"] = str(validity.proof or validity.counterexample or validity.reason)
+    if hasattr(machine, "support_"):
+        found["size"] = {"name": "support vectors", "value": len(machine.support_)}
+    elif hasattr(machine, "dual_coef_"):
+        name = "centres" if getattr(machine, "solver", None) == "nystrom" else "points"
+        found["size"] = {"name": name, "value": int(np.shape(machine.dual_coef_)[0])}
+    result = getattr(machine, "result_", None)
+    if result is not None:
+        found["certificate"] = {
+            "status": result.status.name.lower(),
+            "gap": float(result.gap),
+            "message": result.message,
+            "gaps": [float(gap) for gap in result.history][-200:],
+        }
+    found["spectrum"] = evaluation.spectrum(model)
+    return found
+
+
+def _complete(data: Data) -> tuple[Any, Any, int]:
+    """Rows that have a target."""
+    if data.y is None:
+        columns = data.columns
+        named = f": {', '.join(columns[:12])}" if columns else ""
+        raise ValueError(f"--target: say which column of {data.source} is to be learnt{named}")
+    X, y = data.X, data.y
+    gone = np.asarray([value is None or value != value for value in y])
+    if gone.any():
+        kept = np.flatnonzero(~gone)
+        y = y.iloc[kept] if hasattr(y, "iloc") else y[kept]
+        X = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
+    if len(y) < 10:
+        raise ValueError(f"{data.source} has {len(y)} rows with a target; 10 are needed at least")
+    if data.columns is not None and not data.columns:
+        raise ValueError(f"{data.source} has no column beside the target")
+    return X, y, int(gone.sum())
+
+
+def _targets(y: Any, task: str) -> np.ndarray:
+    if task == "regression":
+        try:
+            values = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"the target holds {np.asarray(y)[0]!r}, which is not a number; use --task "
+                "classification"
+            ) from None
+        if not np.all(np.isfinite(values)):
+            raise ValueError("the target has infinite values")
+        return values
+    values = np.asarray(y)
+    if values.dtype.kind == "f" and np.all(values == np.round(values)):
+        values = values.astype(np.int64)
+    if values.dtype == object:
+        values = values.astype(str)
+    if len(np.unique(values)) < 2:
+        raise ValueError(f"the target is {values[0]!r} throughout; there is nothing to learn")
+    return values
+
+
+def _described(model: Any, X: Any) -> list[dict[str, Any]]:
+    """A row for each column, or one for all where they have no names."""
+    if hasattr(X, "columns"):
+        return columns.described(X, model.coding_.kinds_)
+    if isinstance(X, list):
+        sizes = [graph.n_nodes for graph in X]
+        held = f"{min(sizes)} to {max(sizes)} nodes"
+        return [{"name": "graphs", "kind": "graph", "missing": 0, "holds": held}]
+    kind = "sparse numbers" if hasattr(X, "tocsr") else "numbers"
+    return [{"name": f"{X.shape[1]} columns", "kind": kind, "missing": 0, "holds": ""}]
+
+
+def _kept(task: str, y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """What the plots of the report are drawn from."""
+    if task == "regression":
+        rows = np.random.default_rng(0).permutation(len(y))[:KEPT_PREDICTIONS]
+        return {"true": y[rows].tolist(), "predicted": predicted[rows].tolist()}
+    labels = np.unique(np.concatenate([y, predicted]))
+    counts = np.zeros((len(labels), len(labels)), dtype=int)
+    np.add.at(counts, (np.searchsorted(labels, y), np.searchsorted(labels, predicted)), 1)
+    return {"classes": [str(label) for label in labels], "counts": counts.tolist()}
+
+
+def _is_advice(heard: warnings.WarningMessage) -> bool:
+    from sklearn.exceptions import ConvergenceWarning
+
+    return issubclass(heard.category, ConvergenceWarning | UserWarning)
+
+
+def _line(message: Any) -> str:
+    return " ".join(str(message).split())

@@ -1,0 +1,171 @@
+"""What is said, and where: results to standard output, the rest to standard error."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+import mercer
+from mercer.cli.tables import facts
+from mercer.whole_files import write_whole
+
+PLOTTED = ("grid", "held out", "spectrum")
+
+
+class Output:
+    """How a command speaks.
+
+    Parameters
+    ----------
+    as_json : bool
+        Whether results are one JSON object.
+    quiet : bool
+        Whether nothing is said but errors, and what was asked for by ``-o -`` or ``--json``.
+    """
+
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self.console = Console(highlight=False)
+        self.aside = Console(stderr=True, highlight=False, quiet=quiet)
+
+    def result(self, summary: dict[str, Any], shown: Table | str | None = None) -> None:
+        """The outcome, as a table or as JSON."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(plain(without_plots(summary)), ensure_ascii=False) + "\n")
+        elif not self.quiet:
+            self.console.print(facts_table(summary) if shown is None else shown, markup=False)
+
+    def say(self, text: str) -> None:
+        if not self.as_json:
+            self.aside.print(text, markup=False)
+
+    @contextmanager
+    def progress(self, budget: float) -> Iterator[Any]:
+        """A live bar of the time that may be used, and what it is used for."""
+        live = self.aside.is_terminal and not self.quiet and not self.as_json
+        columns = (TextColumn("{task.description}"), BudgetBar(bar_width=24), TimeLeft())
+        bar = Progress(*columns, console=self.aside, transient=True, disable=not live)
+        with bar:
+            task = bar.add_task("reading", total=budget)
+            yield lambda name: bar.update(task, description=name)
+
+
+class BudgetBar(BarColumn):
+    """The time used, of the time allowed."""
+
+    def render(self, task: Task) -> ProgressBar:
+        used = min(task.elapsed or 0.0, task.total or 0.0)
+        return ProgressBar(total=task.total, completed=used, width=self.bar_width)
+
+
+class TimeLeft(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        left = max((task.total or 0.0) - (task.elapsed or 0.0), 0.0)
+        return Text(f"{task.elapsed or 0.0:.0f} s, at most {left:.0f} s left")
+
+
+def facts_table(summary: dict[str, Any]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts(summary):
+        table.add_row(name, Text(value))
+    return table
+
+
+def without_plots(summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary without the numbers that only plots are drawn from."""
+    kept = {key: value for key, value in summary.items() if key not in PLOTTED}
+    if "certificate" in kept:
+        kept["certificate"] = {k: v for k, v in kept["certificate"].items() if k != "gaps"}
+    return kept
+
+
+def plain(value: Any) -> Any:
+    """The value in what JSON has; numbers that are none of JSON's are null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def refuse_missing_folders(*paths: str | None) -> None:
+    """Raise, before any work is done, where a file cannot go."""
+    for path in paths:
+        if path not in (None, "-") and not (folder := Path(path).resolve().parent).is_dir():
+            raise FileNotFoundError(f"the folder {folder} of {Path(path).name} does not exist")
+
+
+def write(path: str, text: str) -> None:
+    """Text to a file, whole, or to standard output."""
+    if path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        write_whole(path, text.encode())
+
+
+def write_table(path: str, columns: dict[str, np.ndarray]) -> None:
+    """Columns as CSV; as TSV, JSON lines or npz by the file's name."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix == ".npz":
+        content = io.BytesIO()
+        np.savez(content, **columns)  # type: ignore[arg-type]
+        write_whole(path, content.getvalue())
+        return
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    text = io.StringIO()
+    if suffix in (".json", ".jsonl"):
+        for row in rows:
+            text.write(json.dumps(dict(zip(columns, plain(list(row)), strict=True))) + "\n")
+    else:
+        writer = csv.writer(text, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+    write(path, text.getvalue())
+
+
+def save_model(model: Any, path: str, notes: dict[str, Any]) -> None:
+    """The model to a file, or to standard output."""
+    if path != "-":
+        mercer.save(model, path, notes=plain(notes))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        held = os.path.join(folder, "model.mercer")
+        mercer.save(model, held, notes=plain(notes))
+        with open(held, "rb") as file:
+            sys.stdout.buffer.write(file.read())
+            sys.stdout.flush()
+
+
+def load_model(path: str) -> tuple[Any, dict[str, Any]]:
+    """A model and its notes, from a file or from standard input."""
+    if path != "-":
+        return mercer.load(path), mercer.read_notes(path)
+    with tempfile.TemporaryDirectory() as folder:
+        held = os.path.join(folder, "standard input")
+        with open(held, "wb") as file:
+            file.write(sys.stdin.buffer.read())
+        return load_model(held)

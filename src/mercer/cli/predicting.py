@@ -1,0 +1,77 @@
+"""Predictions for new rows, by a model that knows how its own were called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.cli.evaluation import quality
+from mercer.cli.readers import Data
+
+
+def predictions(
+    model: Any, notes: dict[str, Any], data: Data, probabilities: bool
+) -> dict[str, np.ndarray]:
+    """A column ``prediction``, and one for each class if probabilities are wanted."""
+    X = _arranged(model, notes, data)
+    columns = {"prediction": np.asarray(model.predict(X))}
+    if columns["prediction"].ndim > 1:
+        columns = {f"prediction {k}": y for k, y in enumerate(columns["prediction"].T)}
+    if probabilities:
+        if not hasattr(model, "predict_proba"):
+            raise ValueError("--probabilities: this model does not have any")
+        shares = model.predict_proba(X)
+        for label, share in zip(model.classes_, shares.T, strict=True):
+            columns[f"probability of {label}"] = share
+    return columns
+
+
+def score_of(notes: dict[str, Any], data: Data, predicted: np.ndarray) -> str | None:
+    """The score, where the data have the target too."""
+    y, task = _target(notes, data), notes.get("task")
+    if y is None or task is None:
+        return None
+    known = np.array([value is not None and value == value for value in y])
+    if known.sum() < 2:
+        return None
+    y, predicted = np.asarray(y)[known], predicted[known]
+    if task == "classification" and y.dtype != predicted.dtype:
+        numbers = predicted.dtype.kind in "iu"
+        y = y.astype(float).astype(predicted.dtype) if numbers else y.astype(str)
+    name = notes.get("score", {}).get("name", "score")
+    value = quality(task, y, predicted)
+    return f"{name} {value:.3f} on the {len(y):,} rows that have the target"
+
+
+def _target(notes: dict[str, Any], data: Data) -> Any:
+    target = notes.get("target")
+    if data.columns is not None and target in data.columns:
+        return data.X.iloc[:, data.columns.index(target)]
+    return data.y
+
+
+def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
+    """The columns that the model was trained on, in their order."""
+    X = data.X
+    wanted = [column["name"] for column in notes.get("columns", [])]
+    if not wanted and hasattr(model, "feature_names_in_"):
+        wanted = [str(name) for name in model.feature_names_in_]
+    if data.columns is not None and wanted:
+        missing = [name for name in wanted if name not in data.columns]
+        if missing:
+            raise ValueError(
+                f"{data.source} lacks the column {missing[0]!r}, which the model was trained on"
+            )
+        return X[wanted]
+    expected = getattr(model, "n_features_in_", 0)
+    # A file of LIBSVM's ends with the last feature that any of its rows has.
+    is_libsvm = data.is_text and data.columns is None and hasattr(X, "shape")
+    return _widened(X, expected) if is_libsvm and X.shape[1] < expected else X
+
+
+def _widened(X: Any, width: int) -> Any:
+    if hasattr(X, "tocsr"):
+        X.resize((X.shape[0], width))
+        return X
+    return np.hstack([X, np.zeros((X.shape[0], width - X.shape[1]))])

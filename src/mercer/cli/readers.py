@@ -1,0 +1,300 @@
+"""Data from files of all the kinds that the command takes, each with its own reader."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mercer.kernels as K
+
+# A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
+DENSE_ENTRIES = 50_000_000
+# What a column is called that numbers or names the rows.
+NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Points, and targets if they are there.
+
+    Attributes
+    ----------
+    X : DataFrame, array, CSR matrix or list of graphs
+    y : array or None
+    source : str
+        The name of the file.
+    target : str or None
+        What the targets are called.
+    held_out : tuple (X, y) or None
+        Points to test on, where the file says which.
+    left_out : dict of str to str
+        Columns that are not used, and why.
+    is_text : bool
+        Whether numbers were read from text, which does not tell 1 from 1.0.
+    """
+
+    X: Any
+    y: Any = None
+    source: str = ""
+    target: str | None = None
+    held_out: tuple[Any, Any] | None = None
+    left_out: dict[str, str] | None = None
+    is_text: bool = False
+
+    @property
+    def columns(self) -> list[str] | None:
+        return [str(name) for name in self.X.columns] if hasattr(self.X, "columns") else None
+
+
+def read(
+    path: str, form: str | None = None, header: bool = True, target: str | None = None
+) -> Data:
+    """The data of a file, of a folder of graphs, or of standard input where the path is "-".
+
+    Parameters
+    ----------
+    path : str
+    form : name of a reader, or None to go by the file's name, or by what it begins with
+    header : bool
+        Whether the first line of a table names its columns.
+    target : str or None
+        The column to be learnt; its name, or its position.
+    """
+    if path != "-" and Path(path).is_dir():
+        return _chosen(_graphs(path), path, target)
+    content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    if form not in (None, *READERS):
+        raise ValueError(f"--format {form}; expected one of {', '.join(READERS)}")
+    try:
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+        if not content.strip():
+            raise ValueError("it is empty")
+        form = form or _by_name(path) or _by_content(content)
+        data = READERS[form](content, header)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{_shown(path)} is not UTF-8 text (byte {error.start})") from error
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # of the libraries that read each format
+        read_as = f" as {form}" if form else ""
+        raise ValueError(f"{_shown(path)} cannot be read{read_as}: {error}") from error
+    return _chosen(data, path, target)
+
+
+def _shown(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _by_name(path: str) -> str | None:
+    name = Path(path).name.lower().removesuffix(".gz")
+    return SUFFIXES.get(Path(name).suffix)
+
+
+def _by_content(content: bytes) -> str:
+    """What a file is, by how it begins."""
+    if content[:4] == b"PAR1":
+        return "parquet"
+    if content[:2] == b"PK":
+        names = zipfile.ZipFile(io.BytesIO(content)).namelist()
+        return "npz" if any(name.endswith(".npy") for name in names) else "tu"
+    first = content.lstrip().split(b"\n", 1)[0].strip()
+    if first[:1] == b">":
+        return "fasta"
+    if re.fullmatch(rb"[-+.\deE]+(\s+\d+:[-+.\deE]+)+(\s*#.*)?", first):
+        return "libsvm"
+    return "tsv" if first.count(b"\t") > first.count(b",") else "csv"
+
+
+def _chosen(data: Data, path: str, target: str | None) -> Data:
+    """The data with the target taken out of the table."""
+    source = "standard input" if path == "-" else Path(path).name
+    data = replace(data, source=source)
+    if data.columns is None:
+        if target not in (None, data.target):
+            raise ValueError(f"--target {target}: {_shown(path)} has no columns with names")
+        return data
+    names = data.columns
+    if target is None:
+        return data
+    if target not in names and target.isdecimal() and int(target) < len(names):
+        target = names[int(target)]
+    if target not in names:
+        raise ValueError(f"--target {target}: there is no such column; there are {_listed(names)}")
+    at = names.index(target)
+    y = data.X.iloc[:, at]
+    return replace(data, X=data.X.drop(columns=data.X.columns[at]), y=y, target=target)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+# One reader for each kind of file, from bytes.
+
+
+def _table(content: bytes, header: bool, separator: str | None = None) -> Data:
+    pandas = _pandas()
+    text = content.decode("utf-8-sig")
+    separator = separator or _separator(text)
+    frame = pandas.read_csv(
+        io.StringIO(text),
+        sep=separator,
+        header=0 if header else None,
+        skipinitialspace=True,
+        skip_blank_lines=True,
+    )
+    return _without_names(_named(frame))
+
+
+def _separator(text: str) -> str:
+    head = "\n".join(text.splitlines()[:20])
+    try:
+        return csv.Sniffer().sniff(head, delimiters=",;\t|").delimiter
+    except csv.Error:
+        return ","
+
+
+def _named(frame: Any) -> Any:
+    frame.columns = [str(name).strip() for name in frame.columns]
+    if frame.empty:
+        raise ValueError("it has no rows")
+    for k, kind in enumerate(frame.dtypes):
+        if str(kind) in ("object", "str", "string"):
+            frame.isetitem(k, frame.iloc[:, k].str.strip())
+    return frame
+
+
+def _without_names(frame: Any) -> Data:
+    """The table without columns that only number or name its rows."""
+    left_out = {}
+    for name, column in frame.items():
+        if not NAMES.search(str(name)) and str(name):
+            continue
+        if column.dtype.kind == "i" and (np.diff(column.to_numpy()) == 1).all():
+            left_out[str(name)] = "it numbers the rows"
+        elif column.dtype.kind not in "iufb" and column.nunique() > 0.95 * len(column):
+            left_out[str(name)] = "it names the rows"
+    return Data(frame.drop(columns=list(left_out)), left_out=left_out, is_text=True)
+
+
+def _parquet(content: bytes, header: bool) -> Data:
+    pandas = _pandas()
+    try:
+        frame = pandas.read_parquet(io.BytesIO(content))
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install 'mercer[parquet]'") from error
+    return Data(_named(frame))
+
+
+def _npz(content: bytes, header: bool) -> Data:
+    """X and y, or X_train, y_train, X_test and y_test."""
+    arrays = np.load(io.BytesIO(content), allow_pickle=False)
+    names = list(arrays)
+    if "X_train" in names:
+        held_out = (arrays["X_test"], arrays["y_test"]) if "X_test" in names else None
+        data = Data(arrays["X_train"], arrays["y_train"], target="y", held_out=held_out)
+    elif "X" in names:
+        data = Data(arrays["X"], arrays["y"] if "y" in names else None, target="y")
+    else:
+        raise ValueError(f"it has the arrays {', '.join(names)}; expected X, and y to learn from")
+    if data.X.ndim != 2 or not len(data.X):
+        raise ValueError(f"X has shape {data.X.shape}; expected rows of numbers")
+    if data.y is not None and data.y.shape != data.X.shape[:1]:
+        raise ValueError(f"y has shape {data.y.shape} and X {data.X.shape}")
+    return data
+
+
+def _libsvm(content: bytes, header: bool) -> Data:
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(io.BytesIO(content))
+    dense = X.shape[0] * X.shape[1] <= DENSE_ENTRIES
+    return Data(X.toarray() if dense else X.tocsr(), y, target="y", is_text=True)
+
+
+def _fasta(content: bytes, header: bool) -> Data:
+    """Sequences; ``key=value`` in a record's first line gives columns, other text a description."""
+    pandas = _pandas()
+    records: list[dict[str, str]] = []
+    parts: list[str] = []
+    for line in [*content.decode("utf-8-sig").splitlines(), ">"]:
+        line = line.strip()
+        if not line.startswith(">"):
+            if line and not line.startswith(";"):
+                if not records:
+                    raise ValueError("its first line does not begin with >")
+                parts.append(line)
+            continue
+        if records:
+            records[-1]["sequence"] = "".join(parts).upper()
+        parts = []
+        name, _, rest = line[1:].partition(" ")
+        pairs = dict(word.split("=", 1) for word in rest.split() if "=" in word)
+        words = " ".join(word for word in rest.split() if "=" not in word)
+        records.append({"id": name, **pairs, **({"description": words} if words else {})})
+    frame = pandas.DataFrame(records[:-1])
+    for column in frame.columns.difference(["id", "sequence", "description"]):
+        numbers = pandas.to_numeric(frame[column], errors="coerce")
+        frame[column] = numbers if numbers.notna().all() else frame[column]
+    left_out = {"id": "it names the sequences"}
+    return Data(frame.drop(columns="id"), left_out=left_out, is_text=True)
+
+
+def _graphs_from(content: bytes, header: bool) -> Data:
+    with tempfile.NamedTemporaryFile(suffix=".zip") as file:
+        file.write(content)
+        file.flush()
+        return _graphs(file.name)
+
+
+def _graphs(path: str) -> Data:
+    graphs, y = K.read_tu(path)
+    return Data(graphs, y, target="label", is_text=True)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("tables need pandas: pip install 'mercer[cli]'") from error
+    return pandas
+
+
+READERS: dict[str, Callable[[bytes, bool], Data]] = {
+    "csv": _table,
+    "tsv": lambda content, header: _table(content, header, "\t"),
+    "parquet": _parquet,
+    "npz": _npz,
+    "libsvm": _libsvm,
+    "fasta": _fasta,
+    "tu": _graphs_from,
+}
+SUFFIXES = {
+    ".csv": "csv",
+    ".data": "csv",
+    ".fa": "fasta",
+    ".fasta": "fasta",
+    ".fna": "fasta",
+    ".faa": "fasta",
+    ".libsvm": "libsvm",
+    ".npz": "npz",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".tab": "tsv",
+    ".tsv": "tsv",
+    ".zip": "tu",
+}

@@ -1,0 +1,277 @@
+"""Files: written whole or not at all, and read with a suspicious eye.
+
+A file is in the safetensors format. Its metadata are one header in JSON, with the version of this
+format and a checksum of the whole file; its tensors are the arrays of the model and, under the name
+``records``, the JSON text of the other parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import sklearn
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import InconsistentVersionWarning
+
+import mercer
+from mercer.kernels import Kernel
+from mercer.persistence.forms import require
+from mercer.persistence.objects import is_users
+from mercer.persistence.records import Packed, unpacked
+from mercer.persistence.registry import class_name
+from mercer.whole_files import write_whole
+
+VERSION = 1
+# Stands in the file while its checksum is taken.
+NO_CHECKSUM = "0" * 64
+
+
+def save(
+    estimator: Any, path: str | os.PathLike, *, notes: Mapping[str, Any] | None = None
+) -> None:
+    """Write an estimator or a kernel, fitted or not, to a file that holds no code.
+
+    The file appears whole or not at all: until it is complete, one that was there before stays.
+    Functions, losses and kernels that users wrote are not data; the file names them, a warning
+    says so, and `load` has to be given them again.
+
+    Parameters
+    ----------
+    estimator : estimator of mercer, kernel, feature map, or a pipeline that holds one
+        Of scikit-learn, pipelines and the usual preprocessing can be saved; the user guide lists
+        them.
+    path : str or path
+    notes : dict, optional
+        Anything JSON can hold, to be read with `read_notes`.
+
+    Raises
+    ------
+    TypeError
+        If the estimator holds something that a file cannot; the message says where.
+
+    Examples
+    --------
+    >>> import mercer, os, tempfile
+    >>> model = mercer.KernelRidge(kernel="rbf").fit([[0.0], [1.0]], [1.0, 3.0])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.mercer")
+    >>> mercer.save(model, path)
+    >>> bool((mercer.load(path).predict([[0.5]]) == model.predict([[0.5]])).all())
+    True
+    """
+    if not _is_root(estimator):
+        raise TypeError(
+            "a file holds an estimator or a kernel of mercer's, or a pipeline with one; got "
+            f"{estimator!r:.80} of the class {type(estimator).__qualname__}"
+        )
+    packed = Packed(estimator, type(estimator).__name__)
+    if packed.functions:
+        _warn_of_functions(packed)
+    header = {
+        "sha256": NO_CHECKSUM,
+        "version": VERSION,
+        "class": class_name(type(estimator)),
+        "functions": packed.places,
+        "mercer": mercer.__version__,
+        "notes": dict(notes or {}),
+        "scikit-learn": sklearn.__version__,
+    }
+    tensors = {**packed.tensors, "records": _as_bytes(packed.records)}
+    write_whole(path, *_signed(safetensors.save(tensors, metadata={"mercer": _text(header)})))
+
+
+def load(path: str | os.PathLike, *, functions: Mapping[str, Any] | None = None) -> Any:
+    """Read what `save` wrote; nothing in the file is run, and nothing is imported for it.
+
+    Parameters
+    ----------
+    path : str or path
+    functions : dict of str to function, Loss or kernel, optional
+        What the file names without holding it.
+
+    Returns
+    -------
+    object
+        Of the class that was saved; its predictions have the same bits.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, of another kind, of a later version, or lacks a function.
+    OSError
+        If it cannot be read.
+    """
+    functions = functions or {}
+    for name, value in functions.items():
+        if not is_users(value):
+            raise TypeError(f"functions[{name!r}] is a {type(value).__name__}, not a function")
+    with _naming(path):
+        header, tensors = _read(path)
+        _refuse_missing(header["functions"], functions)
+        records = _from_bytes(tensors.pop("records", None))
+        made = unpacked(records, tensors, functions)
+        require(_is_root(made), f"it holds a {type(made).__name__}")
+    _warn_of_version(records, header["scikit-learn"])
+    return made
+
+
+def read_notes(path: str | os.PathLike) -> dict[str, Any]:
+    """The notes that were saved with a model.
+
+    Raises
+    ------
+    ValueError, OSError
+        As `load`.
+    """
+    with _naming(path):
+        return _read(path)[0]["notes"]
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} cannot be loaded: {error}") from error
+
+
+def _is_root(value: Any) -> bool:
+    """Whether a file may hold this by itself."""
+    return isinstance(value, BaseEstimator | Kernel) and class_name(type(value)) is not None
+
+
+# Functions, which stay outside.
+
+
+def _warn_of_functions(packed: Packed) -> None:
+    named = ", ".join(f"{name!r} ({place})" for name, place in packed.places.items())
+    warnings.warn(
+        f"code cannot be saved; the file names but does not hold {named}: give it again with "
+        "load(path, functions={name: function})",
+        stacklevel=3,
+    )
+
+
+def _refuse_missing(wanted: dict[str, Any], functions: Mapping[str, Any]) -> None:
+    missing = {name: place for name, place in wanted.items() if name not in functions}
+    if missing:
+        named = ", ".join(f"{name!r} (as {place})" for name, place in missing.items())
+        raise ValueError(
+            f"it was saved with code of yours, which files do not hold: {named}. Give it again: "
+            f"load(path, functions={{{next(iter(missing))!r}: ...}})"
+        )
+
+
+def _warn_of_version(records: list, then: str) -> None:
+    """What scikit-learn keeps to itself may change from one version to the next."""
+    now = sklearn.__version__
+    theirs = [r[1] for r in records if r[0] == "object" and r[1].startswith("sklearn.")]
+    if theirs and then != now:
+        warnings.warn(
+            InconsistentVersionWarning(
+                estimator_name=theirs[-1],
+                current_sklearn_version=now,
+                original_sklearn_version=then,
+            ),
+            stacklevel=3,
+        )
+
+
+# Bytes.
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _as_bytes(records: list) -> np.ndarray:
+    return np.frombuffer(_text(records).encode("ascii"), dtype=np.uint8)
+
+
+def _from_bytes(raw: Any) -> Any:
+    if raw is None or raw.dtype != np.uint8:
+        raise ValueError("it holds no records")
+    return _parsed(raw.tobytes())
+
+
+def _parsed(text: bytes | str) -> Any:
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"its text is damaged ({type(error).__name__})") from error
+
+
+def _split(data: bytes) -> int:
+    """Where the tensors begin."""
+    return 8 + int.from_bytes(data[:8], "little")
+
+
+def _field(checksum: str) -> bytes:
+    """How a checksum stands in a file: at the beginning of a JSON text within another."""
+    return json.dumps(f'{{"sha256":"{checksum}"')[1:-1].encode()
+
+
+def _digest(data: bytes, checksum: str) -> str:
+    """The checksum of a file, itself left out."""
+    at = _split(data)
+    found = hashlib.sha256(data[:at].replace(_field(checksum), _field(NO_CHECKSUM), 1))
+    found.update(memoryview(data)[at:])
+    return found.hexdigest()
+
+
+def _signed(data: bytes) -> tuple[bytes, bytes, memoryview]:
+    """A file with its checksum, in parts that are not copied."""
+    at = data.index(_field(NO_CHECKSUM))
+    field = _field(_digest(data, NO_CHECKSUM))
+    return data[:at], field, memoryview(data)[at + len(field) :]
+
+
+def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the tensors of a file that is whole and of a version we know."""
+    with open(path, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{os.fspath(path)} is not a regular file")
+        data = file.read()
+    try:
+        tensors = safetensors.load(data)
+    except (SafetensorError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        raise ValueError(f"it is damaged, or of another format ({error})") from error
+    metadata = _parsed(data[8 : _split(data)]).get("__metadata__", {})
+    require("mercer" in metadata, "it is a safetensors file that mercer did not write")
+    header = _checked_header(_parsed(metadata["mercer"]))
+    if _digest(data, header["sha256"]) != header["sha256"]:
+        raise ValueError("it is damaged: its checksum is wrong")
+    for name, array in tensors.items():
+        truths = array.dtype != bool or np.all(array.view(np.uint8) <= 1)
+        require(truths, f"the array {name[:80]!r} has truth values that are none")
+    return header, tensors
+
+
+def _checked_header(header: Any) -> dict[str, Any]:
+    require(isinstance(header, dict), "it has no header")
+    version = header.get("version")
+    if version != VERSION:
+        raise ValueError(
+            f"it has the format {version!r:.20}, and this mercer ({mercer.__version__}) reads "
+            f"{VERSION}; use the mercer that wrote it, or a later one"
+        )
+    kinds = {
+        "sha256": str,
+        "class": str,
+        "functions": dict,
+        "mercer": str,
+        "notes": dict,
+        "scikit-learn": str,
+    }
+    for key, kind in kinds.items():
+        require(isinstance(header.get(key), kind), f"its header has no {key!r}")
+    return header

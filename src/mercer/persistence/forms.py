@@ -1,0 +1,246 @@
+"""How a value is taken apart for a file, and made again from its parts.
+
+Parts are None, truth values, numbers and text, which stand in a file as they are; arrays of numbers
+(`Raw`); and values that have a form themselves. Whatever a file says is checked when a value is
+made, whoever wrote it, and the only code that runs is below and in the classes of `registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+# Kinds of numbers that files have; others are stored as bytes.
+PLAIN = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+# Text, bytes, dates, durations, complex numbers.
+AS_BYTES = "USMmc"
+GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+BUILTIN = {"bool": bool, "float": float, "int": int, "object": object, "str": str}
+
+
+class Unsavable(TypeError):
+    """A value that a file cannot hold; the message begins with the verb."""
+
+
+class Raw(NamedTuple):
+    """Numbers of a kind that files have, contiguous."""
+
+    array: np.ndarray
+
+
+class Form(NamedTuple):
+    """How values of a kind are taken apart, and made of their parts again."""
+
+    parts: Callable[[Any], Any]
+    make: Callable[..., Any]
+
+
+def require(is_so: Any, otherwise: str) -> None:
+    """Refuse what a file says."""
+    if not is_so:
+        raise ValueError(otherwise)
+
+
+# Arrays.
+
+
+def _array_parts(a: np.ndarray) -> list[Any]:
+    """Numbers in the order in which they lie in memory, by which BLAS rounds; then that order."""
+    if a.dtype == object:
+        return [None, "object", list(a.shape), "", *a.ravel().tolist()]
+    a = np.asarray(a, dtype=a.dtype.newbyteorder("<"))
+    if (a.dtype.kind not in AS_BYTES and a.dtype not in PLAIN) or a.dtype.char == "G":
+        raise Unsavable(f"is an array of the kind {a.dtype}, which a file cannot hold")
+    axes = sorted(range(a.ndim), key=lambda k: -abs(a.strides[k]))
+    back = [a.strides[k] < 0 for k in range(a.ndim)]
+    order = " ".join(f"{'-' if back[k] else '+'}{k}" for k in axes)
+    order = "" if axes == sorted(axes) and not any(back) else order
+    a = np.ascontiguousarray(_turned(a, back).transpose(axes)).reshape([a.shape[k] for k in axes])
+    if a.dtype in PLAIN:
+        return [Raw(a), "", None, order]
+    numbers = np.frombuffer(bytearray(a.tobytes()), dtype=np.uint8)
+    return [Raw(numbers), a.dtype.str, list(a.shape), order]
+
+
+def _array(raw: Any, kind: Any, shape: Any, order: Any, *items: Any) -> np.ndarray:
+    if kind == "object":
+        require(raw is None and _is_shape(shape), "an array of objects has no shape")
+        a = np.empty(len(items), dtype=object)
+        for i, item in enumerate(items):
+            a[i] = item
+        return a.reshape(shape)
+    require(isinstance(raw, np.ndarray) and not items, "an array has no numbers")
+    a = raw
+    if kind:
+        dtype = np.dtype(str(kind))
+        require(dtype.kind in AS_BYTES and dtype.itemsize, f"an array has the kind {dtype}")
+        require(a.dtype == np.uint8 and a.ndim == 1 and _is_shape(shape), "an array has no shape")
+        if dtype.kind == "U":
+            letters = a.view("<u4")
+            require(np.all(letters < 0x110000), "a text has a letter that is none")
+        a = a.view(dtype).reshape(shape)
+    if not order:
+        return a
+    steps = str(order).split()
+    axes = [int(step[1:]) for step in steps]
+    require(sorted(axes) == list(range(a.ndim)), "the axes of an array are numbered wrongly")
+    a = a.transpose(np.argsort(axes))
+    return _turned(a, [f"-{k}" in steps for k in range(a.ndim)])
+
+
+def _turned(a: np.ndarray, back: list[bool]) -> np.ndarray:
+    return a[tuple(slice(None, None, -1 if turned else 1) for turned in back)]
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+
+
+def is_vector(a: Any, kinds: str) -> bool:
+    """Whether this is an array of shape (n,) of some kind of numbers."""
+    return isinstance(a, np.ndarray) and a.ndim == 1 and a.dtype.kind in kinds
+
+
+SPARSE = {
+    (form, cls.__name__.endswith("array")): cls
+    for form, classes in {
+        "csr": (sp.csr_array, sp.csr_matrix),
+        "csc": (sp.csc_array, sp.csc_matrix),
+    }.items()
+    for cls in classes
+}
+
+
+def _sparse_parts(A: Any) -> list[Any]:
+    is_array = isinstance(A, sp.sparray)
+    return [A.format, is_array, list(A.shape), A.data, A.indices, A.indptr]
+
+
+def _sparse(form: Any, is_array: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
+    require(_is_shape(shape) and len(shape) == 2, "a sparse matrix has no shape")
+    require(is_vector(data, "biuf"), "a sparse matrix does not hold numbers")
+    require(is_vector(indices, "i") and is_vector(indptr, "i"), "its places are not integers")
+    A = SPARSE[form, is_array]((data, indices, indptr), shape=tuple(shape))
+    A.check_format(full_check=True)
+    return A
+
+
+# Single numbers, their types, and where random ones come from.
+
+
+def _number(a: Any) -> Any:
+    require(isinstance(a, np.ndarray) and a.ndim == 0 and a.dtype != object, "a number is none")
+    return a[()]
+
+
+def _type_parts(cls: type) -> list[Any]:
+    if cls.__name__ in BUILTIN and BUILTIN[cls.__name__] is cls:
+        return [cls.__name__]
+    if issubclass(cls, np.generic):
+        return [f"numpy {np.dtype(cls).str}"]
+    raise Unsavable(f"is the class {cls.__qualname__}; a file holds objects, not classes")
+
+
+def _type(name: Any) -> type:
+    library, _, kind = str(name).partition(" ")
+    return _dtype(kind).type if library == "numpy" else BUILTIN[name]
+
+
+def _dtype(name: Any) -> np.dtype:
+    dtype = np.dtype(str(name))
+    require(dtype in PLAIN or dtype.kind in "O" + AS_BYTES, f"{dtype} is no kind of number")
+    return dtype
+
+
+def _random_state(name: Any, key: Any, *rest: Any) -> np.random.RandomState:
+    require(name == "MT19937" and is_vector(key, "u"), "a random state is none")
+    made = np.random.RandomState(0)
+    made.set_state((name, key, *rest))
+    return made
+
+
+def _generator(state: Any) -> np.random.Generator:
+    known = isinstance(state, dict) and state.get("bit_generator") in GENERATORS
+    require(known, "a generator is not one of NumPy's")
+    made = np.random.Generator(getattr(np.random, state["bit_generator"])(0))
+    made.bit_generator.state = state
+    return made
+
+
+def _generator_parts(generator: np.random.Generator) -> list[Any]:
+    return [generator.bit_generator.state]
+
+
+# Containers.
+
+
+def _dict_parts(value: dict) -> list[Any]:
+    return [part for pair in value.items() for part in pair]
+
+
+def _dict(*parts: Any) -> dict:
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _bytes_parts(value: bytes) -> list[Any]:
+    return [np.frombuffer(bytearray(value), dtype=np.uint8)]
+
+
+def _bytes(a: Any) -> bytes:
+    require(is_vector(a, "u") and a.dtype == np.uint8, "bytes are none")
+    return a.tobytes()
+
+
+def _ends(value: Any) -> list[Any]:
+    return [value.start, value.stop, value.step]
+
+
+FORMS = {
+    "array": Form(_array_parts, _array),
+    "bytes": Form(_bytes_parts, _bytes),
+    "complex": Form(lambda z: [z.real, z.imag], complex),
+    "dict": Form(_dict_parts, _dict),
+    "dtype": Form(lambda dtype: [_dtype(dtype).str], _dtype),
+    "frozenset": Form(list, lambda *items: frozenset(items)),
+    "generator": Form(_generator_parts, _generator),
+    "list": Form(list, lambda *items: list(items)),
+    "number": Form(lambda value: [np.asarray(value)], _number),
+    "random state": Form(lambda state: list(state.get_state()), _random_state),
+    "range": Form(_ends, range),
+    "set": Form(list, lambda *items: set(items)),
+    "slice": Form(_ends, slice),
+    "sparse": Form(_sparse_parts, _sparse),
+    "tuple": Form(list, lambda *items: items),
+    "type": Form(_type_parts, _type),
+}
+
+KINDS: dict[type, str] = {
+    bytes: "bytes",
+    complex: "complex",
+    dict: "dict",
+    frozenset: "frozenset",
+    list: "list",
+    np.memmap: "array",
+    np.ndarray: "array",
+    np.random.Generator: "generator",
+    np.random.RandomState: "random state",
+    range: "range",
+    set: "set",
+    slice: "slice",
+    tuple: "tuple",
+    **dict.fromkeys(SPARSE.values(), "sparse"),
+}
+
+
+def plain_kind(value: Any) -> str | None:
+    """The name of the form of a value of Python's, NumPy's or SciPy's; None of others."""
+    if isinstance(value, np.generic):
+        return "number"
+    if isinstance(value, np.dtype):
+        return "dtype"
+    if isinstance(value, type):
+        return "type"
+    return KINDS.get(type(value))

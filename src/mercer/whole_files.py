@@ -1,0 +1,45 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+
+def write_whole(path: str | os.PathLike, *parts: bytes | memoryview) -> None:
+    """Put the bytes in the file; until they are all on the disk, it stays as it was.
+
+    Whatever ends the process leaves the old file or the new one. Links are followed, and a file
+    that is replaced keeps its permissions.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"the folder {target.parent} of {target.name} does not exist")
+    if target.exists() and not target.is_file():
+        raise OSError(f"{os.fspath(path)} is not a regular file")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    try:
+        with open(part, "xb") as file:
+            if target.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    _settle(target.parent)
+
+
+def _settle(folder: Path) -> None:
+    """Wait until the folder's entry is on the disk too, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

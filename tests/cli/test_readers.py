@@ -1,0 +1,230 @@
+"""Each kind of file is read, by its name or by how it begins, and wrong ones are named."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
+
+from mercer import kernels as K
+from mercer.cli import readers
+from mercer.cli.readers import READERS, SUFFIXES, read
+
+TABLE = pd.DataFrame(
+    {"a": [1.5, 2.5, None, 4.0], "b": ["x", "y", "x", "z"], "n": [3, 1, 4, 1], "y": [0, 1, 0, 1]}
+)
+
+
+def put(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+def libsvm():
+    content = io.BytesIO()
+    X = sp.csr_array([[0.0, 2.0, 0.0], [1.0, 0.0, 0.5]])
+    dump_svmlight_file(X, [1, -1], content, zero_based=False)
+    return content.getvalue()
+
+
+def npz(**arrays):
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
+
+
+def graphs():
+    """Two triangles and a path, in the format of the TU collection."""
+    files = {
+        "T/T_A.txt": "1, 2\n2, 1\n2, 3\n3, 2\n1, 3\n3, 1\n4, 5\n5, 4\n",
+        "T/T_graph_indicator.txt": "1\n1\n1\n2\n2\n",
+        "T/T_graph_labels.txt": "1\n-1\n",
+        "T/T_node_labels.txt": "0\n1\n0\n1\n1\n",
+    }
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return files, content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", TABLE.to_csv(index=False)),
+        ("t.csv.gz", gzip.compress(TABLE.to_csv(index=False).encode())),
+        ("t.csv", "\ufeff" + TABLE.to_csv(index=False)),
+        ("t.csv", TABLE.to_csv(index=False, sep=";")),
+        ("t.csv", TABLE.to_csv(index=False).replace(",", ",  ")),
+        ("t.tsv", TABLE.to_csv(index=False, sep="\t")),
+        ("t.txt", TABLE.to_csv(index=False, sep="\t")),
+        ("t", TABLE.to_csv(index=False)),
+        ("t.csv", TABLE.to_csv(index=True, index_label="id")),
+        ("t.csv", TABLE.to_csv(index=True)),
+    ],
+)
+def test_tables(name, text, tmp_path):
+    data = read(put(tmp_path, name, text), target="y")
+    assert data.columns == ["a", "b", "n"]
+    assert data.X["a"].tolist()[:2] == [1.5, 2.5]
+    assert np.isnan(data.X["a"][2])
+    assert data.X["b"].tolist() == ["x", "y", "x", "z"]
+    assert data.y.tolist() == [0, 1, 0, 1]
+    assert data.target == "y"
+
+
+def test_tables_without_names(tmp_path):
+    path = put(tmp_path, "t.data", "+,S10,\t\ttacta\n-,AMPC,\t\ttgcta\n")
+    data = read(path, header=False, target="0")
+    assert data.y.tolist() == ["+", "-"]
+    assert data.X["2"].tolist() == ["tacta", "tgcta"]
+
+
+def test_columns_that_name_the_rows_are_left_out(tmp_path):
+    text = "instance_name,id,length,y\n" + "".join(f"row {i},{i},{i},1\n" for i in range(1, 9))
+    data = read(put(tmp_path, "t.csv", text), target="y")
+    assert data.columns == ["length"]
+    assert data.left_out == {"instance_name": "it names the rows", "id": "it numbers the rows"}
+
+
+def test_parquet(tmp_path):
+    TABLE.to_parquet(tmp_path / "t.parquet")
+    data = read(str(tmp_path / "t.parquet"), target="y")
+    pd.testing.assert_frame_equal(data.X, TABLE.drop(columns="y"))
+
+
+def test_npz(tmp_path):
+    X, y = np.arange(6.0).reshape(3, 2), np.array([1.0, 2.0, 3.0])
+    data = read(put(tmp_path, "t.npz", npz(X=X, y=y)))
+    assert np.array_equal(data.X, X)
+    assert np.array_equal(data.y, y)
+    split = read(put(tmp_path, "s.npz", npz(X_train=X, y_train=y, X_test=-X, y_test=-y)))
+    assert np.array_equal(split.held_out[0], -X)
+    assert read(put(tmp_path, "u.npz", npz(X=X))).y is None
+
+
+def test_libsvm(tmp_path, monkeypatch):
+    for name in ("t.svm", "t.svm.gz", "t"):
+        content = gzip.compress(libsvm()) if name.endswith("gz") else libsvm()
+        data = read(put(tmp_path, name, content))
+        assert data.X.tolist() == [[0.0, 2.0, 0.0], [1.0, 0.0, 0.5]]
+        assert data.y.tolist() == [1, -1]
+    monkeypatch.setattr(readers, "DENSE_ENTRIES", 3)
+    assert sp.issparse(read(str(tmp_path / "t.svm")).X)
+
+
+def test_fasta(tmp_path):
+    text = ">s1 kind=coding length=4 a gene\nACGT\nacg\n; remark\n>s2 kind=other length=3\nTTT\n"
+    data = read(put(tmp_path, "t.fa", text), target="kind")
+    assert data.X["sequence"].tolist() == ["ACGTACG", "TTT"]
+    assert data.X["length"].tolist() == [4, 3]
+    assert data.X["description"].tolist()[0] == "a gene"
+    assert data.y.tolist() == ["coding", "other"]
+
+
+def test_graphs(tmp_path):
+    files, content = graphs()
+    (tmp_path / "T").mkdir()
+    for name, text in files.items():
+        put(tmp_path, name, text)
+    for path in (put(tmp_path, "t.zip", content), str(tmp_path / "T")):
+        data = read(path)
+        assert [graph.n_nodes for graph in data.X] == [3, 2]
+        assert all(isinstance(graph, K.Graph) for graph in data.X)
+        assert data.y.tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (TABLE.to_csv(index=False).encode(), "csv"),
+        (TABLE.to_csv(index=False, sep="\t").encode(), "tsv"),
+        (b">s\nACGT\n>t\nAC\n", "fasta"),
+        (libsvm(), "libsvm"),
+        (npz(X=np.ones((2, 2))), "npz"),
+        (graphs()[1], "tu"),
+        (TABLE.to_parquet(), "parquet"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_standard_input_is_known_by_its_beginning(content, form, monkeypatch):
+    assert readers._by_content(content) == form
+    for given_form in (None, form):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        data = read("-", given_form)
+        assert data.source == "standard input"
+        assert len(data.X if isinstance(data.X, list) else data.X[:]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("t.csv", "", "is empty"),
+        ("t.csv", " \n\n", "is empty"),
+        ("t.csv", "a,b\n", "no rows"),
+        ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read as csv"),
+        ("t.csv", b"a,b\n\xff\xfe\xfa,1\n", "not UTF-8"),
+        ("t.parquet", b"PAR1 and no more", "cannot be read as parquet"),
+        ("t.npz", b"PK\x03\x04 and no more", "cannot be read as npz"),
+        ("t.npz", npz(A=np.ones(3)), "expected X"),
+        ("t.npz", npz(X=np.ones(3)), "shape"),
+        ("t.npz", npz(X=np.ones((3, 2)), y=np.ones(2)), "y has shape"),
+        ("t.npz", npz(X=np.array([[None]], dtype=object)), "pickle"),
+        ("t.svm", "1 a:b\n", "cannot be read as libsvm"),
+        ("t.svm", "one 1:2\n", "cannot be read as libsvm"),
+        ("t.fa", "ACGT\n>s\nA\n", "does not begin with >"),
+        ("t.zip", b"PK\x03\x04 and no more", "cannot be read as tu"),
+    ],
+)
+def test_wrong_files_are_named(name, content, match, tmp_path):
+    with pytest.raises(ValueError, match=match):
+        read(put(tmp_path, name, content))
+
+
+def test_wrong_targets_are_named(tmp_path):
+    path = put(tmp_path, "t.csv", TABLE.to_csv(index=False))
+    with pytest.raises(ValueError, match="--target z: there is no such column; there are a, b"):
+        read(path, target="z")
+    path = put(tmp_path, "t.npz", npz(X=np.ones((3, 2)), y=np.ones(3)))
+    with pytest.raises(ValueError, match="no columns with names"):
+        read(path, target="z")
+    with pytest.raises(ValueError, match="--format xml"):
+        read(path, "xml")
+    with pytest.raises(FileNotFoundError):
+        read(str(tmp_path / "missing.csv"))
+
+
+def test_every_suffix_has_a_reader():
+    assert set(SUFFIXES.values()) == set(READERS)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(form=st.sampled_from(sorted(READERS)), data=st.data())
+def test_damaged_files_give_data_or_an_error(tmp_path, form, data):
+    """No reader ends in anything but data, or one of the errors that become a line."""
+    whole = {
+        "csv": TABLE.to_csv(index=False).encode(),
+        "tsv": TABLE.to_csv(index=False, sep="\t").encode(),
+        "parquet": TABLE.to_parquet(),
+        "npz": npz(X=np.ones((3, 2)), y=np.ones(3)),
+        "libsvm": libsvm(),
+        "fasta": b">s kind=a\nACGT\n>t kind=b\nAC\n",
+        "tu": graphs()[1],
+    }[form]
+    a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(whole))] * 2)))
+    content = whole[:a] + data.draw(st.binary(max_size=20)) + whole[b:]
+    try:
+        found = read(put(tmp_path, "it", content), form)
+    except ValueError:
+        return
+    assert found.X is not None
