@@ -104,8 +104,8 @@ class Kernel:
         NoFiniteFeatureMap
         """
         raise NoFiniteFeatureMap(
-            f"{self!r} has no finite feature map; approximate_map(n_components) gives one that "
-            "approximates it"
+            f"{type(self).__name__} has no finite feature map; approximate_map(n_components) gives "
+            "one that approximates it"
         )
 
     def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
