@@ -144,6 +144,21 @@ class Moments:
             setattr(both, name, getattr(self, name) + sign * value)
         return both
 
+    def of_targets(self, columns: list[int]) -> Moments:
+        """The same with some of the targets."""
+        some = copy(self)
+        some.cross = self.cross[:, columns]
+        some.squares, some.target_sums = self.squares[columns], self.target_sums[columns]
+        return some
+
+    def with_target(self, place: int) -> Moments:
+        """The same with one target more, which has been -1 at every point so far."""
+        more = copy(self)
+        more.cross = np.insert(self.cross, place, -self.sums, axis=1)
+        more.squares = np.insert(self.squares, place, self.weight)
+        more.target_sums = np.insert(self.target_sums, place, -self.weight)
+        return more
+
     def system(self, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The normal matrix (r, r), right-hand sides (r, t) and sums of squares (t,), centred."""
         H = np.triu(self.features) + np.triu(self.features, 1).T
