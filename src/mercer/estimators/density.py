@@ -14,31 +14,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from mercer.arrays import row_blocks
-from mercer.estimators.bandwidths import (
-    Bandwidth,
-    normal_reference,
-    resolve_bandwidth,
-    simplest_form,
-)
+from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
+from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
 from mercer.estimators.mixtures import METHODS, Mixture
-from mercer.estimators.selectors import (
-    cross_validated,
-    improved_sheather_jones,
-    plugin_matrix,
-    refuse_degenerate,
-)
+from mercer.estimators.selectors import RULES, rule_bandwidth
 from mercer.estimators.supports import Box
 from mercer.kernels.densities import quiet_log, smoothing_kernel
-from mercer.kernels.smoothing import (
-    SMOOTHING_KERNELS,
-    BallPower,
-    Gaussian,
-    Hypercube,
-    SmoothingKernel,
-)
-
-RULES = ("scott", "silverman", "isj", "mlcv", "lscv", "plugin")
+from mercer.kernels.smoothing import SMOOTHING_KERNELS, Gaussian, SmoothingKernel
 
 
 class KernelDensity(BaseEstimator):
@@ -56,7 +39,9 @@ class KernelDensity(BaseEstimator):
 
         - "scott", "silverman": h_j = c σ_j n^(-1/(d+4)), with σ_j the standard deviation of
           feature j, c = 1 for Scott and (4/(d+2))^(1/(d+4)) for Silverman;
-        - "isj": Improved Sheather-Jones, for one feature, and for several modes;
+        - "isj": Improved Sheather-Jones, for features of any shape and several modes; each of d
+          features has its own, widened by n^(1/5 - 1/(d+4)) and constants that make it right for
+          a normal law;
         - "mlcv": one h for each feature, by the likelihood of each point under the others;
         - "lscv": the same by the integrated squared error, which asks for more data;
         - "plugin": a full matrix, for up to six features.
@@ -326,15 +311,7 @@ class KernelDensity(BaseEstimator):
             Fitted, of as many features.
         """
         check_is_fitted(self)
-        kept = self._columns(features)
-        return self._like(
-            kernel=self._marginal_kernel(len(kept)),
-            bandwidth=self._part_of_bandwidth(kept),
-            X=self.X_fit_[:, kept],
-            weight=self.sample_weight_,
-            local=self.local_bandwidths_,
-            box=self._box().part(kept),
-        )
+        return marginal(self, features)
 
     def conditional(self, given: Mapping[int, float]) -> KernelDensity:
         """The density of the other features where some have given values.
@@ -360,32 +337,7 @@ class KernelDensity(BaseEstimator):
         array([0.399])
         """
         check_is_fitted(self)
-        at = self._columns(list(given))
-        values = np.array([list(given.values())], dtype=np.float64)
-        rest = [k for k in range(self.n_features_in_) if k not in at]
-        if not rest:
-            raise ValueError("given names every feature; expected some of them")
-        box = self._box()
-        if not box.part(at).contains(values)[0]:
-            raise ValueError(f"given={dict(given)} lies outside bounds")
-        conditioner = _Conditioner(self, at, rest)
-        parts = [conditioner(image[0]) for image in box.part(at).images(values, self._reach()[at])]
-        X, log_weight, factors = zip(*parts, strict=True)
-        X, log_weight = np.concatenate(X), np.concatenate(log_weight)
-        local = None if factors[0] is None else np.concatenate(factors)
-        top = log_weight.max()
-        if not np.isfinite(top):
-            raise ValueError(f"no point is in reach of given={dict(given)}: p is zero there")
-        weight = np.exp(log_weight - top)
-        kept = weight > 0
-        return self._like(
-            kernel=self.kernel_,
-            bandwidth=conditioner.bandwidth,
-            X=X[kept],
-            weight=weight[kept] / weight[kept].sum(),
-            local=None if local is None else local[kept],
-            box=box.part(rest),
-        )
+        return conditional(self, given)
 
     def _settle(self, X: np.ndarray, weight: np.ndarray) -> KernelDensity:
         kept = weight > 0
@@ -420,29 +372,11 @@ class KernelDensity(BaseEstimator):
         return np.array(self.bandwidth, dtype=float)
 
     def _by_rule(self, rule: str, X: np.ndarray, weight: np.ndarray) -> float | np.ndarray:
-        refuse_degenerate(X, weight, rule)
-        d = X.shape[1]
-        variance = self.kernel_.variance(d)
-        if rule in ("scott", "silverman"):
-            return simplest_form(normal_reference(X, rule, weight, variance))
-        if rule == "isj":
-            if d > 1:
-                raise ValueError(
-                    f"bandwidth='isj' is for one feature, and X has {d}; use 'mlcv' or 'plugin'"
-                )
-            return improved_sheather_jones(X[:, 0], weight) / np.sqrt(variance)
-        if rule == "plugin":
-            if d > 1:
-                self._refuse_matrix("bandwidth='plugin' gives a matrix")
-            H = plugin_matrix(X, weight) / variance
-            return float(np.sqrt(H[0, 0])) if d == 1 else H
-        start = normal_reference(X, "silverman", weight)
-        h, curve = cross_validated(X, weight, rule, start)
-        self.selection_ = {
-            "bandwidth": curve["factor"][:, None] * start / np.sqrt(variance),
-            "score": curve["score"],
-        }
-        return simplest_form(h / np.sqrt(variance))
+        d, variance = X.shape[1], self.kernel_.variance(X.shape[1])
+        if rule == "plugin" and d > 1:
+            self._refuse_matrix("bandwidth='plugin' gives a matrix")
+        found, self.selection_ = rule_bandwidth(rule, X, weight, variance)
+        return simplest_form(found) if found.ndim == 1 else found
 
     def _refuse_matrix(self, which: str) -> None:
         if not self.kernel_.radial:
@@ -505,82 +439,3 @@ class KernelDensity(BaseEstimator):
                 k += mixture.components(image[rows])
             means[rows], squares[rows] = k @ self.sample_weight_, k**2 @ self.sample_weight_
         return quiet_log(means), quiet_log(squares)
-
-    # Parts of the features.
-
-    def _columns(self, features: Sequence[int]) -> list[int]:
-        chosen = [int(k) for k in features]
-        if (
-            not chosen
-            or len(set(chosen)) < len(chosen)
-            or not all(0 <= k < self.n_features_in_ for k in chosen)
-        ):
-            raise ValueError(
-                f"features={list(features)} were named; expected some of the columns 0 to "
-                f"{self.n_features_in_ - 1}, each once"
-            )
-        return chosen
-
-    def _marginal_kernel(self, kept: int) -> SmoothingKernel:
-        gone = self.n_features_in_ - kept
-        if isinstance(self.kernel_, Gaussian | Hypercube) or gone == 0:
-            return self.kernel_
-        if isinstance(self.kernel_, BallPower):
-            return BallPower(self.kernel_.power + gone / 2)
-        raise ValueError(
-            f"kernel={self.kernel!r} has no marginal of its own kind; use 'gaussian', 'hypercube', "
-            "'tophat', 'epanechnikov', 'biweight' or 'triweight'"
-        )
-
-    def _part_of_bandwidth(self, kept: list[int]) -> float | np.ndarray:
-        h = self.bandwidth_
-        if isinstance(h, float):
-            return h
-        return simplest_form(h[kept]) if h.ndim == 1 else h[np.ix_(kept, kept)]
-
-    def _like(self, *, kernel, bandwidth, X, weight, local, box) -> KernelDensity:
-        """A fitted density made from parts of this one."""
-        other = KernelDensity(
-            bandwidth=bandwidth, kernel=kernel, method="auto", rtol=self.rtol, atol=self.atol
-        )
-        other.n_features_in_ = X.shape[1]
-        other.kernel_, other.bandwidth_, other.selection_ = kernel, bandwidth, None
-        other.X_fit_, other.sample_weight_, other.local_bandwidths_ = X, weight, local
-        other._bounds, other._total_weight = box, 1.0
-        if box.is_bounded:
-            other.bounds = np.column_stack([box.low, box.high])
-        if local is not None:
-            other.adaptive = local
-        return other
-
-
-class _Conditioner:
-    """What becomes of points, weights and scales where the features ``at`` have given values."""
-
-    def __init__(self, kde: KernelDensity, at: list[int], rest: list[int]):
-        self.kde, self.at, self.rest = kde, at, rest
-        self.kernel = kde._marginal_kernel(len(at))
-        h = kde.bandwidth_
-        self.given = resolve_bandwidth(kde._part_of_bandwidth(at), len(at))
-        if isinstance(h, float) or h.ndim == 1:
-            self.bandwidth = kde._part_of_bandwidth(rest)
-            self.slope = np.zeros((len(rest), len(at)))
-        else:
-            inner, across = h[np.ix_(at, at)], h[np.ix_(rest, at)]
-            self.slope = np.linalg.solve(inner, across.T).T
-            self.bandwidth = h[np.ix_(rest, rest)] - self.slope @ across.T
-
-    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        kde = self.kde
-        away = values - kde.X_fit_[:, self.at]
-        u, local = self.given.shrink(away), kde.local_bandwidths_
-        log_weight = np.log(kde.sample_weight_)
-        if local is not None:
-            u = u / local[:, None]
-            log_weight = log_weight - len(self.at) * np.log(local)
-        log_weight = log_weight + self.kernel.log_pairs(u, np.zeros((1, len(self.at))))[:, 0]
-        if isinstance(kde.kernel_, BallPower):
-            # (1 - a² - b²)^p = (1 - b²)^p (1 - a²/(1 - b²))^p: a ball of another radius.
-            shrunk = np.sqrt(np.maximum(1 - (u**2).sum(axis=1), np.finfo(float).tiny))
-            local = shrunk if local is None else shrunk * local
-        return kde.X_fit_[:, self.rest] + away @ self.slope.T, log_weight, local
