@@ -11,12 +11,13 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.arrays import row_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
+from mercer.estimators.labels import checked_weights
 from mercer.estimators.mixtures import METHODS, Mixture
 from mercer.estimators.selectors import RULES, rule_bandwidth
 from mercer.estimators.supports import Box
@@ -162,8 +163,7 @@ class KernelDensity(BaseEstimator):
         self : KernelDensity
         """
         X = validate_data(self, X, dtype=np.float64)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return self._settle(X, weight)
+        return self._settle(X, checked_weights(sample_weight, X))
 
     @fitting
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
@@ -184,10 +184,11 @@ class KernelDensity(BaseEstimator):
         """
         first = not hasattr(self, "X_fit_")
         X = validate_data(self, X, dtype=np.float64, reset=first)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weights(sample_weight, X)
         if not first:
+            more = np.ones(len(X)) if weight is None else weight
+            weight = np.concatenate([self.sample_weight_ * self._total_weight, more])
             X = np.concatenate([self.X_fit_, X])
-            weight = np.concatenate([self.sample_weight_ * self._total_weight, weight])
         return self._settle(X, weight)
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -339,12 +340,14 @@ class KernelDensity(BaseEstimator):
         check_is_fitted(self)
         return conditional(self, given)
 
-    def _settle(self, X: np.ndarray, weight: np.ndarray) -> KernelDensity:
-        kept = weight > 0
-        X, weight = X[kept], weight[kept]
-        d = X.shape[1]
-        self._total_weight = float(weight.sum())
-        weight = weight / weight.sum()
+    def _settle(self, X: np.ndarray, weight: np.ndarray | None) -> KernelDensity:
+        n, d = X.shape
+        kept = np.ones(n, dtype=bool) if weight is None else weight > 0
+        self._total_weight = float(n if weight is None else weight.sum())
+        if weight is None:
+            weight = np.full(n, 1 / n)
+        else:
+            X, weight = X[kept], weight[kept] / self._total_weight
         box = Box.read(self.bounds, d)
         box.refuse_outside(X)
         self.kernel_ = smoothing_kernel(self.kernel, d)
