@@ -446,6 +446,23 @@ def test_classifier_keeps_labels():
         model.conditional_density(X, ["tulip"])
 
 
+@pytest.mark.parametrize("estimator", REGRESSORS)
+@pytest.mark.parametrize("bandwidth", ["loo", "loo_common"])
+def test_targets_in_other_units_give_the_same_bandwidth(estimator, bandwidth):
+    X, y = waves(60)
+    h = estimator(bandwidth=bandwidth).fit(X, y).bandwidth_
+    for scale in (1e9, 1e-12, 1e-200):
+        moved = estimator(bandwidth=bandwidth).fit(X, scale * y)
+        np.testing.assert_allclose(moved.bandwidth_, h, rtol=1e-3)
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_weights_whose_sum_is_no_number_are_refused(estimator):
+    X, y = waves(20)
+    with pytest.raises(ValueError, match=r"sums to more.*1e\+308; give smaller weights"):
+        estimator().fit(X, y > 0, sample_weight=np.full(20, 1e308))
+
+
 def test_scores_beside_nearest_neighbours():
     """Over repeated splits, for one split in five differs from another by more than the margin."""
     folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=3, random_state=0)
