@@ -167,6 +167,11 @@ def test_classes_in_chunks_give_what_all_points_at_once_do(fit_intercept, labels
     for part, labelled, mass in chunks:
         one_by_one.partial_fit(part, labelled, classes=np.unique(y), sample_weight=mass)
     assert_allclose(one_by_one.decision_function(X), whole.decision_function(X), atol=1e-8)
+    # A label that is longer than those before it.
+    longer = np.where(y == "low", "lowest of all", y)
+    grown = clone(model).set_params(class_weight=None)
+    grown.fit_chunks([(X[rows], longer[rows]) for rows in cuts])
+    assert grown.classes_.tolist() == np.unique(longer).tolist()
     # After fit, and with a class that comes late.
     late = clone(model).fit(X[:200], y[:200], weight[:200])
     late.partial_fit(X[200:], y[200:], sample_weight=weight[200:])

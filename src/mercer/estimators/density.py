@@ -112,6 +112,7 @@ class KernelDensity(BaseEstimator):
 
     n_features_in_: int
     bandwidth_: Any
+    sample_weight_: np.ndarray
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bandwidth": [
             Interval(Real, 0, None, closed="neither"),
@@ -342,18 +343,16 @@ class KernelDensity(BaseEstimator):
 
     def _settle(self, X: np.ndarray, weight: np.ndarray | None) -> KernelDensity:
         n, d = X.shape
-        kept = np.ones(n, dtype=bool) if weight is None else weight > 0
-        self._total_weight = float(n if weight is None else weight.sum())
-        if weight is None:
-            weight = np.full(n, 1 / n)
-        else:
-            X, weight = X[kept], weight[kept] / self._total_weight
+        kept, self._total_weight, share = np.ones(n, dtype=bool), float(n), np.full(n, 1 / n)
+        if weight is not None:
+            kept, self._total_weight = weight > 0, float(weight.sum())
+            X, share = X[kept], weight[kept] / self._total_weight
         box = Box.read(self.bounds, d)
         box.refuse_outside(X)
         self.kernel_ = smoothing_kernel(self.kernel, d)
         self.selection_ = None
-        self.bandwidth_ = self._settle_bandwidth(X, weight)
-        self.X_fit_, self.sample_weight_, self.local_bandwidths_ = X, weight, None
+        self.bandwidth_ = self._settle_bandwidth(X, share)
+        self.X_fit_, self.sample_weight_, self.local_bandwidths_ = X, share, None
         self._bounds = box
         self.local_bandwidths_ = self._settle_local(kept)
         if self.method != "auto":

@@ -112,7 +112,7 @@ def _marginal_kernel(kde: Any, kept: int) -> SmoothingKernel:
     )
 
 
-def _part_of_bandwidth(h: float | np.ndarray, kept: list[int]) -> float | np.ndarray:
+def _part_of_bandwidth(h: Any, kept: list[int]) -> Any:
     if isinstance(h, float):
         return h
     return simplest_form(h[kept]) if h.ndim == 1 else h[np.ix_(kept, kept)]

@@ -160,6 +160,7 @@ default="pivoted"
     'cholesky: no finite feature map'
     """
 
+    moments_: Any
     _parameter_constraints: dict = {**KERNEL, **SOLVER}
 
     def __init__(

@@ -80,6 +80,7 @@ result_
     0.99
     """
 
+    moments_: Any
     _parameter_constraints: dict = {
         **KERNEL,
         **SOLVER,
@@ -233,12 +234,12 @@ result_
             both.cross[:, 0] *= -1
             both.target_sums[0] *= -1
             self.moments_ = both
-        for label in np.setdiff1d(y, self.classes_):
-            if classes is not None:
-                raise ValueError(f"y has the label {label!r}, which is not among classes")
-            place = int(np.searchsorted(self.classes_, label))
-            self.classes_ = np.insert(self.classes_, place, label)
-            self.moments_ = self.moments_.with_target(place)
+        new = np.setdiff1d(y, self.classes_)
+        if classes is not None and len(new):
+            raise ValueError(f"y has the label {new.tolist()[0]!r}, which is not among classes")
+        self.classes_ = np.union1d(self.classes_, new)
+        for place in np.searchsorted(self.classes_, new):  # rising, so that each is the last place
+            self.moments_ = self.moments_.with_target(int(place))
         targets = np.where(y[:, None] == self.classes_, 1.0, -1.0)
         self.moments_ = with_more_points(self.centres_, self.moments_, X, targets, weight)
 
