@@ -201,6 +201,35 @@ def test_products(level, dtype, n, m, c):
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (12, 64), (13, 65), (4000, 301), (700, 90)])
+@pytest.mark.parametrize("c", [1, 2, 19])
+@pytest.mark.parametrize("expression", ["gaussian", "identity"])
+def test_normal_products(level, dtype, n, m, c, expression):
+    rng = np.random.default_rng(1)
+    X, Y = (points(rng, k, 7, dtype, Kind.SQDIST) for k in (n, m))
+    X[: min(n, m) // 2] = Y[: min(n, m) // 2]  # some pairs are near
+    V, T = rng.normal(size=(m, c)).astype(dtype), rng.normal(size=(n, c)).astype(dtype)
+    weight = rng.uniform(size=n).astype(dtype)
+    program = GAUSSIAN if expression == "gaussian" else IDENTITY
+    native, twin = build(level, program, [leaf(Kind.SQDIST, X, Y)], n=n, m=m, dtype=dtype)
+    K = gram(twin, n, m, dtype).astype(float)
+    for targets, s in ((None, None), (T, None), (T, weight)):
+        R = K @ V if targets is None else T - K @ V
+        size = K @ np.abs(V) + (0.0 if targets is None else np.abs(T))
+        if s is not None:
+            R, size = s[:, None] * R, s[:, None] * size
+        for threads in (0, 3):
+            side, total = native.normal_product(V, targets, s, threads)
+            assert np.all(np.abs(side - K.T @ R) <= 60 * EPS[dtype] * (K.T @ size))
+            assert np.all(np.abs(total - R.sum(axis=0)) <= 60 * EPS[dtype] * size.sum(axis=0))
+    for found, expected in zip(
+        native.normal_product(V, T, weight, 1), twin.normal_product(V, T, weight, 1), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=60 * EPS[dtype] * np.max(K.T @ size))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_symmetric_matrices_are_symmetric_to_the_last_bit(level, dtype):
     rng = np.random.default_rng(2)
     for n in (1, 11, 64, 130, 333):
@@ -537,8 +566,11 @@ def test_the_same_bits_for_any_number_of_threads(dtype):
     X = points(rng, 900, 8, dtype, Kind.SQDIST)
     V, U = (rng.normal(size=(900, 2)).astype(dtype) for _ in range(2))
     native, _ = build(LEVELS[-1], GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=900, m=900, dtype=dtype)
-    one, five = native.products(V, U, 1), native.products(V, U, 5)
-    assert all(np.array_equal(a, b) for a, b in zip(one, five, strict=True))
+    for routine in (
+        lambda k: native.products(V, U, k),
+        lambda k: native.normal_product(V, U, None, k),
+    ):
+        assert all(np.array_equal(a, b) for a, b in zip(routine(1), routine(5), strict=True))
     assert np.array_equal(
         gram(native, 900, 900, dtype, True, 1), gram(native, 900, 900, dtype, True, 3)
     )

@@ -328,3 +328,14 @@ def test_sums_in_tiles_equal_the_sum_written_out(kernel, d, offset, monkeypatch)
     variance = np.sum(w * (np.exp(log_k) - mean[:, None]) ** 2, axis=1)
     error = np.sqrt(variance * np.sum(w**2))
     np.testing.assert_allclose(kde.standard_error(Z), error, rtol=1e-8, atol=1e-290)
+
+
+def test_weights_whose_sum_is_no_number_are_refused():
+    with pytest.raises(ValueError, match="give smaller weights"):
+        KernelDensity().fit([[0.0], [1.0]], sample_weight=[1e308, 1e308])
+
+
+def test_given_values_must_be_finite():
+    kde = KernelDensity().fit(np.random.default_rng(0).normal(size=(20, 2)))
+    with pytest.raises(ValueError, match="finite"):
+        kde.conditional({0: np.nan})

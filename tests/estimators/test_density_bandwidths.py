@@ -16,7 +16,7 @@ from mercer.estimators.selectors import (
     plugin_matrix,
 )
 
-PER_FEATURE = [rule for rule in RULES if rule not in ("isj", "plugin")]
+PER_FEATURE = [rule for rule in RULES if rule != "plugin"]
 
 
 def cloud(n=150, d=2, seed=0):
@@ -32,7 +32,8 @@ def equal(n):
 def test_data_in_other_units_give_the_same_bandwidth_in_those_units(rule, kernel):
     x = np.random.default_rng(0).gamma(3.0, size=(300, 1))
     one = KernelDensity(bandwidth=rule, kernel=kernel).fit(x).bandwidth_
-    for scale in (1000.0, 1e-6):
+    # The entries of a matrix are squares, which must be numbers too.
+    for scale in (1000.0, 1e-6, *(() if rule == "plugin" else (1e200, 1e-200))):
         other = KernelDensity(bandwidth=rule, kernel=kernel).fit(scale * x + 7 * scale).bandwidth_
         assert other == pytest.approx(scale * one, rel=1e-4)
 
@@ -60,6 +61,28 @@ def test_isj_is_near_the_optimum_of_the_normal_law():
             for s in range(50)
         ]
         assert np.median(found) == pytest.approx(0.232 * sigma, rel=0.1)
+
+
+def test_isj_of_several_features_is_near_the_optimum_of_a_normal_law():
+    """Independent normal features: (4 / ((d + 2) n))^(1 / (d + 4)) σ for each."""
+    n, sigma = 2000, np.array([1.0, 50.0, 1e-3])
+    best = sigma * (4 / (5 * n)) ** (1 / 7)
+    found = [
+        KernelDensity(bandwidth="isj")
+        .fit(sigma * np.random.default_rng(seed).normal(size=(n, 3)))
+        .bandwidth_
+        for seed in range(15)
+    ]
+    np.testing.assert_allclose(np.median(found, axis=0), best, rtol=0.1)
+
+
+def test_isj_sees_the_modes_of_each_feature():
+    X = np.column_stack([mixture(500, 0), np.random.default_rng(1).normal(size=500)])
+    h, reference = (
+        KernelDensity(bandwidth=rule).fit(X).bandwidth_ for rule in ("isj", "silverman")
+    )
+    assert h[0] < reference[0] / 2
+    assert h[1] == pytest.approx(reference[1], rel=0.3)
 
 
 def mixture(n, seed):
@@ -199,8 +222,9 @@ def test_other_data_that_a_rule_cannot_take():
         KernelDensity(bandwidth="plugin").fit(line)
     with pytest.raises(ValueError, match="up to 6 features"):
         KernelDensity(bandwidth="plugin").fit(cloud(50, 7))
-    with pytest.raises(ValueError, match="one feature"):
-        KernelDensity(bandwidth="isj").fit(cloud())
+    discrete = np.column_stack([np.arange(40.0) ** 2, np.arange(40) % 2])
+    with pytest.raises(ValueError, match="column 1 of X: bandwidth='isj' found no fixed point"):
+        KernelDensity(bandwidth="isj").fit(discrete)
     with pytest.raises(ValueError, match="radial"):
         KernelDensity(bandwidth="plugin", kernel="hypercube").fit(cloud())
     rounded = np.repeat([[0.0], [1.0], [2.0], [5.0]], 30, axis=0)

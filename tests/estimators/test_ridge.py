@@ -24,7 +24,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import kernels as K
-from mercer.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from mercer.estimators.ridge import KernelRidge
+from mercer.estimators.ridge_classification import KernelRidgeClassifier
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.solvers.result import Status
 from ridge_examples import data

@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from mercer import kernels as K
-from mercer.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from mercer.estimators.ridge import KernelRidge
+from mercer.estimators.ridge_classification import KernelRidgeClassifier
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.solvers.result import Status
 from ridge_examples import data
@@ -130,6 +131,92 @@ def test_chunks_learn_what_all_points_at_once_do(fit_intercept):
     half.partial_fit(X[150:], y[150:], weight[150:])
     assert_allclose(half.predict(X), whole.predict(X), atol=1e-6)
     assert not hasattr(KernelRidge(), "partial_fit")
+
+
+def three_classes(n=240):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, 2))
+    return X, np.array(["low", "mid", "top"])[np.digitize(X[:, 0] * X[:, 1], [-0.3, 0.3])]
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("labels", [2, 3])
+def test_classes_in_chunks_give_what_all_points_at_once_do(fit_intercept, labels):
+    X, y = three_classes()
+    if labels == 2:
+        y = np.where(y == "low", "low", "top")
+    order = np.argsort(y != "top", kind="stable")  # one class alone at first, then the others
+    X, y = X[order], y[order]
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=len(y))
+    model = KernelRidgeClassifier(
+        0.1,
+        kernel=K.RBF(0.5),
+        solver="nystrom",
+        centers=X[::8],
+        fit_intercept=fit_intercept,
+        class_weight={"low": 2.0, "mid": 0.5, "top": 1.0},
+    )
+    whole = clone(model).fit(X, y, weight)
+    cuts = [slice(i, i + 50) for i in range(0, 240, 50)]
+    chunks = [(X[rows], y[rows], weight[rows]) for rows in cuts]
+    found = clone(model).fit_chunks(chunks)
+    assert_allclose(found.decision_function(X), whole.decision_function(X), atol=1e-8)
+    assert found.classes_.tolist() == whole.classes_.tolist()
+    assert np.mean(found.predict(X) == whole.predict(X)) == 1.0
+    one_by_one = clone(model)
+    for part, labelled, mass in chunks:
+        one_by_one.partial_fit(part, labelled, classes=np.unique(y), sample_weight=mass)
+    assert_allclose(one_by_one.decision_function(X), whole.decision_function(X), atol=1e-8)
+    # A label that is longer than those before it.
+    longer = np.where(y == "low", "lowest of all", y)
+    grown = clone(model).set_params(class_weight=None)
+    grown.fit_chunks([(X[rows], longer[rows]) for rows in cuts])
+    assert grown.classes_.tolist() == np.unique(longer).tolist()
+    # After fit, and with a class that comes late.
+    late = clone(model).fit(X[:200], y[:200], weight[:200])
+    late.partial_fit(X[200:], y[200:], sample_weight=weight[200:])
+    assert_allclose(late.decision_function(X), whole.decision_function(X), atol=1e-6)
+
+
+def test_classes_in_chunks_say_what_they_lack():
+    X, y = three_classes()
+    model = KernelRidgeClassifier(solver="nystrom", centers=X[:20])
+    with pytest.raises(ValueError, match="one class only so far, 'low'"):
+        model.partial_fit(X[y == "low"], y[y == "low"])
+    with pytest.raises(ValueError, match=r"'top'.*not among classes"):
+        model.partial_fit(X, y, classes=["low", "mid"])
+    with pytest.raises(ValueError, match="dict of weights"):
+        clone(model).set_params(class_weight="balanced").partial_fit(X, y)
+    with pytest.raises(ValueError, match="chunks is empty"):
+        model.fit_chunks([])
+    assert not hasattr(model, "classes_")
+    assert not hasattr(KernelRidgeClassifier(), "partial_fit")
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_float32_points_and_targets_go_to_conjugate_gradients_where_it_pays(
+    fit_intercept, monkeypatch
+):
+    X, y = data(n=900)
+    model = KernelRidge(0.1, kernel=K.RBF(0.3), fit_intercept=fit_intercept)
+    expected = clone(model).fit(X, y).predict(X)
+    monkeypatch.setattr("mercer.estimators.ridge_solution.STEPS_FROM", 500)
+    monkeypatch.setattr("mercer.estimators.ridge_solution.ENOUGH_STEPS", 1)
+    single = X.astype(np.float32), y.astype(np.float32)
+    quick = clone(model).fit(*single)
+    assert quick.result_.method.startswith("pcg")
+    assert quick.result_.method.endswith(": points and targets are float32")
+    assert quick.result_.gap <= 1e-6
+    assert_allclose(quick.predict(single[0]), expected, atol=2e-5)
+    assert "pcg" not in clone(model).fit(X, y).result_.method
+    # Too slow, too small an alpha, too many targets: factorised as before.
+    rough = KernelRidge(1e-3, kernel=K.Laplacian(5.0), fit_intercept=fit_intercept).fit(*single)
+    assert "pcg had not converged after" in rough.result_.method
+    assert rough.result_.gap < 1e-10
+    tiny = clone(model).set_params(alpha=1e-7).fit(*single)
+    assert "pcg" not in tiny.result_.method
+    many = clone(model).fit(single[0], np.tile(single[1][:, None], 10))
+    assert "pcg" not in many.result_.method
 
 
 def test_readers_of_tables_and_iterators_give_what_fit_does(tmp_path):

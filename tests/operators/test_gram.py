@@ -272,3 +272,19 @@ def test_products_of_many_features_with_many_columns(columns):
         tiled = TiledGram(K.RBF(0.5).over(X.astype(dtype), None))
         expected = K.RBF(0.5)(X) @ V
         np.testing.assert_allclose(tiled @ V, expected, atol=rtol * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kernel", [K.RBF(0.1), K.Polynomial(2), K.Min(), K.Linear()], ids=repr)
+@pytest.mark.parametrize("d", [3, 300])
+def test_normal_products_are_the_two_products_after_each_other(kernel, d):
+    rng = np.random.default_rng(0)
+    X, Y = rng.uniform(size=(40, d)), rng.uniform(size=(25, d))
+    V, T, s = rng.normal(size=(25, 2)), rng.normal(size=(40, 2)), rng.uniform(size=40)
+    Z = kernel(X, Y)
+    for operator in (DenseGram(Z), TiledGram(kernel.over(X, Y))):
+        for targets, weight in ((None, None), (T, None), (None, s), (T, s)):
+            R = Z @ V if targets is None else T - Z @ V
+            R = R if weight is None else s[:, None] * R
+            side, total = operator.normal_product(V, targets, weight)
+            np.testing.assert_allclose(side, Z.T @ R, rtol=1e-9, atol=1e-9 * np.abs(Z.T @ R).max())
+            np.testing.assert_allclose(total, R.sum(axis=0), rtol=1e-9, atol=1e-9 * np.abs(R).max())

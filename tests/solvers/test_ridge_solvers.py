@@ -13,7 +13,7 @@ from mercer.solvers.cholesky import factorised, solve_cholesky
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.eigh import solve_eigh as solve_decomposed
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
-from mercer.solvers.primal import solve_primal
+from mercer.solvers.primal import _solve, solve_primal
 from mercer.solvers.refinement import solve_refined as refined
 from mercer.solvers.result import Status
 
@@ -265,3 +265,22 @@ def test_refinement_leaves_a_stored_matrix_as_it_is():
         before = G.copy()
         refined(DenseGram(G), np.ones(40), 1.0)
         assert np.array_equal(G, before)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_the_primal_tells_the_condition_number_where_rounding_wins(form, fit_intercept):
+    rng = np.random.default_rng(3)
+    Phi = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 30)) + 1e-8 * rng.normal(size=(8, 30))
+    trace = np.sum((Phi - fit_intercept * Phi.mean(axis=0)) ** 2)
+    y = rng.normal(size=8)
+    result = solve_primal(form(Phi), y, 2e-14 * trace, fit_intercept=fit_intercept)
+    assert result.status is Status.STALLED
+    assert "condition number of up to 5.0e+13" in result.message
+
+
+def test_a_primal_system_that_rounding_made_indefinite_is_decomposed():
+    A, lam = np.diag([1.0, -1e-14]), 3e-15
+    z, rank = _solve(A, np.array([[1.0], [0.0]]), np.array([lam]))
+    assert_allclose(z, [[1.0], [0.0]])
+    assert rank == 1

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "binding.hpp"
+#include "mercer/normal.hpp"
 #include "mercer/products.hpp"
 #include "mercer/symmetric.hpp"
 #include "mercer/tree.hpp"
@@ -210,6 +211,26 @@ class Pairs {
     return out;
   }
 
+  // K^T S (T - K V), or K^T S K V without targets, and the sums over rows of what K^T multiplies.
+  std::tuple<Out<double, 2>, Out<double, 1>> normal_product(Matrix V, std::optional<Matrix> targets,
+                                                            std::optional<Row> weight,
+                                                            int threads) {
+    check_columns(V, pairs_.m);
+    if (targets) check_columns(*targets, pairs_.n);
+    require(!targets || targets->shape(1) == V.shape(1), "as many targets as columns of V");
+    if (weight) require_aligned(*weight);
+    require(!weight || std::ptrdiff_t(weight->shape(0)) == pairs_.n, "weight has n entries");
+    auto side = new_array<double, 2>({std::size_t(pairs_.m), V.shape(1)});
+    auto total = new_array<double, 1>({V.shape(1)});
+    without_gil(busy_, [&] {
+      return mercer::normal_product<T>(pairs_, V.data(), int(V.shape(1)),
+                                       targets ? targets->data() : nullptr,
+                                       weight ? weight->data() : nullptr, side.data(),
+                                       total.data(), threads, interrupted);
+    });
+    return {side, total};
+  }
+
   Out<double, 1> log_sum_exp(std::optional<Row> log_weight, int threads) {
     if (log_weight) require_aligned(*log_weight);
     require(!log_weight || std::ptrdiff_t(log_weight->shape(0)) == pairs_.m,
@@ -285,6 +306,8 @@ void bind_pairs(nb::module_& module, const char* name) {
       .def("product", &P::product, exactly("V"), nb::arg("threads"))
       .def("symmetric_product", &P::symmetric_product, exactly("V"), nb::arg("threads"))
       .def("products", &P::products, exactly("V"), exactly("U"), nb::arg("threads"))
+      .def("normal_product", &P::normal_product, exactly("V"), exactly("targets").none(),
+           exactly("weight").none(), nb::arg("threads"))
       .def("log_sum_exp", &P::log_sum_exp, exactly("log_weight").none(), nb::arg("threads"))
       .def("arg_min", &P::arg_min, nb::arg("threads"));
 }

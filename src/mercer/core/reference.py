@@ -266,6 +266,17 @@ class Pairs:
             side[columns] += K.T @ U[rows]
         return out, side
 
+    def normal_product(
+        self, V: np.ndarray, targets: np.ndarray | None, weight: np.ndarray | None, threads: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        R = self.product(V, threads)
+        if targets is not None:
+            R = targets - R
+        if weight is not None:
+            R *= weight[:, None]
+        nothing = np.zeros((self.m, 0), dtype=self.dtype)
+        return self.products(nothing, R.astype(self.dtype), threads)[1], R.sum(axis=0)
+
     def log_sum_exp(self, log_weight: np.ndarray | None, threads: int) -> np.ndarray:
         out = np.full(self.n, -np.inf)
         for rows, columns in self._tiles():

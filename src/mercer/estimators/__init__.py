@@ -6,7 +6,8 @@ from mercer.estimators.density import KernelDensity
 from mercer.estimators.machines import KernelMachineClassifier, KernelMachineRegressor
 from mercer.estimators.pca import KernelPCA
 from mercer.estimators.perceptron import KernelPerceptron
-from mercer.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from mercer.estimators.ridge import KernelRidge
+from mercer.estimators.ridge_classification import KernelRidgeClassifier
 from mercer.estimators.ridge_cv import KernelRidgeCV
 from mercer.estimators.sgd import KernelSGDClassifier
 from mercer.estimators.smoothers import (

@@ -124,11 +124,13 @@ def feature_scales(X: np.ndarray, sample_weight: np.ndarray, ddof: int = 1) -> n
     """
     p = sample_weight / sample_weight.sum()
     shifted = X - X[0]  # a constant column is now exactly zero, and so is its mean
+    unit = np.abs(shifted).max(axis=0)  # whose square may be beyond all numbers
+    shifted = np.divide(shifted, unit, out=shifted, where=unit > 0)
     variance = p @ (shifted - p @ shifted) ** 2
     if ddof:
         spare = 1 - p @ p
         variance = variance / spare if spare > 0 else np.zeros_like(variance)
-    scales = np.sqrt(variance)
+    scales = unit * np.sqrt(variance)
     # Values that differ in their last digits only are as good as constant.
     scales[scales <= 8 * np.finfo(float).eps * np.abs(X).max(axis=0)] = 0.0
     return scales

@@ -11,34 +11,18 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.arrays import row_blocks
-from mercer.estimators.bandwidths import (
-    Bandwidth,
-    normal_reference,
-    resolve_bandwidth,
-    simplest_form,
-)
+from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
+from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
+from mercer.estimators.labels import checked_weights
 from mercer.estimators.mixtures import METHODS, Mixture
-from mercer.estimators.selectors import (
-    cross_validated,
-    improved_sheather_jones,
-    plugin_matrix,
-    refuse_degenerate,
-)
+from mercer.estimators.selectors import RULES, rule_bandwidth
 from mercer.estimators.supports import Box
 from mercer.kernels.densities import quiet_log, smoothing_kernel
-from mercer.kernels.smoothing import (
-    SMOOTHING_KERNELS,
-    BallPower,
-    Gaussian,
-    Hypercube,
-    SmoothingKernel,
-)
-
-RULES = ("scott", "silverman", "isj", "mlcv", "lscv", "plugin")
+from mercer.kernels.smoothing import SMOOTHING_KERNELS, Gaussian, SmoothingKernel
 
 
 class KernelDensity(BaseEstimator):
@@ -56,7 +40,9 @@ class KernelDensity(BaseEstimator):
 
         - "scott", "silverman": h_j = c σ_j n^(-1/(d+4)), with σ_j the standard deviation of
           feature j, c = 1 for Scott and (4/(d+2))^(1/(d+4)) for Silverman;
-        - "isj": Improved Sheather-Jones, for one feature, and for several modes;
+        - "isj": Improved Sheather-Jones, for features of any shape and several modes; each of d
+          features has its own, widened by n^(1/5 - 1/(d+4)) and constants that make it right for
+          a normal law;
         - "mlcv": one h for each feature, by the likelihood of each point under the others;
         - "lscv": the same by the integrated squared error, which asks for more data;
         - "plugin": a full matrix, for up to six features.
@@ -126,6 +112,7 @@ class KernelDensity(BaseEstimator):
 
     n_features_in_: int
     bandwidth_: Any
+    sample_weight_: np.ndarray
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bandwidth": [
             Interval(Real, 0, None, closed="neither"),
@@ -177,8 +164,7 @@ class KernelDensity(BaseEstimator):
         self : KernelDensity
         """
         X = validate_data(self, X, dtype=np.float64)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return self._settle(X, weight)
+        return self._settle(X, checked_weights(sample_weight, X))
 
     @fitting
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
@@ -199,10 +185,11 @@ class KernelDensity(BaseEstimator):
         """
         first = not hasattr(self, "X_fit_")
         X = validate_data(self, X, dtype=np.float64, reset=first)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weights(sample_weight, X)
         if not first:
+            more = np.ones(len(X)) if weight is None else weight
+            weight = np.concatenate([self.sample_weight_ * self._total_weight, more])
             X = np.concatenate([self.X_fit_, X])
-            weight = np.concatenate([self.sample_weight_ * self._total_weight, weight])
         return self._settle(X, weight)
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -326,15 +313,7 @@ class KernelDensity(BaseEstimator):
             Fitted, of as many features.
         """
         check_is_fitted(self)
-        kept = self._columns(features)
-        return self._like(
-            kernel=self._marginal_kernel(len(kept)),
-            bandwidth=self._part_of_bandwidth(kept),
-            X=self.X_fit_[:, kept],
-            weight=self.sample_weight_,
-            local=self.local_bandwidths_,
-            box=self._box().part(kept),
-        )
+        return marginal(self, features)
 
     def conditional(self, given: Mapping[int, float]) -> KernelDensity:
         """The density of the other features where some have given values.
@@ -360,45 +339,20 @@ class KernelDensity(BaseEstimator):
         array([0.399])
         """
         check_is_fitted(self)
-        at = self._columns(list(given))
-        values = np.array([list(given.values())], dtype=np.float64)
-        rest = [k for k in range(self.n_features_in_) if k not in at]
-        if not rest:
-            raise ValueError("given names every feature; expected some of them")
-        box = self._box()
-        if not box.part(at).contains(values)[0]:
-            raise ValueError(f"given={dict(given)} lies outside bounds")
-        conditioner = _Conditioner(self, at, rest)
-        parts = [conditioner(image[0]) for image in box.part(at).images(values, self._reach()[at])]
-        X, log_weight, factors = zip(*parts, strict=True)
-        X, log_weight = np.concatenate(X), np.concatenate(log_weight)
-        local = None if factors[0] is None else np.concatenate(factors)
-        top = log_weight.max()
-        if not np.isfinite(top):
-            raise ValueError(f"no point is in reach of given={dict(given)}: p is zero there")
-        weight = np.exp(log_weight - top)
-        kept = weight > 0
-        return self._like(
-            kernel=self.kernel_,
-            bandwidth=conditioner.bandwidth,
-            X=X[kept],
-            weight=weight[kept] / weight[kept].sum(),
-            local=None if local is None else local[kept],
-            box=box.part(rest),
-        )
+        return conditional(self, given)
 
-    def _settle(self, X: np.ndarray, weight: np.ndarray) -> KernelDensity:
-        kept = weight > 0
-        X, weight = X[kept], weight[kept]
-        d = X.shape[1]
-        self._total_weight = float(weight.sum())
-        weight = weight / weight.sum()
+    def _settle(self, X: np.ndarray, weight: np.ndarray | None) -> KernelDensity:
+        n, d = X.shape
+        kept, self._total_weight, share = np.ones(n, dtype=bool), float(n), np.full(n, 1 / n)
+        if weight is not None:
+            kept, self._total_weight = weight > 0, float(weight.sum())
+            X, share = X[kept], weight[kept] / self._total_weight
         box = Box.read(self.bounds, d)
         box.refuse_outside(X)
         self.kernel_ = smoothing_kernel(self.kernel, d)
         self.selection_ = None
-        self.bandwidth_ = self._settle_bandwidth(X, weight)
-        self.X_fit_, self.sample_weight_, self.local_bandwidths_ = X, weight, None
+        self.bandwidth_ = self._settle_bandwidth(X, share)
+        self.X_fit_, self.sample_weight_, self.local_bandwidths_ = X, share, None
         self._bounds = box
         self.local_bandwidths_ = self._settle_local(kept)
         if self.method != "auto":
@@ -420,29 +374,11 @@ class KernelDensity(BaseEstimator):
         return np.array(self.bandwidth, dtype=float)
 
     def _by_rule(self, rule: str, X: np.ndarray, weight: np.ndarray) -> float | np.ndarray:
-        refuse_degenerate(X, weight, rule)
-        d = X.shape[1]
-        variance = self.kernel_.variance(d)
-        if rule in ("scott", "silverman"):
-            return simplest_form(normal_reference(X, rule, weight, variance))
-        if rule == "isj":
-            if d > 1:
-                raise ValueError(
-                    f"bandwidth='isj' is for one feature, and X has {d}; use 'mlcv' or 'plugin'"
-                )
-            return improved_sheather_jones(X[:, 0], weight) / np.sqrt(variance)
-        if rule == "plugin":
-            if d > 1:
-                self._refuse_matrix("bandwidth='plugin' gives a matrix")
-            H = plugin_matrix(X, weight) / variance
-            return float(np.sqrt(H[0, 0])) if d == 1 else H
-        start = normal_reference(X, "silverman", weight)
-        h, curve = cross_validated(X, weight, rule, start)
-        self.selection_ = {
-            "bandwidth": curve["factor"][:, None] * start / np.sqrt(variance),
-            "score": curve["score"],
-        }
-        return simplest_form(h / np.sqrt(variance))
+        d, variance = X.shape[1], self.kernel_.variance(X.shape[1])
+        if rule == "plugin" and d > 1:
+            self._refuse_matrix("bandwidth='plugin' gives a matrix")
+        found, self.selection_ = rule_bandwidth(rule, X, weight, variance)
+        return simplest_form(found) if found.ndim == 1 else found
 
     def _refuse_matrix(self, which: str) -> None:
         if not self.kernel_.radial:
@@ -505,82 +441,3 @@ class KernelDensity(BaseEstimator):
                 k += mixture.components(image[rows])
             means[rows], squares[rows] = k @ self.sample_weight_, k**2 @ self.sample_weight_
         return quiet_log(means), quiet_log(squares)
-
-    # Parts of the features.
-
-    def _columns(self, features: Sequence[int]) -> list[int]:
-        chosen = [int(k) for k in features]
-        if (
-            not chosen
-            or len(set(chosen)) < len(chosen)
-            or not all(0 <= k < self.n_features_in_ for k in chosen)
-        ):
-            raise ValueError(
-                f"features={list(features)} were named; expected some of the columns 0 to "
-                f"{self.n_features_in_ - 1}, each once"
-            )
-        return chosen
-
-    def _marginal_kernel(self, kept: int) -> SmoothingKernel:
-        gone = self.n_features_in_ - kept
-        if isinstance(self.kernel_, Gaussian | Hypercube) or gone == 0:
-            return self.kernel_
-        if isinstance(self.kernel_, BallPower):
-            return BallPower(self.kernel_.power + gone / 2)
-        raise ValueError(
-            f"kernel={self.kernel!r} has no marginal of its own kind; use 'gaussian', 'hypercube', "
-            "'tophat', 'epanechnikov', 'biweight' or 'triweight'"
-        )
-
-    def _part_of_bandwidth(self, kept: list[int]) -> float | np.ndarray:
-        h = self.bandwidth_
-        if isinstance(h, float):
-            return h
-        return simplest_form(h[kept]) if h.ndim == 1 else h[np.ix_(kept, kept)]
-
-    def _like(self, *, kernel, bandwidth, X, weight, local, box) -> KernelDensity:
-        """A fitted density made from parts of this one."""
-        other = KernelDensity(
-            bandwidth=bandwidth, kernel=kernel, method="auto", rtol=self.rtol, atol=self.atol
-        )
-        other.n_features_in_ = X.shape[1]
-        other.kernel_, other.bandwidth_, other.selection_ = kernel, bandwidth, None
-        other.X_fit_, other.sample_weight_, other.local_bandwidths_ = X, weight, local
-        other._bounds, other._total_weight = box, 1.0
-        if box.is_bounded:
-            other.bounds = np.column_stack([box.low, box.high])
-        if local is not None:
-            other.adaptive = local
-        return other
-
-
-class _Conditioner:
-    """What becomes of points, weights and scales where the features ``at`` have given values."""
-
-    def __init__(self, kde: KernelDensity, at: list[int], rest: list[int]):
-        self.kde, self.at, self.rest = kde, at, rest
-        self.kernel = kde._marginal_kernel(len(at))
-        h = kde.bandwidth_
-        self.given = resolve_bandwidth(kde._part_of_bandwidth(at), len(at))
-        if isinstance(h, float) or h.ndim == 1:
-            self.bandwidth = kde._part_of_bandwidth(rest)
-            self.slope = np.zeros((len(rest), len(at)))
-        else:
-            inner, across = h[np.ix_(at, at)], h[np.ix_(rest, at)]
-            self.slope = np.linalg.solve(inner, across.T).T
-            self.bandwidth = h[np.ix_(rest, rest)] - self.slope @ across.T
-
-    def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        kde = self.kde
-        away = values - kde.X_fit_[:, self.at]
-        u, local = self.given.shrink(away), kde.local_bandwidths_
-        log_weight = np.log(kde.sample_weight_)
-        if local is not None:
-            u = u / local[:, None]
-            log_weight = log_weight - len(self.at) * np.log(local)
-        log_weight = log_weight + self.kernel.log_pairs(u, np.zeros((1, len(self.at))))[:, 0]
-        if isinstance(kde.kernel_, BallPower):
-            # (1 - a² - b²)^p = (1 - b²)^p (1 - a²/(1 - b²))^p: a ball of another radius.
-            shrunk = np.sqrt(np.maximum(1 - (u**2).sum(axis=1), np.finfo(float).tiny))
-            local = shrunk if local is None else shrunk * local
-        return kde.X_fit_[:, self.rest] + away @ self.slope.T, log_weight, local

@@ -62,7 +62,16 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
         return None
     # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
-    return _check_sample_weight(sample_weight, stand_in, dtype=np.float64, ensure_non_negative=True)
+    weight = _check_sample_weight(
+        sample_weight, stand_in, dtype=np.float64, ensure_non_negative=True
+    )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weight.sum()):
+            raise ValueError(
+                f"sample_weight sums to more than the largest number, with a weight of "
+                f"{weight.max():.3g}; give smaller weights"
+            )
+    return weight
 
 
 def class_weights(

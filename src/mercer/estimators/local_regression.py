@@ -11,7 +11,6 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import (
-    _check_sample_weight,
     _check_y,
     check_consistent_length,
     check_is_fitted,
@@ -29,6 +28,7 @@ from mercer.estimators.bandwidths import (
 )
 from mercer.estimators.columns import ColumnCoding, checked_table
 from mercer.estimators.conditionals import JointConditional, ProductConditional
+from mercer.estimators.labels import checked_weights
 from mercer.estimators.local_fits import (
     LocalFits,
     expression_score,
@@ -102,7 +102,8 @@ class Smoother(BaseEstimator):
 
     def _keep(self, X: np.ndarray, sample_weight: Any) -> np.ndarray:
         """Store the points that have weight; returns which they are."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weights(sample_weight, X)
+        weight = np.ones(len(X)) if weight is None else weight
         kept = weight > 0
         self.X_fit_ = X[kept]
         self.sample_weight_ = weight[kept]

@@ -246,7 +246,7 @@ def binned_convolution(
     span : ndarray of shape (d,)
         How many spacings f reaches along each axis.
     """
-    equal = weight[0] if np.all(weight == weight[0]) else None
+    equal = weight[0] if weight.min() == weight.max() else None
     bins = (
         core.smoother()
         .bin_linear(

@@ -1,4 +1,4 @@
-"""Kernel ridge regression and classification."""
+"""Kernel ridge regression."""
 
 from __future__ import annotations
 
@@ -6,30 +6,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MultiOutputMixin,
-    RegressorMixin,
-)
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.chunks import split_chunks
-from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE, POSITIVE, at_least
+from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import (
-    checked_weights,
-    class_labels,
-    class_weights,
-    labelled,
-    most_likely,
-    signed_targets,
-)
+from mercer.estimators.labels import checked_weights, labelled
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.estimators.ridge_solution import (
     SOLVERS,
@@ -97,11 +85,12 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEs
         n_centers is given, "primal" when the kernel has a finite map with few features beside the
         number of points, else "cholesky" while the Gram matrix fits scikit-learn's
         ``working_memory`` ("eigh" when alpha is lost in rounding or there are many different
-        ones), beyond it "pcg" up to 100,000 points, and "nystrom" for more;
+        ones), beyond it "pcg" up to 100,000 points, and "nystrom" for more; thousands of float32
+        points with float32 targets go to "pcg" where it is the sooner;
         ``result_.method`` says which and why.
     n_centers : int or None, default=None
         Number of centres of "nystrom", 4 sqrt(n) if None; or the rank of the preconditioner of
-        "pcg", 15 sqrt(n) if None; both less where memory demands it.
+        "pcg", 11 sqrt(n) if None; both less where memory demands it.
     centers : {"pivoted", "uniform"} or array-like of shape (n_centers, n_features), \
 default="pivoted"
         How "nystrom" finds its centres: by randomly pivoted Cholesky among five times as many
@@ -171,6 +160,7 @@ default="pivoted"
     'cholesky: no finite feature map'
     """
 
+    moments_: Any
     _parameter_constraints: dict = {**KERNEL, **SOLVER}
 
     def __init__(
@@ -233,9 +223,7 @@ default="pivoted"
         X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
-        fit = fit_ridge(
-            self, X, np.asarray(y, dtype=np.float64), weight, last_coefficients(self, y.size)
-        )
+        fit = fit_ridge(self, X, y, weight, last_coefficients(self, y.size))
         store(self, X, fit, flat=y.ndim == 1)
         return self
 
@@ -310,7 +298,7 @@ default="pivoted"
         self.moments_ = with_more_points(self.centres_, self.moments_, X, y, weight)
 
     def _solve_sums(self) -> KernelRidge:
-        store(self, None, fit_on_moments(self), flat=self._flat)
+        store(self, None, fit_on_moments(self, self.centres_, self.moments_), flat=self._flat)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -327,138 +315,6 @@ default="pivoted"
         """
         check_is_fitted(self)
         return evaluate(self, X)
-
-    def __sklearn_tags__(self) -> Any:
-        return input_tags(self, super().__sklearn_tags__())
-
-
-class KernelRidgeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    r"""Classification by kernel ridge regression on targets -1 and +1, one machine per class.
-
-    .. math::
-        \min_w \tfrac12 \sum_i s_i \left(y_i - \langle w, \varphi(x_i) \rangle\right)^2
-               + \tfrac12 \alpha \lVert w \rVert^2, \qquad y_i \in \{-1, +1\}
-
-    Two classes take one machine, more take one per class that shares the factorisation; the
-    class of the largest score is predicted. Scores are least squares fits, not probabilities.
-
-    Parameters
-    ----------
-    alpha, kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, n_centers, \
-centers, step_size, max_iter, max_time, tol, warm_start, random_state, keep_path
-        As in `KernelRidge`; the kernel is "rbf" and gamma "scale" by default.
-    class_weight : dict, "balanced" or None, default=None
-        Weight per class; "balanced" makes them inversely proportional to the class sizes.
-    indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-    intercept_, error_bound_, coef_, feature_map_, X_fit_, kernel_, n_iter_, result_
-        As in `KernelRidge`.
-
-    References
-    ----------
-    Rifkin, Yeo and Poggio (2003), "Regularized least-squares classification".
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from mercer.estimators.ridge import KernelRidgeClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> round(KernelRidgeClassifier(alpha=0.1).fit(X, y).score(X, y), 2)
-    0.99
-    """
-
-    _parameter_constraints: dict = {
-        **KERNEL,
-        **SOLVER,
-        **CLASS_WEIGHT,
-        "alpha": [NON_NEGATIVE],
-    }
-
-    def __init__(
-        self,
-        alpha: float = 1,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict | None = None,
-        fit_intercept: bool = False,
-        solver: str = "auto",
-        n_centers: int | None = None,
-        centers: Any = "pivoted",
-        step_size: float | None = None,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        keep_path: bool = False,
-        class_weight: Any = None,
-        indefinite: str = "error",
-    ):
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.n_centers = n_centers
-        self.centers = centers
-        self.step_size = step_size
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.keep_path = keep_path
-        self.class_weight = class_weight
-        self.indefinite = indefinite
-
-    @fitting
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeClassifier:
-        """Fit one machine per class, or one for two classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
-            Training points; for a precomputed kernel the Gram matrix.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : float or array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self : KernelRidgeClassifier
-        """
-        X, y = labelled(self, X, y)
-        weight = checked_weights(sample_weight, X)
-        self.kernel_ = resolve_kernel(self, X, weight)
-        self.classes_, codes = class_labels(self, y)
-        weight = class_weights(self.class_weight, y, weight)
-        targets = signed_targets(codes, len(self.classes_))
-        fit = fit_ridge(self, X, targets, weight, last_coefficients(self, targets.size))
-        store(self, X, fit, flat=len(self.classes_) == 2)
-        return self
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
-        check_is_fitted(self)
-        return evaluate(self, X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the largest score, shape (m,)."""
-        scores = self.decision_function(X)
-        return most_likely(self.classes_, scores)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

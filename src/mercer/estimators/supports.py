@@ -63,6 +63,8 @@ class Box:
 
     def refuse_outside(self, X: np.ndarray) -> None:
         """Raise a ValueError that names the first point outside, if there is one."""
+        if not self.is_bounded:
+            return
         outside = (self.low > X) | (self.high < X)
         if outside.any():
             row, column = np.argwhere(outside)[0]

@@ -400,6 +400,25 @@ class Pairs:
             side[columns] += beside
         return out, side
 
+    def normal_product(
+        self, V: np.ndarray, targets: np.ndarray | None, weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Kᵀ S (T - K V) and the column sums of S (T - K V), from one evaluation of each pair.
+
+        None where that is no gain: where K V needs no pairs, or pairs are computed elsewhere.
+
+        Parameters
+        ----------
+        V : (m, c) array
+        targets : (n, c) array of T, or None for K V in place of T - K V
+        weight : (n,) array of the diagonal of S, or None for ones
+        """
+        if self.combines or not self.native:
+            return None
+        given = (None if a is None else rows_in_order(a, self.dtype) for a in (targets, weight))
+        pairs, threads = self._on(*(slice(0, k) for k in self.shape))
+        return pairs.normal_product(rows_in_order(V, self.dtype), *given, threads)
+
     @property
     def combines(self) -> bool:
         """Whether there is a way to K V that does not look at every pair."""

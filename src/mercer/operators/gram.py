@@ -107,6 +107,22 @@ class GramOperator(LinearOperator):
         """K V, for a symmetric K."""
         return self @ V
 
+    def normal_product(
+        self, V: np.ndarray, targets: np.ndarray | None = None, weight: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Kᵀ S (T - K V) of shape (m, c), and the column sums of S (T - K V).
+
+        Parameters
+        ----------
+        V : (m, c) array
+        targets : (n, c) array of T, or None for K V in place of T - K V
+        weight : (n,) array of the diagonal of S, or None for ones
+        """
+        R = self @ V if targets is None else targets - self @ V
+        if weight is not None:
+            R *= weight[:, None]
+        return self.T @ R, R.sum(axis=0)
+
     def part(self, index: np.ndarray) -> GramOperator | None:
         """The operator of some of the points, where it need not ask that of all; else None."""
         return None
@@ -250,6 +266,12 @@ class TiledGram(GramOperator):
     def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
         columns = self.pairs.combination(indices, np.reshape(V, (len(V), -1)))
         return columns.reshape(-1, *V.shape[1:])
+
+    def normal_product(
+        self, V: np.ndarray, targets: np.ndarray | None = None, weight: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        fused = self.pairs.normal_product(V, targets, weight)
+        return super().normal_product(V, targets, weight) if fused is None else fused
 
     def part(self, index: np.ndarray) -> GramOperator | None:
         return TiledGram(self.pairs.part(index), self.reason) if self.pairs.symmetric else None

@@ -70,7 +70,9 @@ def conjugate_gradients(
         Q = step_product(D[:, active], active)
         curvature = dots(D[:, active], Q)
         moving = curvature > 0
-        step = np.divide(slope[active], curvature, out=np.zeros(len(moving)), where=moving)
+        # A residual computed afresh need not be orthogonal to the last direction.
+        fall = dots(R[:, active], D[:, active])
+        step = np.divide(fall, curvature, out=np.zeros(len(moving)), where=moving)
         X[:, active] += step * D[:, active]
         before = R[:, active]
         R[:, active] = before - step * Q

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas, cho_solve
+from scipy.linalg import LinAlgError, blas
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from mercer.operators import DenseGram, GramOperator
@@ -17,6 +17,8 @@ from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS, FLOAT32_PAYS, rounding_advice
 
+# Right-hand sides that are solved for one by one.
+FEW_COLUMNS = 8
 # A pivot so many times rounding counts as small.
 SMALL_PIVOT = 100
 
@@ -63,7 +65,8 @@ class Whitening:
                 "the kernel is zero at every centre; choose other centres or another kernel"
             )
         self.kept = order
-        self.W = np.asfortranarray(dtrtri(np.triu(factor))[0])
+        self._factor = np.asfortranarray(np.triu(factor))
+        self.W = np.asfortranarray(dtrtri(self._factor)[0])
         self.W32 = self.W.astype(np.float32)
 
     def features(self, gram: GramOperator, single: bool = False) -> np.ndarray:
@@ -74,6 +77,14 @@ class Whitening:
         K = np.ascontiguousarray(K, dtype=np.float32 if single else np.float64)
         trmm, W = (blas.strmm, self.W32) if single else (blas.dtrmm, self.W)
         return trmm(1.0, W, K.T, trans_a=1, overwrite_b=1).T
+
+    def apply(self, V: np.ndarray) -> np.ndarray:
+        """``W V`` for V of shape (r, t)."""
+        return triangular_solve(self._factor, V)
+
+    def pull(self, V: np.ndarray) -> np.ndarray:
+        """``W^T V`` for V of shape (r, t)."""
+        return triangular_solve(self._factor, V, transposed=True)
 
 
 class Moments:
@@ -104,15 +115,19 @@ class Moments:
     def add(self, Phi: np.ndarray, Y: np.ndarray, weight: np.ndarray | None) -> None:
         """Points more: features (b, r) in float32 or float64, targets (b, t), weights (b,)."""
         s = np.ones(len(Y)) if weight is None else weight
-        if weight is not None:
-            Phi = Phi * np.sqrt(s).astype(Phi.dtype)[:, None]
         root = np.sqrt(s)[:, None]
+        if weight is not None:
+            Phi = Phi * root.astype(Phi.dtype)
+        beside = (root * np.column_stack([Y, np.ones(len(Y))])).astype(Phi.dtype)
+        # All from SciPy's BLAS: the threads of NumPy's would get in the way of its own.
         if Phi.dtype == np.float32:
             self.features += blas.ssyrk(1.0, Phi.T)
+            pulled = blas.sgemm(1.0, Phi.T, beside)
         else:
             blas.dsyrk(1.0, Phi.T, beta=1.0, c=self.features, overwrite_c=1)
-        self.cross += Phi.T @ (root * Y).astype(Phi.dtype)
-        self.sums += Phi.T @ root[:, 0].astype(Phi.dtype)
+            pulled = blas.dgemm(1.0, Phi.T, beside)
+        self.cross += pulled[:, :-1]
+        self.sums += pulled[:, -1]
         self.add_targets(Y, s)
 
     def add_targets(self, Y: np.ndarray, s: np.ndarray) -> None:
@@ -128,6 +143,21 @@ class Moments:
         for name, value in vars(other).items():
             setattr(both, name, getattr(self, name) + sign * value)
         return both
+
+    def of_targets(self, columns: list[int]) -> Moments:
+        """The same with some of the targets."""
+        some = copy(self)
+        some.cross = self.cross[:, columns]
+        some.squares, some.target_sums = self.squares[columns], self.target_sums[columns]
+        return some
+
+    def with_target(self, place: int) -> Moments:
+        """The same with one target more, which has been -1 at every point so far."""
+        more = copy(self)
+        more.cross = np.insert(self.cross, place, -self.sums, axis=1)
+        more.squares = np.insert(self.squares, place, self.weight)
+        more.target_sums = np.insert(self.target_sums, place, -self.weight)
+        return more
 
     def system(self, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The normal matrix (r, r), right-hand sides (r, t) and sums of squares (t,), centred."""
@@ -192,7 +222,7 @@ def estimated(blocks: Iterable[Block], whitening: Whitening, part: Moments) -> M
         s = np.ones(len(block.Y)) if block.weight is None else block.weight
         pulled += block.gram.T @ (s[:, None] * np.column_stack([block.Y, np.ones(len(s))]))
         moments.add_targets(block.Y, s)
-    pulled = whitening.W.T @ pulled
+    pulled = whitening.pull(pulled)
     moments.cross, moments.sums = pulled[:, :t], pulled[:, t]
     H, _, _ = part.system(fit_intercept=True)
     moments.features = H * (moments.weight / part.weight if part.weight > 0 else 0.0)
@@ -221,7 +251,7 @@ class _NormalEquations:
         lam: np.ndarray,
         fit_intercept: bool,
     ):
-        self.blocks, self.W, self.moments, self.lam = blocks, whitening.W, moments, lam
+        self.blocks, self.whitening, self.moments, self.lam = blocks, whitening, moments, lam
         self.centred = fit_intercept and moments.weight > 0
 
     def product(self, V: np.ndarray, columns: np.ndarray, single: bool = False) -> np.ndarray:
@@ -242,18 +272,15 @@ class _NormalEquations:
         single: bool = False,
     ) -> np.ndarray:
         """``Phi^T S Phi V`` or, for the targets of a mask, ``Phi^T S (Y - Phi V - level)``."""
-        coef = self.W @ V
+        coef = self.whitening.apply(V)
         pulled, total = np.zeros_like(coef), np.zeros(V.shape[1])
         for block in self.blocks():
             K = block.gram.single() if single else block.gram
-            values = K @ coef
-            if columns is not None:
-                values = block.Y[:, columns] - values - level
-            if block.weight is not None:
-                values *= block.weight[:, None]
-            pulled += K.T @ values
-            total += values.sum(axis=0)
-        out = self.W.T @ pulled
+            targets = None if columns is None else block.Y[:, columns] - level
+            found, beside = K.normal_product(coef, targets, block.weight)
+            pulled += found
+            total += beside
+        out = self.whitening.pull(pulled)
         if self.centred:
             out -= np.outer(self.moments.sums, total / self.moments.weight)
         return out
@@ -324,7 +351,7 @@ def solve_nystrom(
         gradient, stalled = conjugate_gradients(
             equations.residual, equations.product, inverse, G, w, monitor, quick
         )
-    solution = NystromSolution(w, whitening.W @ w, moments.intercept(w, fit_intercept))
+    solution = NystromSolution(w, whitening.apply(w), moments.intercept(w, fit_intercept))
     result = monitor.result(
         solution,
         relative(gradient, G),
@@ -390,7 +417,7 @@ class _Inverse:
             return
         try:
             for value in np.unique(lam):
-                self._factors[value] = factorised(H + value * np.eye(len(H)))
+                self._factors[value], _ = factorised(H + value * np.eye(len(H)))
         except LinAlgError:  # an estimate in float32 may not be positive definite
             self._system = Eigensystem(H)
 
@@ -402,5 +429,19 @@ class _Inverse:
         solution = np.empty_like(G)
         for value in np.unique(lams):
             at = lams == value
-            solution[:, at] = cho_solve(self._factors[value], G[:, at], check_finite=False)
+            upper = self._factors[value]
+            half = triangular_solve(upper, G[:, at], transposed=True)
+            solution[:, at] = triangular_solve(upper, half)
         return solution
+
+
+def triangular_solve(upper: np.ndarray, V: np.ndarray, transposed: bool = False) -> np.ndarray:
+    """``U^{-1} V`` or ``U^{-T} V`` for the upper triangle U of a matrix in column order.
+
+    Few columns are solved for one by one, which BLAS does on the calling thread: its other threads
+    would go on waiting actively, and slow down the pass over the data that follows.
+    """
+    if V.shape[1] > FEW_COLUMNS:
+        return blas.dtrsm(1.0, upper, V, trans_a=int(transposed))
+    columns = [blas.dtrsv(upper, v, trans=int(transposed)) for v in V.T]
+    return np.stack(columns, axis=1) if columns else np.zeros_like(V)

@@ -26,7 +26,7 @@ from mercer.solvers.ridge import (
 )
 
 # The preconditioner's rank over sqrt(n): to build it then takes the time of a few products.
-RANK = 15
+RANK = 11
 
 
 class PcgSolution(NamedTuple):
@@ -82,7 +82,7 @@ def solve_pcg(
         Quicker products, of float32 accuracy. The residual is then computed afresh with K
         whenever it has shrunk a thousandfold, and K takes over where that shows no progress.
     rank : int, optional
-        Of the preconditioner; None is 15 sqrt(n), or what the memory budget allows. Less is taken
+        Of the preconditioner; None is 11 sqrt(n), or what the memory budget allows. Less is taken
         where the trace of what is left of the matrix falls below lam.
     tol : float
         Stop when the residual is at most this times the right-hand side.

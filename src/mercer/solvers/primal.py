@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import LinAlgError
 
 from mercer.solvers.cholesky import shifted_solve
 from mercer.solvers.eigh import Eigensystem
@@ -15,6 +17,7 @@ from mercer.solvers.ridge import (
     as_columns,
     gradient_ratio,
     is_negligible,
+    rounding_advice,
     weighted_mean,
 )
 
@@ -95,7 +98,8 @@ def solve_primal(
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     solution = PrimalSolution(coef, Z.root * beta, rank, mean - Z.mean @ coef)
-    return monitor.result(solution, gap, status=status, method="primal")
+    result = monitor.result(solution, gap, status=status, method="primal")
+    return result.advised(rounding_advice(Z.squares(), lams))
 
 
 class _Features:
@@ -128,6 +132,12 @@ class _Features:
         """``Z^T B``, (D, t)."""
         return self._scaled.T @ B - np.outer(self._shift, self.root[:, 0] @ B)
 
+    def squares(self) -> float:
+        """The trace of ``Z^T Z``."""
+        Z = self._scaled.data if sparse.issparse(self._scaled) else self._scaled
+        total = float(np.sum(Z**2))
+        return total - float(np.sum(self.root**2)) * float(self._shift @ self._shift)
+
     def normal(self) -> np.ndarray:
         """``Z^T Z``, (D, D)."""
         H = _dense(self._scaled.T @ self._scaled)
@@ -157,10 +167,11 @@ def _from_features(
 
 def _solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, int]:
     """The solution of ``(A + lam I) z = b``, of minimum norm where it is free, and the rank."""
-    if any(is_negligible(value, np.trace(A)) for value in lam):
-        system = Eigensystem(A)
-        return system.coefficients(B, lam), system.rank
-    return shifted_solve(A, B, lam), len(A)
+    if not any(is_negligible(value, np.trace(A)) for value in lam):
+        with suppress(LinAlgError):  # not positive definite after rounding
+            return shifted_solve(A, B, lam), len(A)
+    system = Eigensystem(A)
+    return system.coefficients(B, lam), system.rank
 
 
 def _dense(A: Any) -> np.ndarray:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas, cho_solve, lstsq
+from scipy.linalg import LinAlgError, lstsq
 
 from mercer.arrays import row_blocks
-from mercer.solvers.cholesky import factorised
 from mercer.solvers.losses import Loss
 from mercer.solvers.risk import balanced, relative_gap
 
@@ -83,7 +82,7 @@ class Span:
         With ``single`` products are taken in float32, and summed in float64 across blocks.
         """
         r = self.r
-        total = np.zeros((r, r), order="F")
+        total = np.zeros((r, r))
         border = np.zeros(r)
         room = np.empty((FEW, r), np.float32 if single else np.float64)
         for rows, Phi in self:
@@ -91,13 +90,12 @@ class Span:
             for few in row_blocks(len(Phi), bytes_per_row=1, budget=FEW):
                 scaled = room[: few.stop - few.start]
                 np.multiply(Phi[few], root[few], out=scaled, casting="same_kind")
-                if single:
-                    total += blas.ssyrk(1.0, scaled.T)
-                else:
-                    blas.dsyrk(1.0, scaled.T, beta=1.0, c=total, overwrite_c=1)
+                # NumPy's own, as all products here: the threads of two libraries get in each
+                # other's way.
+                total += scaled.T @ scaled
             border += Phi.T @ h[rows]
         A = np.empty((self.p, self.p))
-        A[:r, :r] = np.triu(total) + np.triu(total, 1).T
+        A[:r, :r] = total
         if self.fit_intercept:
             A[r, :r] = A[:r, r] = border
             A[r, r] = h.sum()
@@ -163,7 +161,8 @@ def solve_scaled(A: np.ndarray, v: np.ndarray) -> np.ndarray:
     unit[np.diag_indices_from(unit)] += size == 0
     side = (v.T * size).T
     try:
-        solution = cho_solve(factorised(unit.copy()), side)
+        np.linalg.cholesky(unit)  # tells whether it is positive definite
+        solution = np.linalg.solve(unit, side)
     except LinAlgError:
         solution = lstsq(unit, side, lapack_driver="gelsy")[0]
     return (solution.T * size).T

@@ -40,9 +40,10 @@ struct ExpTwo {
 
 // partial[r][lane] += 2^y v over one tile, with y = scale * tile + rows[r] + columns[j]. Returns
 // whether every y is below `limit`, if that is asked; where one is not, partial is left as it was.
-template <class T, bool Limited>
+// With `Keep`, 2^y itself goes to kept[R, C].
+template <class T, bool Limited, bool Keep>
 inline bool multiply_gaussian(const T* tile, T scale, const T* rows, const T* columns, const T* v,
-                              T limit, T* partial) {
+                              T limit, T* partial, T* kept) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
   using V = Vector<T>;
   const ExpTwo<T> exp_two;
@@ -54,7 +55,9 @@ inline bool multiply_gaussian(const T* tile, T scale, const T* rows, const T* co
     for (int j = 0; j < C; j += W) {
       const V y = load<T>(tile + r * C + j) * scale + (load<T>(columns + j) + rows[r]);
       if constexpr (Limited) near |= ~(y < limit);
-      sum += exp_two(y) * load<T>(v + j);
+      const V value = exp_two(y);
+      if constexpr (Keep) store<T>(kept + r * C + j, value);
+      sum += value * load<T>(v + j);
     }
     sums[r] = sum;
   }

@@ -394,6 +394,27 @@ MERCER_INLINE void multiply_many(const T* values, const T* V, int wide, T* parti
   }
 }
 
+// What multiply_one (c = 1) or multiply_many have summed, added to sums[R, c].
+template <class T>
+inline void add_partial(const T* partial, int c, int wide, double* sums) {
+  constexpr int R = Geometry<T>::rows, W = Simd<T>::width;
+  for (int r = 0; r < R; ++r)
+    if (c == 1)
+      sums[r] += total<T>(load<T>(partial + r * W));
+    else
+      for (int k = 0; k < c; ++k) sums[r * c + k] += double(partial[r * wide + k]);
+}
+
+// A copy of V[m, c] in an array [rows, columns] that is not smaller.
+template <class T>
+Buffer<T> with_zeros(const T* V, std::ptrdiff_t m, int c, std::ptrdiff_t rows, int columns) {
+  Buffer<T> out = allocate<T>(rows * columns);
+  for (std::ptrdiff_t j = 0; j < rows; ++j)
+    for (int k = 0; k < columns; ++k)
+      out[j * columns + k] = j < m && k < c ? V[j * c + k] : T(0);
+  return out;
+}
+
 // sums[k][j] += values[r][j] U[r][k] for the first rows; `stride` numbers from one k to the next.
 template <class T>
 inline void multiply_transposed(const T* values, const T* U, int c, std::ptrdiff_t rows, T* sums,
@@ -447,16 +468,19 @@ class GaussianTerms {
          column_peaks_);
   }
 
-  // False where near pairs want the care of the program.
-  bool multiply(const T* sums, std::ptrdiff_t block, std::ptrdiff_t tile, const T* v,
-                T* partial) const {
+  // False where near pairs want the care of the program. Values go to `kept`, unless it is null.
+  bool multiply(const T* sums, std::ptrdiff_t block, std::ptrdiff_t tile, const T* v, T* partial,
+                T* kept = nullptr) const {
     const double norms = -double(row_peaks_[block]) - double(column_peaks_[tile]);
     const T* rows = rows_.get() + block * R;
     const T* columns = columns_.get() + tile * C;
-    if (norms <= harmless_norms)
-      return multiply_gaussian<T, false>(sums, scale_, rows, columns, v, T(0), partial);
-    return multiply_gaussian<T, true>(sums, scale_, rows, columns, v, T(-nearness<T> * norms),
-                                      partial);
+    const bool harmless = norms <= harmless_norms;
+    const T limit = T(harmless ? 0.0 : -nearness<T> * norms);
+    const auto by = harmless ? kept ? multiply_gaussian<T, false, true>
+                                    : multiply_gaussian<T, false, false>
+                    : kept   ? multiply_gaussian<T, true, true>
+                             : multiply_gaussian<T, true, false>;
+    return by(sums, scale_, rows, columns, v, limit, partial, kept);
   }
 
  private:
@@ -485,10 +509,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
   if (!pairs.prepare(threads, interrupted)) return false;
   const std::ptrdiff_t blocks = pairs.row_blocks(), tiles = pairs.column_tiles();
   const int wide = c == 1 ? 1 : (c + W - 1) / W * W;  // columns of V, padded with zeros
-  Buffer<T> padded = allocate<T>(tiles * C * wide);
-  for (std::ptrdiff_t j = 0; j < tiles * C; ++j)
-    for (int k = 0; k < wide; ++k)
-      padded[j * wide + k] = j < pairs.m && k < c ? V[j * c + k] : T(0);
+  const Buffer<T> padded = with_zeros<T>(V, pairs.m, c, tiles * C, wide);
   const std::ptrdiff_t at_once = pairs.tiles_at_once();
   // Each group of rows sums its share of K^T U apart, and the shares are added in order at the end:
   // a fixed number of them, so that they stay small beside K.
@@ -544,11 +565,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
                                        std::min<std::ptrdiff_t>(R, pairs.n - b * R),
                                        across.get() + (t - t0) * C, stride);
             }
-            if (c == 1)
-              for (int r = 0; r < R; ++r) sum[r] += total<T>(load<T>(partial.get() + r * W));
-            else
-              for (int r = 0; r < R; ++r)
-                for (int k = 0; k < c; ++k) sum[r * c + k] += double(partial[r * wide + k]);
+            add_partial<T>(partial.get(), c, wide, sum);
             if (U && ((b - first + 1) % row_blocks_per_task == 0 || b + 1 == last))
               for (std::ptrdiff_t j = t0 * C; j < std::min(t1 * C, pairs.m); ++j)
                 for (int k = 0; k < c2; ++k)
