@@ -98,12 +98,18 @@ def test_the_binding_refuses_what_does_not_fit(native_level):
         subsequences(np.zeros(4), np.array([0, 4]), np.array([0]), np.array([0]), 0, 0.5, 1)
     degree = core.sequence_routines().weighted_degree
     with pytest.raises(ValueError, match="equal length"):
-        degree(np.zeros((2, 3)), np.zeros((2, 4)), 2.0, np.ones(1), 1)
+        degree(np.zeros((2, 3)), np.zeros((2, 4)), 2.0, np.ones(1), False, 1)
     with pytest.raises(ValueError, match="shorter"):
-        degree(np.zeros((2, 3)), np.zeros((2, 3)), 2.0, np.ones(4), 1)
+        degree(np.zeros((2, 3)), np.zeros((2, 3)), 2.0, np.ones(4), False, 1)
+    with pytest.raises(ValueError, match="twice"):
+        degree(np.zeros((2, 3)), np.zeros((3, 3)), 2.0, np.ones(1), True, 1)
+    with pytest.raises(ValueError, match="short enough"):
+        degree(*np.zeros((2, 2, 3), np.int16), 181.0, np.ones(1), False, 1)
+    with pytest.raises(TypeError):
+        degree(np.zeros((2, 3), np.int16), np.zeros((2, 3)), 2.0, np.ones(1), False, 1)
 
 
-@pytest.mark.parametrize("length", [1, 2, 4])
+@pytest.mark.parametrize("length", [1, 2, 4, 8, 9, 11])
 @pytest.mark.parametrize("decay", [0.3, 1.0])
 def test_subsequences_equal_the_twin(native_level, length, decay):
     rng = np.random.default_rng(length)
@@ -117,18 +123,26 @@ def test_subsequences_equal_the_twin(native_level, length, decay):
         assert np.allclose(found, expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.float64])
 @pytest.mark.parametrize("reach", [0, 3])
-@pytest.mark.parametrize("degree", [1.0, 5.0, 40.0])
-def test_weighted_degree_equals_the_twin(native_level, reach, degree):
+@pytest.mark.parametrize(("degree", "length"), [(1.0, 12), (5.0, 12), (40.0, 90), (180.0, 300)])
+def test_weighted_degree_equals_the_twin(native_level, reach, degree, length, dtype):
     rng = np.random.default_rng(0)
-    S, T = rng.integers(0, 2, size=(7, 12)).astype(float), rng.integers(0, 2, size=(19, 12)) * 1.0
+    S, T = (rng.integers(0, 2, size=(n, length)).astype(dtype) for n in (7, 75))
+    S[0] = T[0] = 0  # long runs, whose sums take more than one turn in 16 bits
+    S[1] = T[1] = 1
     shifts = 1 / (1.0 + np.arange(reach + 1))
+    weighted_degree = core.sequence_routines().weighted_degree
     expected = sequences.weighted_degree(S, T, degree, shifts)
+    own = sequences.weighted_degree(T, T, degree, shifts)
     for threads in (0, 2):
-        found = core.sequence_routines().weighted_degree(S, T, degree, shifts, threads)
+        found = weighted_degree(S, T, degree, shifts, False, threads)
         assert np.allclose(found, expected, rtol=1e-14, atol=0)
-    empty = core.sequence_routines().weighted_degree(S[:, :0], T[:, :0], degree, shifts[:1], 0)
-    assert np.array_equal(empty, np.zeros((7, 19)))
+        square = weighted_degree(T, T, degree, shifts, True, threads)
+        assert np.allclose(square, own, rtol=1e-14, atol=0)
+        assert np.array_equal(square, square.T)
+    empty = weighted_degree(S[:, :0], T[:, :0], degree, shifts[:1], False, 0)
+    assert np.array_equal(empty, np.zeros((7, 75)))
 
 
 @pytest.mark.parametrize("kernel", [Spectrum(2), Mismatch(3, 1, "abc")], ids=str)

@@ -73,24 +73,37 @@ def _matches(s: np.ndarray, t: np.ndarray, length: int, decay: float) -> np.ndar
 
 
 def weighted_degree(
-    S: np.ndarray, T: np.ndarray, degree: float, shifts: np.ndarray, threads: int = 0
+    S: np.ndarray,
+    T: np.ndarray,
+    degree: float,
+    shifts: np.ndarray,
+    symmetric: bool = False,
+    threads: int = 0,
 ) -> np.ndarray:
     """Words of up to ``degree`` symbols that sequences share at positions r apart.
 
     Parameters
     ----------
-    S : (n, length) float64, whole numbers
-    T : (m, length) float64
+    S : (n, length) int16 or float64, whole numbers that are not negative
+        int16 if degree (degree + 1) < 2^15.
+    T : (m, length), of the same type
     degree : float, a whole number
     shifts : (reach + 1,) float64
         What words at positions r apart weigh.
+    symmetric : bool
+        Whether S and T are the same.
 
     Returns
     -------
     (n, m) float64
     """
-    S, T, length = S[:, None], T[None], S.shape[1]
-    out = np.zeros((S.shape[0], T.shape[1]))
+    return common_words(S[:, None], T[None], degree, shifts)
+
+
+def common_words(S: np.ndarray, T: np.ndarray, degree: float, shifts: np.ndarray) -> np.ndarray:
+    """The same for the sequences along the last axis of arrays that broadcast."""
+    length = S.shape[-1]
+    out = np.zeros(np.broadcast_shapes(S.shape[:-1], T.shape[:-1]))
     for r in range(1 - len(shifts), len(shifts)):
         start, other = max(r, 0), max(-r, 0)
         run, total = np.zeros(out.shape), np.zeros(out.shape)

@@ -153,14 +153,13 @@ void bind_suffixes(nb::module_& module) {
       .def(nb::init<Symbols, Starts, std::uint32_t, std::int64_t>(), exactly("symbols"),
            exactly("starts"), nb::arg("letters"), nb::arg("depth"))
       .def("rows", &Suffixes::rows, exactly("which"), exactly("weight"), nb::arg("presence"),
-           nb::arg("threads"), nb::rv_policy::move);
+           nb::arg("threads"));
   nb::class_<SubstringSum>(module, "SubstringSum")
       .def(nb::init<Symbols, Starts, std::uint32_t, In<double, 2>, In<double, 1>, bool>(),
            exactly("symbols"), exactly("starts"), nb::arg("letters"), exactly("alpha"),
            exactly("weight"), nb::arg("presence"))
       .def("values", &SubstringSum::values, exactly("symbols"), exactly("starts"),
-           nb::arg("threads"), nb::rv_policy::move)
-      .def("along", &SubstringSum::along, exactly("symbols"), nb::arg("threads"),
-           nb::rv_policy::move)
+           nb::arg("threads"))
+      .def("along", &SubstringSum::along, exactly("symbols"), nb::arg("threads"))
       .def("heaviest", &SubstringSum::heaviest, nb::arg("column"), nb::arg("count"));
 }

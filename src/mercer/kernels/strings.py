@@ -15,15 +15,18 @@ from scipy.linalg import cholesky_banded
 from sklearn.utils._param_validation import Interval
 
 from mercer import core
+from mercer.core.sequences import common_words
 from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.ragged import ragged_arange
 from mercer.kernels.sequences import Alphabet, Symbols, join, parse_sequence, part, spell
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
 from mercer.kernels.vocabulary import WordVocabulary
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 NATURAL = Interval(Integral, 0, None, closed="left")
+# Words that end at one position weigh less than 2^15 together, before normalisation.
+LONGEST_SHORT = 180
 
 
 class _WordKernel(ExplicitKernel):
@@ -286,11 +289,21 @@ class WeightedDegree(PairwiseKernel):
         )
 
     def pairs(self, A: list, B: list) -> np.ndarray:
-        codes = _equally_long([*A, *B])
-        threads = core.threads(len(A) * len(B), codes.shape[1] * (2 * self.shift + 1))
-        S, T = codes[: len(A)], codes[len(A) :]
+        symmetric = same_objects(A, B)
+        codes = _equally_long(A if symmetric else [*A, *B])
+        length = codes.shape[1]
+        threads = core.threads(len(A) * len(B), length * (2 * self.shift + 1))
+        if self.degree <= LONGEST_SHORT and codes.max(initial=0) < 2**15:
+            codes = codes.astype(np.int16)
+        else:
+            codes = codes.astype(np.float64)
+        S, T = codes[: len(A)], codes[len(codes) - len(B) :]
         weighted_degree = core.sequence_routines().weighted_degree
-        return weighted_degree(S, T, float(self.degree), self._shifts(codes.shape[1]), threads)
+        return weighted_degree(S, T, float(self.degree), self._shifts(length), symmetric, threads)
+
+    def self_pairs(self, A: list) -> np.ndarray:
+        codes = _equally_long(A)
+        return common_words(codes, codes, float(self.degree), self._shifts(codes.shape[1]))
 
     def _shifts(self, length: int) -> np.ndarray:
         return np.array([self._shift_weight(r) for r in range(min(self.shift + 1, max(length, 1)))])
@@ -326,7 +339,7 @@ class WeightedDegree(PairwiseKernel):
 
 
 def _equally_long(sequences: list) -> np.ndarray:
-    """(n, length) float64: symbols as numbers."""
+    """(n, length) uint32: symbols as numbers."""
     symbols, starts = Alphabet().encode(sequences, grow=True)
     lengths = np.unique(np.diff(starts))
     if len(lengths) > 1:
@@ -334,4 +347,4 @@ def _equally_long(sequences: list) -> np.ndarray:
             f"sequences of {lengths[0]} and of {lengths[-1]} symbols; WeightedDegree compares "
             "position by position and needs equal lengths: cut or pad them first"
         )
-    return symbols.astype(np.float64).reshape(len(sequences), -1)
+    return symbols.reshape(len(sequences), int(lengths[0]) if len(lengths) else 0)
