@@ -88,6 +88,7 @@ class SubstringSum {
   SubstringSum(Symbols symbols, Starts starts, std::uint32_t letters, In<double, 2> alpha,
                In<double, 1> weight, bool presence) {
     require_sequences(symbols, starts, letters);
+    require(symbols.shape(0) < (std::size_t(1) << 29), "less than 2^29 symbols");
     for (std::size_t i = 0; i < symbols.shape(0); ++i)
       require(symbols(i) < letters, "symbols of the alphabet");
     require_aligned(alpha);
