@@ -299,16 +299,19 @@ class WeightedDegree(PairwiseKernel):
             codes = codes.astype(np.float64)
         S, T = codes[: len(A)], codes[len(codes) - len(B) :]
         weighted_degree = core.sequence_routines().weighted_degree
-        return weighted_degree(S, T, float(self.degree), self._shifts(length), symmetric, threads)
+        return weighted_degree(
+            S, T, float(self.degree), self.shift_weights(length), symmetric, threads
+        )
 
     def self_pairs(self, A: list) -> np.ndarray:
         codes = _equally_long(A)
-        return common_words(codes, codes, float(self.degree), self._shifts(codes.shape[1]))
+        return common_words(codes, codes, float(self.degree), self.shift_weights(codes.shape[1]))
 
-    def _shifts(self, length: int) -> np.ndarray:
+    def shift_weights(self, length: int) -> np.ndarray:
+        """δ_0, δ_1, ... as far as a sequence of this length allows."""
         return np.array([self._shift_weight(r) for r in range(min(self.shift + 1, max(length, 1)))])
 
-    def _word_weights(self, length: int) -> np.ndarray:
+    def word_weights(self, length: int) -> np.ndarray:
         """β_1, β_2, ... of the words that fit into a sequence of this length."""
         D, d = self.degree, np.arange(1, min(self.degree, length) + 1)
         return 2.0 * (D - d + 1) / (D * (D + 1.0))
@@ -330,7 +333,7 @@ class WeightedDegree(PairwiseKernel):
         toeplitz = np.repeat([[self._shift_weight(r)] for r in range(band)], n, axis=1)
         factor = cholesky_banded(toeplitz, lower=True)  # R_lj at [l - j, j]
         found: Counter[Hashable] = Counter()
-        for d, beta in enumerate(self._word_weights(n), start=1):
+        for d, beta in enumerate(self.word_weights(n), start=1):
             for start in range(n - d + 1):
                 word = part(x, start, start + d)
                 for j in range(max(0, start - band + 1), start + 1):
