@@ -123,6 +123,47 @@ def test_subsequences_equal_the_twin(native_level, length, decay):
         assert np.allclose(found, expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize(("k", "far"), [(1, 0), (1, 1), (3, 2), (5, 5), (200, 150)])
+def test_windows_equal_the_twin(native_level, k, far):
+    rng = np.random.default_rng(k)
+    sides = []
+    for n in (4, 7):
+        lengths = np.array([*rng.integers(0, 100, size=n), k, 3 * k])
+        symbols = rng.choice(np.array([0, 1, 253], dtype=np.uint8), size=lengths.sum())
+        symbols[: lengths[0]] = 0  # the same everywhere, so that counts in bytes overflow
+        sides.append((symbols, starts_of(lengths)))
+    weight = rng.random(far + 1)
+    windows = core.sequence_routines().common_windows
+    expected = sequences.common_windows(*sides[0], *sides[1], k, weight)
+    own = sequences.common_windows(*sides[1], *sides[1], k, weight)
+    for threads in (0, 3):
+        found = windows(*sides[0], *sides[1], k, weight, False, threads)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        square = windows(*sides[1], *sides[1], k, weight, True, threads)
+        np.testing.assert_allclose(square, own, rtol=1e-12)
+        assert np.array_equal(square, square.T)
+
+
+def test_windows_refuse_what_does_not_fit(native_level):
+    windows = core.sequence_routines().common_windows
+    text, starts = np.zeros(4, dtype=np.uint8), np.array([0, 4])
+    for change, words in [
+        ({0: text + np.uint8(254)}, "below 254"),
+        ({1: np.array([0, 5])}, "starts"),
+        ({3: np.array([1, 4])}, "starts"),
+        ({4: 0}, "symbols"),
+        ({4: 255}, "symbols"),
+        ({5: np.ones(5)}, "weight"),
+        ({5: np.ones(0)}, "weight"),
+        ({3: np.array([0, 2, 4]), 6: True}, "twice"),
+    ]:
+        given = [text, starts, text, starts, 3, np.ones(2), False, 0]
+        for place, value in change.items():
+            given[place] = value
+        with pytest.raises(ValueError, match=words):
+            windows(*given)
+
+
 @pytest.mark.parametrize("dtype", [np.int16, np.float64])
 @pytest.mark.parametrize("reach", [0, 3])
 @pytest.mark.parametrize(("degree", "length"), [(1.0, 12), (5.0, 12), (40.0, 90), (180.0, 300)])

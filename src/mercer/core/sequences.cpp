@@ -56,6 +56,30 @@ Out<double, 2> weighted_degree(In<T, 2> S, In<T, 2> R, double degree, In<double,
   return out;
 }
 
+mercer::Texts read_texts(const In<std::uint8_t, 1>& symbols, const In<std::int64_t, 1>& starts) {
+  require_starts(starts, symbols.shape(0));
+  for (std::size_t i = 0; i < symbols.shape(0); ++i)
+    require(symbols(i) < 254, "symbols below 254");
+  return {std::ptrdiff_t(starts.shape(0)) - 1, symbols.data(), starts.data()};
+}
+
+Out<double, 2> common_windows(In<std::uint8_t, 1> symbols, In<std::int64_t, 1> starts,
+                              In<std::uint8_t, 1> symbols2, In<std::int64_t, 1> starts2, int k,
+                              In<double, 1> weight, bool symmetric, int threads) {
+  const mercer::Texts A = read_texts(symbols, starts), B = read_texts(symbols2, starts2);
+  require(k >= 1 && k <= 254, "words of 1 to 254 symbols");
+  require_aligned(weight);
+  require(weight.shape(0) >= 1 && weight.shape(0) <= std::size_t(k) + 1,
+          "a weight for each number of places");
+  require(!symmetric || A.count == B.count, "the same sequences twice");
+  auto out = new_array<double, 2>({std::size_t(A.count), std::size_t(B.count)});
+  without_gil([&] {
+    return mercer::common_windows(A, symmetric ? A : B, k, int(weight.shape(0)) - 1, weight.data(),
+                                  symmetric, out.data(), threads, interrupted);
+  });
+  return out;
+}
+
 }  // namespace
 
 void bind_sequences(nb::module_& module) {
@@ -63,6 +87,9 @@ void bind_sequences(nb::module_& module) {
   module.def("common_subsequences", &common_subsequences, exactly("symbols"), exactly("starts"),
              exactly("left"), exactly("right"), nb::arg("length"), nb::arg("decay"),
              nb::arg("threads"));
+  module.def("common_windows", &common_windows, exactly("symbols"), exactly("starts"),
+             exactly("symbols2"), exactly("starts2"), nb::arg("k"), exactly("weight"),
+             nb::arg("symmetric"), nb::arg("threads"));
   const auto bind_words = [&](auto routine) {
     module.def("weighted_degree", routine, exactly("S"), exactly("T"), nb::arg("degree"),
                exactly("shifts"), nb::arg("symmetric"), nb::arg("threads"));

@@ -115,6 +115,45 @@ def common_words(S: np.ndarray, T: np.ndarray, degree: float, shifts: np.ndarray
     return out / (degree * (degree + 1))
 
 
+def common_windows(
+    symbols: np.ndarray,
+    starts: np.ndarray,
+    symbols2: np.ndarray,
+    starts2: np.ndarray,
+    k: int,
+    weight: np.ndarray,
+    symmetric: bool = False,
+    threads: int = 0,
+) -> np.ndarray:
+    """Sums over all pairs of words of k symbols, by how many places they differ in.
+
+    Parameters
+    ----------
+    symbols, symbols2 : (N,) uint8, below 254
+        Sequence i is ``symbols[starts[i]:starts[i + 1]]``.
+    starts, starts2 : (n + 1,) and (m + 1,) int64
+    k : int, at most 254
+    weight : (f + 1,) float64, f <= k
+        What two words that differ in 0, 1, ... places add; those further apart add nothing.
+    symmetric : bool
+        Whether both are the same sequences.
+
+    Returns
+    -------
+    (n, m) float64
+    """
+    out = np.zeros((len(starts) - 1, len(starts2) - 1))
+    whole = np.concatenate([weight, np.zeros(k + 1 - len(weight))])
+    for i, j in np.ndindex(out.shape):
+        s, t = symbols[starts[i] : starts[i + 1]], symbols2[starts2[j] : starts2[j + 1]]
+        if min(len(s), len(t)) < k:
+            continue
+        left, right = (np.lib.stride_tricks.sliding_window_view(x, k) for x in (s, t))
+        apart = sum((left[:, None, p] != right[None, :, p]).astype(int) for p in range(k))
+        out[i, j] = whole[apart].sum()
+    return out
+
+
 def _batches(n: np.ndarray, m: np.ndarray) -> Iterator[slice]:
     """Neighbouring pairs whose tables fit together."""
     start, widest = 0, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import replace
 from itertools import combinations
 from math import comb
 from numbers import Integral
@@ -16,15 +17,25 @@ from sklearn.utils._param_validation import Interval
 
 from mercer import core
 from mercer.core.sequences import common_words
+from mercer.expressions import PairStatistic
 from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.ragged import ragged_arange
 from mercer.kernels.sequences import Alphabet, Symbols, join, parse_sequence, part, spell
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
+from mercer.kernels.structured import (
+    ExplicitKernel,
+    PairwiseKernel,
+    same_objects,
+    sparse_products,
+)
 from mercer.kernels.vocabulary import WordVocabulary
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 NATURAL = Interval(Integral, 0, None, closed="left")
+# With more words near each word sums over a model's points go by pairs of words as well.
+FEW_NEIGHBOURS = 256
+# So many pairs of words are compared in the time of one feature.
+PAIRS_PER_NEIGHBOUR = 2000
 # Words that end at one position weigh less than 2^15 together, before normalisation.
 LONGEST_SHORT = 180
 
@@ -167,10 +178,14 @@ class Mismatch(_WordKernel):
             )
         return sequence
 
+    def _neighbours(self) -> int:
+        """How many words a word counts for."""
+        letters = len(self._symbols())
+        return sum(comb(self.k, i) * (letters - 1) ** i for i in range(self.m + 1))
+
     def rows(self, objects: list, vocabulary: WordVocabulary, grow: bool) -> sp.csr_array:
         symbols, longest = self._symbols(), max(map(len, objects), default=0)
-        near = sum(comb(self.k, i) * (len(symbols) - 1) ** i for i in range(self.m + 1))
-        most = min(max(longest - self.k + 1, 0) * near, len(symbols) ** self.k)
+        most = min(max(longest - self.k + 1, 0) * self._neighbours(), len(symbols) ** self.k)
         refuse_oversized(
             most * BYTES_PER_WORD,
             f"a sequence of {longest} symbols with k={self.k}, m={self.m} and an alphabet of "
@@ -178,6 +193,79 @@ class Mismatch(_WordKernel):
             "lower k or m",
         )
         return vocabulary.count(objects, self._patterns(longest), grow, self.m, symbols)
+
+    # Words near two words are as many as their distance says, so that sums over pairs of words do
+    # without features: sooner where these are many and the pairs of words few.
+
+    def statistic(self) -> PairStatistic:
+        few = self._neighbours() <= FEW_NEIGHBOURS
+        explicit = super().statistic()
+        return replace(
+            explicit,
+            block=self._block,
+            prepare=self._prepared,
+            summed=explicit.summed if few else None,
+        )
+
+    def _prepared(self, A: list, B: list) -> Any:
+        symbols = sum(map(len, B))
+        if symbols < PAIRS_PER_NEIGHBOUR * self._neighbours() and self._fits_bytes():
+            return A, B
+        return self._shared_vocabulary(A, B)
+
+    def _fits_bytes(self) -> bool:
+        return self.k < 254 and len(self._symbols()) < 254
+
+    def _block(self, F: Any, G: Any) -> np.ndarray:
+        return self._windows(F, G) if isinstance(F, list) else sparse_products(F, G)
+
+    def _squared_norms(self, A: list) -> np.ndarray:
+        longest = max(map(len, A), default=0)
+        if longest < PAIRS_PER_NEIGHBOUR * self._neighbours() and self._fits_bytes():
+            return np.array([self._windows([a], [a])[0, 0] for a in A], dtype=np.float64)
+        return super()._squared_norms(A)
+
+    def _windows(self, A: list, B: list) -> np.ndarray:
+        """K from the distances of all pairs of words."""
+        alphabet, symmetric = Alphabet(), same_objects(A, B)
+        alphabet.encode([self._symbols()], grow=True)
+        left = alphabet.encode(A, grow=False)
+        right = left if symmetric else alphabet.encode(B, grow=False)
+        cells = len(left[0]) * len(right[0]) // max(1, len(A) * len(B))
+        return core.sequence_routines().common_windows(
+            left[0].astype(np.uint8),
+            left[1],
+            right[0].astype(np.uint8),
+            right[1],
+            int(self.k),
+            self._common_neighbours(),
+            symmetric,
+            core.threads(len(A) * len(B), cells),
+        )
+
+    def _common_neighbours(self) -> np.ndarray:
+        """How many words are near both of two that differ in 0, 1, ... places.
+
+        Of the d places in which they differ, i are as in one word and j as in the other; e of the
+        places in which they agree are changed.
+        """
+        k, m, letters = int(self.k), int(self.m), len(self._symbols())
+        return np.array(
+            [
+                sum(
+                    comb(d, i)
+                    * comb(d - i, j)
+                    * max(letters - 2, 0) ** (d - i - j)
+                    * comb(k - d, e)
+                    * (letters - 1) ** e
+                    for e in range(min(m, k - d) + 1)
+                    for i in range(max(0, d + e - m), d + 1)
+                    for j in range(max(0, d + e - m), d - i + 1)
+                )
+                for d in range(min(2 * m, k) + 1)
+            ],
+            dtype=np.float64,
+        )
 
 
 class Gappy(_WordKernel):

@@ -183,4 +183,98 @@ bool weighted_degree(const WeightedDegree<T>& words, const T* S, std::ptrdiff_t 
       interrupted);
 }
 
+// Sequences of symbols below 254, one after the other.
+struct Texts {
+  std::ptrdiff_t count;
+  const std::uint8_t* symbols;
+  const std::int64_t* starts;  // (count + 1,)
+
+  std::int64_t length(std::ptrdiff_t i) const { return starts[i + 1] - starts[i]; }
+};
+
+// Pairs of words of k symbols, one of each of two sequences, by how many places they differ in.
+// Along a diagonal of the table of position pairs the places where both are equal come and go one
+// at a time; rows of the table are vectors.
+class CommonWindows {
+ public:
+  // far: the most places that count, at most k and at most 254
+  CommonWindows(int k, int far) : k_(k), far_(far), counts_(far + 1) {}
+
+  // Σ_d weight[d] times the pairs of words that differ in d <= far places.
+  double sum(const std::uint8_t* s, std::int64_t n, const std::uint8_t* t, std::int64_t m,
+             const double* weight, const Stop& stop) {
+    if (n < k_ || m < k_) return 0;
+    // Symbols before the first ones and after the last are equal to none.
+    const std::int64_t wide = (m + W - 1) / W * W;
+    t_.assign(k_ + wide, 255);
+    std::copy(t, t + m, t_.begin() + k_);
+    outside_.assign(wide, 255);
+    std::fill(outside_.begin() + k_ - 1, outside_.begin() + m, 0);
+    for (auto& row : equal_) row.assign(1 + wide, 0);
+    sums_.assign((far_ + 1) * W, 0);
+    std::fill(counts_.begin(), counts_.end(), 0);
+    int turn = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (stop) return 0;
+      const std::uint8_t* before = equal_[i % 2].data();
+      std::uint8_t* here = equal_[(i + 1) % 2].data() + 1;
+      const V own = broadcast<std::uint8_t>(s[i]);
+      const V gone = broadcast<std::uint8_t>(i >= k_ ? s[i - k_] : std::uint8_t(254));
+      for (std::int64_t j = 0; j < wide; j += W) {
+        const V come = own == load<std::uint8_t>(t_.data() + k_ + j);
+        const V go = gone == load<std::uint8_t>(t_.data() + j);
+        const V same = load<std::uint8_t>(before + j) - come + go;  // true is -1
+        store<std::uint8_t>(here + j, same);
+        if (i < k_ - 1) continue;
+        const V inside = same | load<std::uint8_t>(outside_.data() + j);
+        for (int d = 0; d <= far_; ++d) {
+          std::uint8_t* sum = sums_.data() + d * W;
+          const V found = inside == broadcast<std::uint8_t>(std::uint8_t(k_ - d));
+          store<std::uint8_t>(sum, load<std::uint8_t>(sum) - found);
+        }
+        if (++turn == 255) turn = collect();
+      }
+    }
+    collect();
+    double total = 0;
+    for (int d = 0; d <= far_; ++d) total += weight[d] * double(counts_[d]);
+    return total;
+  }
+
+ private:
+  static constexpr int W = vector_bytes;
+  typedef std::uint8_t V __attribute__((vector_size(vector_bytes)));
+
+  // From bytes, which would overflow, to whole numbers.
+  int collect() {
+    for (int d = 0; d <= far_; ++d)
+      for (int l = 0; l < W; ++l) counts_[d] += sums_[d * W + l];
+    std::fill(sums_.begin(), sums_.end(), 0);
+    return 0;
+  }
+
+  int k_, far_;
+  std::vector<std::uint8_t> t_, outside_, sums_, equal_[2];
+  std::vector<std::int64_t> counts_;
+};
+
+// out[n, m] for the texts of A and of B; half is computed where they are the same.
+template <class Interrupted>
+bool common_windows(const Texts& A, const Texts& B, int k, int far, const double* weight,
+                    bool symmetric, double* out, int threads, Interrupted interrupted) {
+  return share(
+      A.count, threads,
+      [&](std::ptrdiff_t i, const Stop& stop) {
+        CommonWindows windows(k, far);
+        for (std::ptrdiff_t j = symmetric ? i : 0; j < B.count && !stop; ++j) {
+          const double sum =
+              windows.sum(A.symbols + A.starts[i], A.length(i), B.symbols + B.starts[j],
+                          B.length(j), weight, stop);
+          out[i * B.count + j] = sum;
+          if (symmetric) out[j * B.count + i] = sum;
+        }
+      },
+      interrupted);
+}
+
 }  // namespace mercer
