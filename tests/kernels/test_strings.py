@@ -15,10 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from mercer import SVC
-from mercer.kernels import strings
+from mercer.kernels import mismatches
+from mercer.kernels.mismatches import Mismatch
 from mercer.kernels.sequences import Alphabet, join, parse_sequence, spell
-from mercer.kernels.strings import Gappy, Mismatch, Spectrum, WeightedDegree
+from mercer.kernels.strings import Gappy, Spectrum
 from mercer.kernels.subsequences import Subsequence
+from mercer.kernels.weighted_degree import WeightedDegree
 
 KERNELS = [
     Spectrum(k=2),
@@ -94,7 +96,7 @@ def test_mismatch_counts_near_words(X, k, m):
     kernel = Mismatch(k=k, m=m, alphabet="abc")
     expected = gram(lambda s: mismatch_oracle(s, k, m, "abc"), X, X)
     for pairs in (0, 10**9):  # by the words near each word, and by the distances of words
-        with mock.patch.object(strings, "PAIRS_PER_NEIGHBOUR", pairs):
+        with mock.patch.object(mismatches, "PAIRS_PER_NEIGHBOUR", pairs):
             assert_array_equal(kernel(X), expected)
             assert_array_equal(kernel(X, X[:1]), expected[:, :1])
             assert_array_equal(kernel.diag(X), np.diag(expected))
@@ -105,7 +107,7 @@ def test_mismatch_counts_near_words(X, k, m):
 def test_distances_of_words_give_what_words_near_them_do(X, k, m):
     found = []
     for pairs in (0, 10**9):
-        with mock.patch.object(strings, "PAIRS_PER_NEIGHBOUR", pairs):
+        with mock.patch.object(mismatches, "PAIRS_PER_NEIGHBOUR", pairs):
             found.append(Mismatch(k=k, m=min(m, k), alphabet="é☃a")(X))
     assert_array_equal(*found)
 
