@@ -82,7 +82,7 @@ class Pairs:
         """The expression over some of the points, float32 numbers made float64."""
         X, Y = (
             part.astype(np.float64) if getattr(part, "dtype", None) == np.float32 else part
-            for part in (take_rows(self._raw[0], rows), take_rows(self._raw[1], columns))
+            for part in (take_rows(self.raw[0], rows), take_rows(self.raw[1], columns))
         )
         pairs = Pairs(self.formula, X, None if self.symmetric and rows == columns else Y)
         return pairs.like(self.formula, np.float64)
