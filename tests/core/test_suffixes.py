@@ -69,6 +69,26 @@ def test_sums_over_all_sequences_at_once(presence, texts, new, depth, seed):
         np.testing.assert_allclose(found, K_new @ alpha, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("letters", [1, 6, 40, 300])
+@pytest.mark.parametrize("presence", [True, False])
+def test_sums_over_long_texts_of_many_letters(native_level, letters, presence):
+    """States with many edges, found by a table, against rows of sorted suffixes."""
+    rng = np.random.default_rng(letters)
+    texts = [rng.integers(0, letters, size=n) for n in (3000, 0, 1, 2000, 700)]
+    new = [rng.integers(0, letters + 1, size=n) for n in (900, 0, 5)] + [texts[0][500:800]]
+    weight, alpha = np.arange(13.0), rng.normal(size=(len(texts), 2))
+    routines = core.suffix_routines()
+    sums = routines.SubstringSum(*joined(texts), letters, alpha, weight, presence)
+    found = sums.values(*joined(new), 2)
+    suffixes = routines.Suffixes(*joined([*new, *texts]), letters + 1, 12)
+    K = suffixes.rows(np.arange(len(new)), weight, presence, 1)[:, len(new) :]
+    np.testing.assert_allclose(found, K @ alpha, rtol=1e-9, atol=1e-9)
+    for x, value in zip(new, found, strict=True):
+        np.testing.assert_allclose(
+            sums.along(x.astype(np.uint32), 1).sum(axis=0), value, rtol=1e-8, atol=1e-8
+        )
+
+
 @pytest.mark.parametrize("letters", [1, 2, 4, 300])
 def test_long_texts_equal_the_twin(native_level, letters):
     rng = np.random.default_rng(letters)
