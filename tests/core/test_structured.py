@@ -157,13 +157,39 @@ def random_rows(seed, n, width, density):
 @pytest.mark.parametrize("threads", [0, 2])
 @pytest.mark.parametrize("density", [0.02, 0.5])
 @pytest.mark.parametrize("minimum", [False, True])
-def test_sparse_gram(native_level, threads, density, minimum):
-    A, first = random_rows(11, 33, 40, density)
-    B, second = random_rows(12, 21, 40, density)
-    found = core.sparse_routines().sparse_gram(*first, *second, 40, minimum, threads)
+@pytest.mark.parametrize("rows", [(33, 21), (3, 700)])
+def test_sparse_gram(native_level, threads, density, minimum, rows):
+    A, first = random_rows(11, rows[0], 40, density)
+    B, second = random_rows(12, rows[1], 40, density)
+    found = core.sparse_routines().sparse_gram(*first, *second, 40, minimum, False, threads)
     a, b = A.toarray()[:, None], B.toarray()[None]
     assert_array_equal(found, (np.minimum(a, b) if minimum else a * b).sum(axis=2))
-    assert_array_equal(found, sparse_twin.sparse_gram(*first, *second, 40, minimum))
+    assert_array_equal(found, sparse_twin.sparse_gram(*first, *second, 40, minimum, False))
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("minimum", [False, True])
+@pytest.mark.parametrize("factor", [1.0, 0.3, 2.0**12])
+def test_sparse_gram_of_the_same_rows(native_level, threads, minimum, factor):
+    # Columns of every frequency: kept in panels, in lists, and met by a single row.
+    rng = np.random.default_rng(13)
+    n, width = 1001, 60
+    A = rng.integers(1, 6, (n, width)) * (rng.random((n, width)) < np.geomspace(1e-3, 1, width))
+    A[0], A[17] = 1, 0
+    rows = sp.csr_array(A * factor)
+    sides = 2 * (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
+    found = core.sparse_routines().sparse_gram(*sides, width, minimum, True, threads)
+    expected = sparse_twin.sparse_gram(*sides, width, minimum, True)
+    assert_allclose(found, expected, rtol=1e-14 if factor == 0.3 else 0)
+    assert_array_equal(found, found.T)
+
+
+def test_sparse_gram_of_few_wide_rows(native_level):
+    """Panels have room for many rows; two rows with many columns must not fill them."""
+    columns = np.arange(10**6, dtype=np.int32)
+    rows = np.array([0, 10**6], dtype=np.int64), columns, np.ones(10**6)
+    found = core.sparse_routines().sparse_gram(*rows, *rows, 10**6, False, True, 0)
+    assert found.item() == 10**6
 
 
 def flat_trees(nested):
@@ -254,6 +280,7 @@ def test_structures_that_are_none_are_refused(native_level, structure):
 SHORT, WRONG = CODES[:1], np.array([0, -1], dtype=np.int32)
 LARGE = np.array([0, 2], dtype=np.int32)
 ROWS = np.array([0, 2]), CODES, np.zeros(2)
+NO_ROWS = np.array([0]), CODES[:0], np.zeros(0)
 PAIR = flat_trees([(0, (1,))])
 NONE = np.array([0]), np.zeros(0), np.zeros(0)
 
@@ -274,9 +301,10 @@ NONE = np.array([0]), np.zeros(0), np.zeros(0)
         ("spectral_sums", (PATH[0], *ROWS[1:], *NONE, 0.1, False), None),
         ("spectral_sums", (PATH[0], np.zeros(2), np.zeros(1), *NONE, 0.1, False), "a weight"),
         ("spectral_sums", (PATH[0], *np.zeros((2, 2)), *NONE, 0.1, True), "same graphs twice"),
-        ("sparse_gram", (*ROWS, PATH[0], LARGE, np.zeros(2), 2, False), "codes that are known"),
-        ("sparse_gram", (*ROWS, PATH[0], CODES, np.zeros(1), 2, False), "a value per entry"),
-        ("sparse_gram", (*ROWS, *ROWS, 2**32, False), "columns"),
+        ("sparse_gram", (*ROWS, PATH[0], LARGE, np.zeros(2), 2, False, False), "codes that are"),
+        ("sparse_gram", (*ROWS, PATH[0], CODES, np.zeros(1), 2, False, False), "a value per"),
+        ("sparse_gram", (*ROWS, *ROWS, 2**32, False, False), "columns"),
+        ("sparse_gram", (*ROWS, *NO_ROWS, 2, False, True), "the same rows twice"),
         ("tree_sums", (*PAIR, *PAIR[:3], np.array([1]), 0.5, None, False), "post-order"),
         (
             "tree_sums",

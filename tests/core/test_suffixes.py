@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mercer import core
 from mercer import kernels as K
 from mercer.core import suffixes as twin
+from mercer.expressions import Sum
 
 TEXTS = st.lists(st.lists(st.integers(0, 2), max_size=14), min_size=1, max_size=5)
 
@@ -68,6 +69,26 @@ def test_sums_over_all_sequences_at_once(presence, texts, new, depth, seed):
         np.testing.assert_allclose(found, K_new @ alpha, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("letters", [1, 6, 40, 300])
+@pytest.mark.parametrize("presence", [True, False])
+def test_sums_over_long_texts_of_many_letters(native_level, letters, presence):
+    """States with many edges, found by a table, against rows of sorted suffixes."""
+    rng = np.random.default_rng(letters)
+    texts = [rng.integers(0, letters, size=n) for n in (3000, 0, 1, 2000, 700)]
+    new = [rng.integers(0, letters + 1, size=n) for n in (900, 0, 5)] + [texts[0][500:800]]
+    weight, alpha = np.arange(13.0), rng.normal(size=(len(texts), 2))
+    routines = core.suffix_routines()
+    sums = routines.SubstringSum(*joined(texts), letters, alpha, weight, presence)
+    found = sums.values(*joined(new), 2)
+    suffixes = routines.Suffixes(*joined([*new, *texts]), letters + 1, 12)
+    K = suffixes.rows(np.arange(len(new)), weight, presence, 1)[:, len(new) :]
+    np.testing.assert_allclose(found, K @ alpha, rtol=1e-9, atol=1e-9)
+    for x, value in zip(new, found, strict=True):
+        np.testing.assert_allclose(
+            sums.along(x.astype(np.uint32), 1).sum(axis=0), value, rtol=1e-8, atol=1e-8
+        )
+
+
 @pytest.mark.parametrize("letters", [1, 2, 4, 300])
 def test_long_texts_equal_the_twin(native_level, letters):
     rng = np.random.default_rng(letters)
@@ -111,8 +132,6 @@ def test_a_model_sums_over_its_support_at_once(any_level, count, normalised):
     X, T = (["".join(rng.choice(list("abc"), size=n)) for n in (9, 1, 30, 0, 12)] for _ in "XT")
     kernel = K.Substring(count=count, weighting="exponential")
     kernel = 2 * kernel.normalize() + kernel if normalised else kernel
-    pairs, V = kernel.over(T, X), rng.normal(size=(5, 3))
-    assert pairs.combines
-    found = pairs.products(V, np.zeros((5, 0)))[0]
+    V = rng.normal(size=(5, 3))
+    found = Sum(kernel.expression(), X, V)(T)
     np.testing.assert_allclose(found, kernel(T, X) @ V, rtol=1e-10, atol=1e-10)
-    assert not (kernel * K.Spectrum(2)).over(T, X).combines

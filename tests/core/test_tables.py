@@ -98,12 +98,18 @@ def test_the_binding_refuses_what_does_not_fit(native_level):
         subsequences(np.zeros(4), np.array([0, 4]), np.array([0]), np.array([0]), 0, 0.5, 1)
     degree = core.sequence_routines().weighted_degree
     with pytest.raises(ValueError, match="equal length"):
-        degree(np.zeros((2, 3)), np.zeros((2, 4)), 2.0, np.ones(1), 1)
+        degree(np.zeros((2, 3)), np.zeros((2, 4)), 2.0, np.ones(1), False, 1)
     with pytest.raises(ValueError, match="shorter"):
-        degree(np.zeros((2, 3)), np.zeros((2, 3)), 2.0, np.ones(4), 1)
+        degree(np.zeros((2, 3)), np.zeros((2, 3)), 2.0, np.ones(4), False, 1)
+    with pytest.raises(ValueError, match="twice"):
+        degree(np.zeros((2, 3)), np.zeros((3, 3)), 2.0, np.ones(1), True, 1)
+    with pytest.raises(ValueError, match="short enough"):
+        degree(*np.zeros((2, 2, 3), np.int16), 181.0, np.ones(1), False, 1)
+    with pytest.raises(TypeError):
+        degree(np.zeros((2, 3), np.int16), np.zeros((2, 3)), 2.0, np.ones(1), False, 1)
 
 
-@pytest.mark.parametrize("length", [1, 2, 4])
+@pytest.mark.parametrize("length", [1, 2, 4, 8, 9, 11])
 @pytest.mark.parametrize("decay", [0.3, 1.0])
 def test_subsequences_equal_the_twin(native_level, length, decay):
     rng = np.random.default_rng(length)
@@ -117,18 +123,67 @@ def test_subsequences_equal_the_twin(native_level, length, decay):
         assert np.allclose(found, expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize(("k", "far"), [(1, 0), (1, 1), (3, 2), (5, 5), (200, 150)])
+def test_windows_equal_the_twin(native_level, k, far):
+    rng = np.random.default_rng(k)
+    sides = []
+    for n in (4, 7):
+        lengths = np.array([*rng.integers(0, 100, size=n), k, 3 * k])
+        symbols = rng.choice(np.array([0, 1, 253], dtype=np.uint8), size=lengths.sum())
+        symbols[: lengths[0]] = 0  # the same everywhere, so that counts in bytes overflow
+        sides.append((symbols, starts_of(lengths)))
+    weight = rng.random(far + 1)
+    windows = core.sequence_routines().common_windows
+    expected = sequences.common_windows(*sides[0], *sides[1], k, weight)
+    own = sequences.common_windows(*sides[1], *sides[1], k, weight)
+    for threads in (0, 3):
+        found = windows(*sides[0], *sides[1], k, weight, False, threads)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        square = windows(*sides[1], *sides[1], k, weight, True, threads)
+        np.testing.assert_allclose(square, own, rtol=1e-12)
+        assert np.array_equal(square, square.T)
+
+
+def test_windows_refuse_what_does_not_fit(native_level):
+    windows = core.sequence_routines().common_windows
+    text, starts = np.zeros(4, dtype=np.uint8), np.array([0, 4])
+    for change, words in [
+        ({0: text + np.uint8(254)}, "below 254"),
+        ({1: np.array([0, 5])}, "starts"),
+        ({3: np.array([1, 4])}, "starts"),
+        ({4: 0}, "symbols"),
+        ({4: 255}, "symbols"),
+        ({5: np.ones(5)}, "weight"),
+        ({5: np.ones(0)}, "weight"),
+        ({3: np.array([0, 2, 4]), 6: True}, "twice"),
+    ]:
+        given = [text, starts, text, starts, 3, np.ones(2), False, 0]
+        for place, value in change.items():
+            given[place] = value
+        with pytest.raises(ValueError, match=words):
+            windows(*given)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.float64])
 @pytest.mark.parametrize("reach", [0, 3])
-@pytest.mark.parametrize("degree", [1.0, 5.0, 40.0])
-def test_weighted_degree_equals_the_twin(native_level, reach, degree):
+@pytest.mark.parametrize(("degree", "length"), [(1.0, 12), (5.0, 12), (40.0, 90), (180.0, 300)])
+def test_weighted_degree_equals_the_twin(native_level, reach, degree, length, dtype):
     rng = np.random.default_rng(0)
-    S, T = rng.integers(0, 2, size=(7, 12)).astype(float), rng.integers(0, 2, size=(19, 12)) * 1.0
+    S, T = (rng.integers(0, 2, size=(n, length)).astype(dtype) for n in (7, 75))
+    S[0] = T[0] = 0  # long runs, whose sums take more than one turn in 16 bits
+    S[1] = T[1] = 1
     shifts = 1 / (1.0 + np.arange(reach + 1))
+    weighted_degree = core.sequence_routines().weighted_degree
     expected = sequences.weighted_degree(S, T, degree, shifts)
+    own = sequences.weighted_degree(T, T, degree, shifts)
     for threads in (0, 2):
-        found = core.sequence_routines().weighted_degree(S, T, degree, shifts, threads)
+        found = weighted_degree(S, T, degree, shifts, False, threads)
         assert np.allclose(found, expected, rtol=1e-14, atol=0)
-    empty = core.sequence_routines().weighted_degree(S[:, :0], T[:, :0], degree, shifts[:1], 0)
-    assert np.array_equal(empty, np.zeros((7, 19)))
+        square = weighted_degree(T, T, degree, shifts, True, threads)
+        assert np.allclose(square, own, rtol=1e-14, atol=0)
+        assert np.array_equal(square, square.T)
+    empty = weighted_degree(S[:, :0], T[:, :0], degree, shifts[:1], False, 0)
+    assert np.array_equal(empty, np.zeros((7, 75)))
 
 
 @pytest.mark.parametrize("kernel", [Spectrum(2), Mismatch(3, 1, "abc")], ids=str)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from mercer import SVC, SVR, KernelDensity, KernelRidge, feature_importances
 from mercer import kernels as K
+from mercer.estimators.position_weights import PositionWeights, is_within
 
 
 def sequences(seed=0, n=40, letters="ACGT"):
@@ -59,6 +62,68 @@ def test_a_planted_signature_is_found(any_level, kernel):
     assert weight > 0
     (places,) = feature_importances(model, ["CCC" + "GATTACA" + "GGGT"]).positions
     assert places[3:10].sum() > 0.9 * places.sum() > 0
+
+
+def positioned(seed=0, n=60):
+    """DNA of 20 letters; half of it has GATT at position 8."""
+    rng = np.random.default_rng(seed)
+    X = ["".join(rng.choice(list("ACGT"), size=20)) for _ in range(n)]
+    y = np.arange(n) % 2
+    return [x[:8] + "GATT" + x[12:] if c else x for x, c in zip(X, y, strict=True)], y
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        K.WeightedDegree(3),
+        2 * K.WeightedDegree(5).normalize(),
+        K.WeightedDegree(4, shift=2),
+        K.WeightedDegree(30, shift=40).normalize(),
+    ],
+    ids=repr,
+)
+def test_places_of_words_at_positions_add_up(kernel):
+    X, y = positioned()
+    model = SVC(kernel=kernel).fit(X, y)
+    new = [*X[:3], "N" * 20, "GATT" * 5]
+    found = feature_importances(model, new)
+    sums = np.array([p.sum() for p in found.positions]) + model.intercept_
+    np.testing.assert_allclose(sums, model.decision_function(new), rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="sequences of 20"):
+        feature_importances(model, ["ACGT"])
+
+
+@pytest.mark.parametrize("shift", [0, 2])
+def test_weights_of_words_at_positions(shift):
+    X, y = positioned()
+    X = [x[4:13] for x in X]
+    model = SVC(kernel=K.WeightedDegree(3, shift)).fit(X, y)
+    beta, delta = [3 / 6, 2 / 6, 1 / 6], [1, 1 / 4, 1 / 6]
+    expected = Counter()
+    for x, v in zip(model.support_vectors_, np.ravel(model.dual_coef_), strict=True):
+        for d in (1, 2, 3):
+            for start in range(9 - d + 1):
+                for at in range(max(0, start - shift), min(9 - d, start + shift) + 1):
+                    word = x[start : start + d]
+                    expected[at, word] += v * beta[d - 1] * delta[abs(at - start)]
+    weights = PositionWeights(
+        K.WeightedDegree(3, shift),
+        list(model.support_vectors_),
+        np.ravel(model.dual_coef_)[:, None],
+    )
+    found = dict(weights.heaviest(0, 10**6))
+    assert found == pytest.approx({key: w for key, w in expected.items() if key in found})
+    assert all(abs(w) < 1e-9 for key, w in expected.items() if key not in found)
+
+
+def test_a_planted_word_is_found_at_its_position():
+    X, y = positioned()
+    model = SVC(kernel=K.WeightedDegree(4)).fit(X, y)
+    found = feature_importances(model, [X[1]], n_largest=5)
+    assert all(at >= 8 and at + len(word) <= 12 for (at, word), _ in found.substrings[0][:2])
+    assert found.positions[0][8:12].sum() > 0.5 * np.abs(found.positions[0]).sum()
+    apart = [entry for entry, _ in found.substrings[0]]
+    assert not any(is_within(a, b) and a != b for a in apart[1:] for b in apart[:1])
 
 
 def test_several_functions_have_several_lists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations, product
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,9 +14,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
+from mercer import SVC
+from mercer.kernels import mismatches
+from mercer.kernels.mismatches import Mismatch
 from mercer.kernels.sequences import Alphabet, join, parse_sequence, spell
-from mercer.kernels.strings import Gappy, Mismatch, Spectrum, WeightedDegree
+from mercer.kernels.strings import Gappy, Spectrum
 from mercer.kernels.subsequences import Subsequence
+from mercer.kernels.weighted_degree import WeightedDegree
 
 KERNELS = [
     Spectrum(k=2),
@@ -88,8 +93,38 @@ def test_spectrum_counts_words(X, Y, k):
 @given(X=texts(max_size=7), k=st.integers(1, 4), m=st.integers(0, 2))
 def test_mismatch_counts_near_words(X, k, m):
     m = min(m, k)
+    kernel = Mismatch(k=k, m=m, alphabet="abc")
     expected = gram(lambda s: mismatch_oracle(s, k, m, "abc"), X, X)
-    assert_array_equal(Mismatch(k=k, m=m, alphabet="abc")(X), expected)
+    for pairs in (0, 10**9):  # by the words near each word, and by the distances of words
+        with mock.patch.object(mismatches, "PAIRS_PER_NEIGHBOUR", pairs):
+            assert_array_equal(kernel(X), expected)
+            assert_array_equal(kernel(X, X[:1]), expected[:, :1])
+            assert_array_equal(kernel.diag(X), np.diag(expected))
+
+
+@settings(deadline=None)
+@given(X=texts("a☃é", max_size=90), k=st.integers(1, 6), m=st.integers(0, 3))
+def test_distances_of_words_give_what_words_near_them_do(X, k, m):
+    found = []
+    for pairs in (0, 10**9):
+        with mock.patch.object(mismatches, "PAIRS_PER_NEIGHBOUR", pairs):
+            found.append(Mismatch(k=k, m=min(m, k), alphabet="é☃a")(X))
+    assert_array_equal(*found)
+
+
+def test_one_letter_has_one_word():
+    K = Mismatch(k=3, m=2, alphabet="a")(["aaaa", "aaa", "a"])
+    assert_array_equal(K, np.outer([2, 1, 0], [2, 1, 0]))
+
+
+def test_many_mismatches_over_many_letters_predict_as_they_train():
+    rng = np.random.default_rng(0)
+    letters = list("ACDEFGHIKLMNPQRSTVWY")
+    X = ["".join(rng.choice(letters, size=30)) for _ in range(20)]
+    kernel = Mismatch(k=5, m=2, alphabet="".join(letters)).normalize()
+    model = SVC(kernel=kernel).fit(X, np.arange(20) % 2)
+    given = SVC(kernel="precomputed").fit(kernel(X), np.arange(20) % 2)
+    assert_allclose(model.decision_function(X), given.decision_function(kernel(X)), atol=1e-6)
 
 
 @given(X=texts(max_size=9), k=st.integers(1, 4), gaps=st.integers(0, 4))
@@ -307,7 +342,7 @@ def test_subsequence_in_strips_and_batches():
 )
 def test_oversized_maps_are_refused_before_they_are_built(kernel, advice):
     with pytest.raises(MemoryError, match=advice):
-        kernel(["abcdefghijklmnopqrst" * 4])
+        kernel.feature_map().fit(["abcdefghijklmnopqrst" * 4])
 
 
 def test_widths_beyond_float64_are_refused_too():
@@ -318,7 +353,7 @@ def test_widths_beyond_float64_are_refused_too():
 def test_many_objects_that_fit_one_by_one_are_refused_together():
     rng = np.random.default_rng(0)
     X = ["".join(rng.choice(list("abcdefgh"), size=60)) for _ in range(40)]
-    kernel = Mismatch(k=4, m=1, alphabet="abcdefgh")
+    kernel = Gappy(k=4, gaps=3)
     with sklearn.config_context(working_memory=0.5):
         kernel(X[:1])
         for use in (kernel, kernel.feature_map().fit):

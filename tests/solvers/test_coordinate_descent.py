@@ -39,32 +39,41 @@ def program(groups, signs=False, n=80, d=6, seed=0):
 def test_it_ends_where_the_other_solver_does(any_level, groups, signs):
     given = program(groups, signs)
     start = given.feasible()
-    found = descend(given, start, 1e-5, lambda: np.inf, lambda rounds, violation: None)
+    found, steps = descend(given, start, 1e-5, 10**9, lambda: np.inf, lambda *told: None)
+    assert steps >= np.count_nonzero(found != start)
     exact = smo(given, tol=1e-6).value
     near = given.feasible(found)
     assert given.solution(near).objective <= exact.objective + 1e-4 * abs(exact.objective)
     np.testing.assert_allclose(found, near, atol=1e-3)  # the sums nearly hold
-    again = descend(given, start, 1e-5, lambda: np.inf, lambda rounds, violation: None)
-    assert np.array_equal(found, again)
+    again = descend(given, start, 1e-5, 10**9, lambda: np.inf, lambda *told: None)
+    assert np.array_equal(found, again[0])
 
 
 def test_it_stops_when_told_and_leaves_other_programmes_alone():
     given = program(1)
     told = []
-    descend(given, given.feasible(), 0.0, lambda: np.inf, lambda *args: told.append(args) or True)
+
+    def tell(*args):
+        told.append(args)
+        return True
+
+    descend(given, given.feasible(), 0.0, 10**9, lambda: np.inf, tell)
     assert len(told) == 1
-    assert descend(given, given.feasible(), 0.0, lambda: 0.0, print) is not None
+    assert descend(given, given.feasible(), 0.0, 10**9, lambda: 0.0, print) is not None
+    _, steps = descend(given, given.feasible(), 0.0, 1000, lambda: np.inf, lambda *told: None)
+    assert 1000 - len(given.p) < steps <= 1000
+    assert descend(given, given.feasible(), 0.0, 10, lambda: np.inf, print) is None
     dense = QuadraticProgram(given.K.dense(), given.p, given.lo, given.hi)
-    assert descend(dense, dense.feasible(), 1e-3, lambda: np.inf, print) is None
+    assert descend(dense, dense.feasible(), 1e-3, 10**9, lambda: np.inf, print) is None
     hard = QuadraticProgram(given.K, given.p, given.lo, np.full(80, np.inf))
-    assert descend(hard, hard.feasible(), 1e-3, lambda: np.inf, print) is None
+    assert descend(hard, hard.feasible(), 1e-3, 10**9, lambda: np.inf, print) is None
 
 
 def test_points_without_features_go_to_a_bound(any_level):
     phi = sp.csr_array((3, 2))
     gram = FeatureGram(phi, phi)
     given = QuadraticProgram(gram, np.array([-1.0, 1.0, 0.0]), np.zeros(3), np.ones(3))
-    found = descend(given, np.full(3, 0.5), 1e-6, lambda: np.inf, lambda *args: None)
+    found, _ = descend(given, np.full(3, 0.5), 1e-6, 10**9, lambda: np.inf, lambda *args: None)
     assert found.tolist() == [1.0, 0.0, 0.5]
 
 
@@ -123,7 +132,9 @@ def test_estimators_on_sparse_features_equal_those_on_the_matrix(model, monkeypa
     small = clone(model).set_params(kernel=kernel, tol=1e-5, cache_size=0.5)
     with config_context(working_memory=0.5):  # the matrix does not fit
         small.fit(X, y)
-    assert any(found is not None for found in used)
+    steps = [found[1] for found in used if found is not None]
+    assert steps
+    assert small.n_iter_ >= max(steps)
     stored = clone(model).set_params(kernel="precomputed", tol=1e-5).fit(kernel(X), y)
     name = "predict" if isinstance(model, SVR) else "decision_function"
     found, expected = getattr(small, name)(X), getattr(stored, name)(kernel(X))

@@ -4,10 +4,17 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 namespace nb = nanobind;
 
@@ -57,6 +64,22 @@ void without_gil(std::mutex& busy, F work) {
   });
 }
 
+// Memory for a result, to be freed by std::free. Large ones ask for large pages, which takes less
+// time than touching as many small ones.
+inline void* room(std::size_t bytes) {
+  constexpr std::size_t page = std::size_t(1) << 21;
+  void* found = nullptr;
+#if defined(__linux__)
+  if (bytes >= 2 * page) {
+    found = std::aligned_alloc(page, (bytes + page - 1) / page * page);
+    if (found) madvise(found, bytes, MADV_HUGEPAGE);
+  }
+#endif
+  if (!found) found = std::malloc(std::max<std::size_t>(bytes, 1));
+  if (!found) throw std::bad_alloc();
+  return found;
+}
+
 template <class T, int D>
 Out<T, D> new_array(std::initializer_list<std::size_t> shape) {
   std::size_t size = 1;
@@ -64,8 +87,8 @@ Out<T, D> new_array(std::initializer_list<std::size_t> shape) {
     require(s == 0 || size <= most_points / s, "no more numbers than fit in memory");
     size *= s;
   }
-  T* data = new T[std::max<std::size_t>(size, 1)];
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  T* data = static_cast<T*>(room(size * sizeof(T)));
+  nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
   return Out<T, D>(data, shape, owner);
 }
 

@@ -55,6 +55,7 @@ class CoordinateDescent {
   }
 
   std::int64_t rounds() const { return descent_->rounds(); }
+  std::int64_t steps() const { return descent_->steps(); }
   double violation() const { return descent_->violation(); }
 
   void run(std::int64_t rounds, double seconds) {
@@ -91,6 +92,7 @@ void bind_coordinate_descent(nb::module_& module) {
            exactly("a"), exactly("p"), exactly("lo"), exactly("hi"), exactly("sign").none(),
            exactly("group").none(), exactly("totals"), nb::arg("tol"), nb::arg("seed"))
       .def_prop_ro("rounds", &CoordinateDescent::rounds)
+      .def_prop_ro("steps", &CoordinateDescent::steps)
       .def_prop_ro("violation", &CoordinateDescent::violation)
       .def("run", &CoordinateDescent::run, nb::arg("rounds"), nb::arg("seconds"));
 }

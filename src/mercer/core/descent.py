@@ -31,6 +31,8 @@ class CoordinateDescent:
     Attributes
     ----------
     rounds : int
+    steps : int
+        How often a variable was optimised.
     violation : float
         At the last round that looked at all variables; infinite if none did.
     """
@@ -64,7 +66,7 @@ class CoordinateDescent:
         if group is not None:
             np.add.at(self.sums, group, a)
         self.rng = np.random.default_rng(seed)
-        self.rounds, self.violation = 0, np.inf
+        self.rounds, self.steps, self.violation = 0, 0, np.inf
 
     def run(self, rounds: int, seconds: float) -> None:
         """Go on for so many rounds or seconds, or until all is within the tolerance."""
@@ -92,6 +94,7 @@ class CoordinateDescent:
             projected = max(gradient, 0.0) if a >= self.hi[v] else gradient
         if projected == 0:
             return 0.0
+        self.steps += 1
         room = self.curvature[self.point[v]] + self.penalty
         if room > 0:
             to = min(max(a - gradient / room, self.lo[v]), self.hi[v])

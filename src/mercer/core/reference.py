@@ -221,8 +221,6 @@ class Pairs:
             if symmetric and columns.stop <= rows.start:
                 continue
             out[rows, columns] = self._tile(rows, columns)
-            if symmetric and rows != columns:
-                out[columns, rows] = out[rows, columns].T
         if symmetric:
             lower = np.tril_indices_from(out, -1)
             out[lower] = out.T[lower]

@@ -73,24 +73,37 @@ def _matches(s: np.ndarray, t: np.ndarray, length: int, decay: float) -> np.ndar
 
 
 def weighted_degree(
-    S: np.ndarray, T: np.ndarray, degree: float, shifts: np.ndarray, threads: int = 0
+    S: np.ndarray,
+    T: np.ndarray,
+    degree: float,
+    shifts: np.ndarray,
+    symmetric: bool = False,
+    threads: int = 0,
 ) -> np.ndarray:
     """Words of up to ``degree`` symbols that sequences share at positions r apart.
 
     Parameters
     ----------
-    S : (n, length) float64, whole numbers
-    T : (m, length) float64
+    S : (n, length) int16 or float64, whole numbers that are not negative
+        int16 if degree (degree + 1) < 2^15.
+    T : (m, length), of the same type
     degree : float, a whole number
     shifts : (reach + 1,) float64
         What words at positions r apart weigh.
+    symmetric : bool
+        Whether S and T are the same.
 
     Returns
     -------
     (n, m) float64
     """
-    S, T, length = S[:, None], T[None], S.shape[1]
-    out = np.zeros((S.shape[0], T.shape[1]))
+    return common_words(S[:, None], T[None], degree, shifts)
+
+
+def common_words(S: np.ndarray, T: np.ndarray, degree: float, shifts: np.ndarray) -> np.ndarray:
+    """The same for the sequences along the last axis of arrays that broadcast."""
+    length = S.shape[-1]
+    out = np.zeros(np.broadcast_shapes(S.shape[:-1], T.shape[:-1]))
     for r in range(1 - len(shifts), len(shifts)):
         start, other = max(r, 0), max(-r, 0)
         run, total = np.zeros(out.shape), np.zeros(out.shape)
@@ -100,6 +113,45 @@ def weighted_degree(
             total += run * (2 * degree + 1 - run)  # of the words that end here
         out += shifts[abs(r)] * total
     return out / (degree * (degree + 1))
+
+
+def common_windows(
+    symbols: np.ndarray,
+    starts: np.ndarray,
+    symbols2: np.ndarray,
+    starts2: np.ndarray,
+    k: int,
+    weight: np.ndarray,
+    symmetric: bool = False,
+    threads: int = 0,
+) -> np.ndarray:
+    """Sums over all pairs of words of k symbols, by how many places they differ in.
+
+    Parameters
+    ----------
+    symbols, symbols2 : (N,) uint8, below 254
+        Sequence i is ``symbols[starts[i]:starts[i + 1]]``.
+    starts, starts2 : (n + 1,) and (m + 1,) int64
+    k : int, at most 254
+    weight : (f + 1,) float64, f <= k
+        What two words that differ in 0, 1, ... places add; those further apart add nothing.
+    symmetric : bool
+        Whether both are the same sequences.
+
+    Returns
+    -------
+    (n, m) float64
+    """
+    out = np.zeros((len(starts) - 1, len(starts2) - 1))
+    whole = np.concatenate([weight, np.zeros(k + 1 - len(weight))])
+    for i, j in np.ndindex(out.shape):
+        s, t = symbols[starts[i] : starts[i + 1]], symbols2[starts2[j] : starts2[j + 1]]
+        if min(len(s), len(t)) < k:
+            continue
+        left, right = (np.lib.stride_tricks.sliding_window_view(x, k) for x in (s, t))
+        apart = sum((left[:, None, p] != right[None, :, p]).astype(int) for p in range(k))
+        out[i, j] = whole[apart].sum()
+    return out
 
 
 def _batches(n: np.ndarray, m: np.ndarray) -> Iterator[slice]:

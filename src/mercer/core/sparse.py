@@ -15,11 +15,12 @@ def sparse_gram(
     data2: np.ndarray,
     width: int,
     minimum: bool,
+    symmetric: bool,
     threads: int = 0,
 ) -> np.ndarray:
     """Σ_c x_c y_c, or Σ_c min(x_c, y_c), of the rows of two matrices in compressed form: (n, m).
 
-    Minima are of numbers that are not negative.
+    Minima are of numbers that are not negative; ``symmetric`` says that both are the same matrix.
     """
     A, B = (
         sp.csr_array((d, i, p), shape=(len(p) - 1, width))

@@ -88,6 +88,7 @@ class SubstringSum {
   SubstringSum(Symbols symbols, Starts starts, std::uint32_t letters, In<double, 2> alpha,
                In<double, 1> weight, bool presence) {
     require_sequences(symbols, starts, letters);
+    require(symbols.shape(0) < (std::size_t(1) << 29), "less than 2^29 symbols");
     for (std::size_t i = 0; i < symbols.shape(0); ++i)
       require(symbols(i) < letters, "symbols of the alphabet");
     require_aligned(alpha);
@@ -153,14 +154,13 @@ void bind_suffixes(nb::module_& module) {
       .def(nb::init<Symbols, Starts, std::uint32_t, std::int64_t>(), exactly("symbols"),
            exactly("starts"), nb::arg("letters"), nb::arg("depth"))
       .def("rows", &Suffixes::rows, exactly("which"), exactly("weight"), nb::arg("presence"),
-           nb::arg("threads"), nb::rv_policy::move);
+           nb::arg("threads"));
   nb::class_<SubstringSum>(module, "SubstringSum")
       .def(nb::init<Symbols, Starts, std::uint32_t, In<double, 2>, In<double, 1>, bool>(),
            exactly("symbols"), exactly("starts"), nb::arg("letters"), exactly("alpha"),
            exactly("weight"), nb::arg("presence"))
       .def("values", &SubstringSum::values, exactly("symbols"), exactly("starts"),
-           nb::arg("threads"), nb::rv_policy::move)
-      .def("along", &SubstringSum::along, exactly("symbols"), nb::arg("threads"),
-           nb::rv_policy::move)
+           nb::arg("threads"))
+      .def("along", &SubstringSum::along, exactly("symbols"), nb::arg("threads"))
       .def("heaviest", &SubstringSum::heaviest, nb::arg("column"), nb::arg("count"));
 }

@@ -98,7 +98,7 @@ void bind_tables(nb::module_& module) {
       .def(nb::init<int>(), nb::arg("width"))
       .def_prop_ro("width", &Table::width)
       .def_prop_ro("size", &Table::size)
-      .def("keys", &Table::keys, nb::rv_policy::move)
+      .def("keys", &Table::keys)
       .def("count_keys", &Table::count_keys, exactly("keys"), exactly("starts"), nb::arg("grow"))
       .def("count_words", &Table::count_words, exactly("symbols"), exactly("starts"),
            exactly("offsets"), nb::arg("mismatches"), nb::arg("letters"), nb::arg("grow"));

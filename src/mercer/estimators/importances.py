@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
 from mercer.arrays import as_dense
+from mercer.estimators.position_weights import PositionWeights, is_within
 from mercer.kernels.algebra import Product
 from mercer.kernels.sequences import Symbols
 from mercer.kernels.transformations import Normalized
@@ -26,14 +27,15 @@ class FeatureImportances:
     Attributes
     ----------
     substrings : list of (substring, weight), one list per function of the model
-        The substrings with the largest weights in the function, heaviest first.
+        The substrings with the largest weights in the function, heaviest first; for
+        `WeightedDegree` pairs of a position and the word that starts there.
     positions : list of (length, n_functions) arrays
         For each sequence asked about, what the substrings at each place add to the functions, every
         substring's share divided equally among its places: the sum over all places is the value of
         the function without its intercept.
     """
 
-    substrings: list[list[tuple[Symbols, float]]]
+    substrings: list[list[tuple[Any, float]]]
     positions: list[np.ndarray]
 
 
@@ -46,8 +48,9 @@ def feature_importances(model: Any, X: Any = (), n_largest: int = 20) -> Feature
     Parameters
     ----------
     model : fitted estimator
-        With ``kernel_`` one of `Spectrum`, `Mismatch`, `Gappy` or `Substring`, perhaps normalised
-        or multiplied by a number, and coefficients ``dual_coef_`` over its points.
+        With ``kernel_`` one of `Spectrum`, `Mismatch`, `Gappy`, `Substring` or `WeightedDegree`,
+        perhaps normalised or multiplied by a number, and coefficients ``dual_coef_`` over its
+        points.
     X : sequences to look at, optional
     n_largest : int, default=20
         How many substrings to list for each function.
@@ -76,19 +79,18 @@ def feature_importances(model: Any, X: Any = (), n_largest: int = 20) -> Feature
     X = base.domain.check(X, "X") if len(X) else []
     parsed, asked = base.parse_objects(points), base.parse_objects(X)
     factors = scale(X) if len(X) else np.zeros(0)
+    inside = _inside
     if isinstance(base, K.Substring):
-        sums = base.summed(parsed, V)
-        largest = [sums.heaviest(c, CANDIDATES * n_largest) for c in range(V.shape[1])]
-        positions = [factor * sums.along(x) for factor, x in zip(factors, asked, strict=True)]
+        weights: Any = base.summed(parsed, V)
+    elif isinstance(base, K.WeightedDegree):
+        weights, inside = PositionWeights(base, parsed, V), is_within
     else:
-        vocabulary = base.vocabulary()
-        w = base.rows(parsed, vocabulary, grow=True).T @ V
-        largest = [_largest(list(vocabulary), column) for column in w.T]
-        positions = [
-            factor * _along(base, vocabulary, w, x)
-            for factor, x in zip(factors, asked, strict=True)
-        ]
-    return FeatureImportances([_apart(some, n_largest) for some in largest], positions)
+        weights = _WordWeights(base, parsed, V)
+    largest = [weights.heaviest(c, CANDIDATES * n_largest) for c in range(V.shape[1])]
+    return FeatureImportances(
+        [_apart(some, n_largest, inside) for some in largest],
+        [factor * weights.along(x) for factor, x in zip(factors, asked, strict=True)],
+    )
 
 
 def _expansion(model: Any) -> tuple[Any, np.ndarray]:
@@ -107,7 +109,7 @@ def _expansion(model: Any) -> tuple[Any, np.ndarray]:
 
 def _base(kernel: K.Kernel) -> tuple[Any, Callable[[Any], np.ndarray]]:
     """The kernel of sequences within, and what f(x) and f(z) it is multiplied by."""
-    if isinstance(kernel, K.Spectrum | K.Mismatch | K.Gappy | K.Substring):
+    if isinstance(kernel, K.Spectrum | K.Mismatch | K.Gappy | K.Substring | K.WeightedDegree):
         return kernel, lambda X: np.ones(len(X))
     if isinstance(kernel, Normalized):
         base, scale = _base(kernel.kernel)
@@ -124,23 +126,43 @@ def _base(kernel: K.Kernel) -> tuple[Any, Callable[[Any], np.ndarray]]:
         root = np.sqrt(kernel.left.value)
         return base, lambda X: root * scale(X)
     raise TypeError(
-        f"the kernel {kernel!r} has no weights for substrings; expected Spectrum, Mismatch, Gappy "
-        "or Substring, perhaps normalised or multiplied by a number"
+        f"the kernel {kernel!r} has no weights for substrings; expected Spectrum, Mismatch, Gappy, "
+        "Substring or WeightedDegree, perhaps normalised or multiplied by a number"
     )
 
 
-def _largest(names: list[Symbols], w: np.ndarray) -> list[tuple[Symbols, float]]:
-    order = np.argsort(-np.abs(w[: len(names)]), kind="stable")
-    return [(names[u], float(w[u])) for u in order if w[u]]
+class _WordWeights:
+    """f(x) = Σ_i v_i k(x, s_i) as weights of words, for kernels that count words."""
+
+    def __init__(self, base: Any, sequences: list, V: np.ndarray) -> None:
+        self.base, self.vocabulary = base, base.vocabulary()
+        self.w = base.rows(sequences, self.vocabulary, grow=True).T @ V
+
+    def heaviest(self, column: int, count: int) -> list[tuple[Symbols, float]]:
+        names = list(self.vocabulary)
+        w = self.w[: len(names), column]
+        order = np.argsort(-np.abs(w), kind="stable")
+        return [(names[u], float(w[u])) for u in order if w[u]]
+
+    def along(self, x: Symbols) -> np.ndarray:
+        """(length, c): each word's weight, shared by the places of its symbols."""
+        places, words = self.base.words(x)
+        out = np.zeros((len(x), self.w.shape[1]))
+        if len(words):
+            values = np.asarray(self.base.rows(words, self.vocabulary, grow=False) @ self.w)
+            np.add.at(out, places, values[:, None] / places.shape[1])
+        return out
 
 
-def _apart(found: list[tuple[Symbols, float]], count: int) -> list[tuple[Symbols, float]]:
+def _apart(
+    found: list[tuple[Any, float]], count: int, inside: Callable[[Any, Any], bool]
+) -> list[tuple[Any, float]]:
     """The heaviest, without those inside one that is as heavy."""
-    kept: list[tuple[Symbols, float]] = []
+    kept: list[tuple[Any, float]] = []
     for word, weight in found:
         if len(kept) == count:
             break
-        if not any(_inside(word, other) and abs(weight) <= abs(w) for other, w in kept):
+        if not any(inside(word, other) and abs(weight) <= abs(w) for other, w in kept):
             kept.append((word, weight))
     return kept
 
@@ -149,13 +171,3 @@ def _inside(word: Symbols, other: Symbols) -> bool:
     if isinstance(word, tuple) or isinstance(other, tuple):
         return any(other[i : i + len(word)] == word for i in range(len(other) - len(word) + 1))
     return isinstance(word, type(other)) and word in other  # type: ignore[operator]
-
-
-def _along(base: Any, vocabulary: Any, w: np.ndarray, x: Symbols) -> np.ndarray:
-    """(length, c): each word's weight, shared by the places of its symbols."""
-    places, words = base.words(x)
-    out = np.zeros((len(x), w.shape[1]))
-    if len(words):
-        values = np.asarray(base.rows(words, vocabulary, grow=False) @ w)
-        np.add.at(out, places, values[:, None] / places.shape[1])
-    return out

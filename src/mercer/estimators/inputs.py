@@ -23,6 +23,7 @@ from mercer.arrays import (
     row_blocks,
     take_rows,
 )
+from mercer.estimators.kept_sums import kept_sum
 from mercer.kernels import Kernel
 from mercer.kernels.given import refuse_asymmetric
 from mercer.kernels.validity import Counterexample, shrink
@@ -90,6 +91,10 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
     ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
     """
     X = validate_query(estimator, X)
+    columns = np.reshape(coef, (len(coef), -1))
+    kept = kept_sum(estimator, estimator.X_fit_, columns)
+    if kept is not None:
+        return kept(X).reshape(-1, *coef.shape[1:])
     return np.asarray(gram(estimator.kernel_, X, estimator.X_fit_) @ coef)
 
 

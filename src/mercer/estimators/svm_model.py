@@ -26,6 +26,7 @@ from mercer.estimators.inputs import (
     training_gram,
     validate_query,
 )
+from mercer.estimators.kept_sums import kept_sum
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import labelled
 from mercer.estimators.progress import reporter
@@ -338,6 +339,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             values = X[:, self.support_] @ coefficients
         elif not len(self.support_):
             values = np.zeros((n_rows(X), coefficients.shape[1]))
+        elif (kept := kept_sum(self, self.support_vectors_, coefficients)) is not None:
+            values = kept(X)
         else:
             points = self.support_vectors_
             if not self._single_is_enough(X, coefficients):

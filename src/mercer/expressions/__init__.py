@@ -2,7 +2,7 @@
 
 from mercer.expressions.derivative import derivative
 from mercer.expressions.gradient import entrywise_gradient, gradient
-from mercer.expressions.interpreter import Pairs, lower
+from mercer.expressions.interpreter import Pairs
 from mercer.expressions.nodes import (
     Constant,
     Diagonal,
@@ -22,7 +22,9 @@ from mercer.expressions.nodes import (
     tanh,
 )
 from mercer.expressions.rounding import rounding
+from mercer.expressions.simplification import lower
 from mercer.expressions.statistics import STATISTICS, PairStatistic
+from mercer.expressions.sums import Sum, is_summable
 from mercer.expressions.views import Check, Circle, Map, Scale, View
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Point",
     "Scale",
     "Statistic",
+    "Sum",
     "View",
     "derivative",
     "diagonal",
@@ -47,6 +50,7 @@ __all__ = [
     "exp",
     "expression",
     "gradient",
+    "is_summable",
     "lower",
     "normalised",
     "positive",

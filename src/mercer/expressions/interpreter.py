@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
@@ -13,23 +13,9 @@ from mercer.arrays import as_dense, n_rows, rows_in_order, take_rows
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
-from mercer.expressions.lowering import Lowering, side_of
-from mercer.expressions.nodes import (
-    Add,
-    Constant,
-    Diagonal,
-    Expression,
-    Function,
-    Multiply,
-    Parameter,
-    Point,
-    Statistic,
-    Tangent,
-    add,
-    diagonal,
-    multiply,
-)
-from mercer.expressions.statistics import STATISTICS
+from mercer.expressions.lowering import Lowering
+from mercer.expressions.nodes import Expression, Point, Statistic, Tangent, diagonal
+from mercer.expressions.simplification import lower
 from mercer.expressions.views import View
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -45,67 +31,6 @@ HALF_COLUMNS = 16
 FEATURES_PER_COLUMN = 16
 # Numbers of a vector, whose sums are apart.
 LANES = 16
-
-
-def lower(e: Expression) -> Expression:
-    """The expression ready to run: hyperparameters become numbers, like terms are collected.
-
-    ``a x·x + a z·z - 2a x·z`` becomes ``a ‖x - z‖²``: the square completed, without cancellation.
-    ``exp(a) (exp(b) + exp(c))`` becomes ``exp(a + b) + exp(a + c)``: one exponential less.
-    """
-    if isinstance(e, Parameter):
-        return Constant(float(e.value))
-    lowered = e.rebuild(tuple(lower(c) for c in e.children()))
-    match lowered:
-        case Add():
-            return _collect(lowered)
-        case Multiply():
-            return _distribute(lowered)
-    return lowered
-
-
-def _distribute(e: Multiply) -> Expression:
-    """An exponential drawn into a sum whose every term has one to fuse with."""
-    exponentials = [i for i, f in enumerate(e.factors) if _is_exp(f)]
-    for i, factor in enumerate(e.factors):
-        if exponentials and isinstance(factor, Add) and all(map(_has_exp, factor.terms)):
-            first = exponentials[0]
-            drawn = add(*(lower(multiply(t, e.factors[first])) for t in factor.terms))
-            return multiply(drawn, *(f for j, f in enumerate(e.factors) if j not in (i, first)))
-    return e
-
-
-def _is_exp(e: Expression) -> bool:
-    return isinstance(e, Function) and e.name == "exp"
-
-
-def _has_exp(e: Expression) -> bool:
-    return any(map(_is_exp, e.factors if isinstance(e, Multiply) else (e,)))
-
-
-def _collect(e: Add) -> Expression:
-    coefficients: dict[Expression, float] = {}
-    for term in e.terms:
-        coefficient, rest = _split(term)
-        coefficients[rest] = coefficients.get(rest, 0.0) + coefficient
-    for rest, c in list(coefficients.items()):
-        if isinstance(rest, Statistic) and rest.kind is STATISTICS["dot"]:
-            sides = [Diagonal(rest, side) for side in (0, 1)]
-            halves = [coefficients.get(side, 0.0) for side in sides]
-            if c and np.allclose(halves, -c / 2, rtol=1e-14, atol=0):
-                for spent in (rest, *sides):
-                    del coefficients[spent]
-                squared = Statistic(STATISTICS["sqdist"], rest.view)
-                coefficients[squared] = coefficients.get(squared, 0.0) - c / 2
-    return add(*(multiply(c, rest) for rest, c in coefficients.items()))
-
-
-def _split(term: Expression) -> tuple[float, Expression]:
-    if isinstance(term, Constant):
-        return term.value, Constant(1.0)
-    if isinstance(term, Multiply) and isinstance(term.factors[0], Constant):
-        return term.factors[0].value, multiply(*term.factors[1:])
-    return 1.0, term
 
 
 class Pairs:
@@ -126,14 +51,14 @@ class Pairs:
         self.formula = e
         self.expression = lower(e)
         self.symmetric = Y is None
-        self._raw = (X, X if Y is None else Y)
+        self.raw = (X, X if Y is None else Y)
         self._seen: dict[tuple[View, int], Any] = {}
         self._prepared: dict[Expression, tuple[Any, Any]] = {}
         self._sides: dict[tuple[Expression, int], np.ndarray] = {}
         self._leaves: dict[Expression, Leaf | None] = {}
         self._whole: Any = None
         self.dtype = self._check()
-        self.shape = (n_rows(X), n_rows(self._raw[1]))
+        self.shape = (n_rows(X), n_rows(self.raw[1]))
         self.lowering = Lowering(self.expression)
         if not _representable(self.lowering.program.constants, self.dtype):
             self.dtype = np.dtype(np.float64)
@@ -157,7 +82,7 @@ class Pairs:
         """The expression over some of the points, float32 numbers made float64."""
         X, Y = (
             part.astype(np.float64) if getattr(part, "dtype", None) == np.float32 else part
-            for part in (take_rows(self._raw[0], rows), take_rows(self._raw[1], columns))
+            for part in (take_rows(self.raw[0], rows), take_rows(self.raw[1], columns))
         )
         pairs = Pairs(self.formula, X, None if self.symmetric and rows == columns else Y)
         return pairs.like(self.formula, np.float64)
@@ -196,7 +121,7 @@ class Pairs:
         """The points of one side as a view shows them."""
         side = 0 if self.symmetric else side
         if (view, side) not in self._seen:
-            self._seen[view, side] = view.apply(self._raw[side], "XY"[side])
+            self._seen[view, side] = view.apply(self.raw[side], "XY"[side])
         return self._seen[view, side]
 
     def prepared(self, node: Statistic) -> tuple[Any, Any]:
@@ -233,7 +158,7 @@ class Pairs:
 
     def change(self, leaf: Tangent, side: int) -> np.ndarray:
         """How the points of one side move with the hyperparameter."""
-        raw = self._raw[0 if self.symmetric else side]
+        raw = self.raw[0 if self.symmetric else side]
         return as_dense(leaf.statistic.view.tangent(raw, leaf.path, leaf.index, "XY"[side]))
 
     # Leaves: for the core to compute, or computed here.
@@ -285,9 +210,7 @@ class Pairs:
         else:
             F, G = self.prepared(node)
             block = node.kind.block(take_rows(F, rows), take_rows(G, columns))
-        block = rows_in_order(block, dtype=self.dtype)
-        X, Y = (np.zeros((k, 0), dtype=self.dtype) for k in block.shape)
-        return Leaf(Kind.GIVEN, X, Y, X, Y, block=block)
+        return _known(rows_in_order(block, dtype=self.dtype))
 
     def _tangent_block(self, node: Tangent, rows: Any, columns: Any) -> np.ndarray:
         view, tangents = node.statistic.view, node.statistic.kind.tangents
@@ -297,14 +220,16 @@ class Pairs:
         left, right = (A[rows][:, None] for A in (F, dF)), (A[columns] for A in (G, dG))
         return tangents(*left, *right)
 
-    def _on(self, rows: Any, columns: Any) -> Any:
-        """The core's view of some rows and columns."""
-        leaves = [
-            self._given(node, rows, columns)
-            if self._is_wide(node)
-            else _part(self._leaf(node), rows, columns)
-            for node in self.lowering.leaves
-        ]
+    def _on(self, rows: Any, columns: Any, blocks: dict[Any, np.ndarray] | None = None) -> Any:
+        """The core's view of some rows and columns, of which some blocks may be known."""
+        leaves = []
+        for node in self.lowering.leaves:
+            if blocks and node in blocks:
+                leaves.append(_known(blocks[node]))
+            elif self._is_wide(node):
+                leaves.append(self._given(node, rows, columns))
+            else:
+                leaves.append(_part(self._leaf(node), rows, columns))
         n, m = _count(rows, self.shape[0]), _count(columns, self.shape[1])
         return core.pairs(
             self.lowering.program,
@@ -360,6 +285,9 @@ class Pairs:
 
     def gram(self) -> np.ndarray:
         """The whole matrix; for Y = None half of it is computed and the rest mirrored."""
+        whole = self._from_one_statistic()
+        if whole is not None:
+            return whole
         K = np.empty(self.shape, dtype=self.dtype)
         for rows, columns in self._chunks(upper=self.symmetric):
             pairs, threads = self._on(rows, columns)
@@ -374,6 +302,18 @@ class Pairs:
                 K[columns, rows] = part.T
         return K
 
+    def _from_one_statistic(self) -> np.ndarray | None:
+        """The matrix in the place of the only statistic computed here, if that can be had whole."""
+        given = [node for node in self.lowering.leaves if self._is_wide(node)]
+        node = given[0] if len(given) == 1 else None
+        if not isinstance(node, Statistic) or not node.kind.whole or self.dtype != np.float64:
+            return None
+        K = rows_in_order(node.kind.block(*self.prepared(node)))
+        if self.expression != node and K.size:
+            pairs, threads = self._on(slice(None), slice(None), {node: K})
+            pairs.gram(K, self.symmetric, threads)
+        return K
+
     def products(self, V: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """K V and Kᵀ U in float64, from one evaluation of each tile; K is never stored.
 
@@ -384,8 +324,6 @@ class Pairs:
         V : (m, c) array
         U : (n, c') array; either may have no columns
         """
-        if self.combines and not U.shape[1]:
-            return self._combined(V), np.zeros((self.shape[1], 0))
         V, U = (rows_in_order(A, self.dtype) for A in (V, U))
         out, side = np.zeros((self.shape[0], V.shape[1])), np.zeros((self.shape[1], U.shape[1]))
         for rows, columns in self._chunks():
@@ -405,7 +343,7 @@ class Pairs:
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Kᵀ S (T - K V) and the column sums of S (T - K V), from one evaluation of each pair.
 
-        None where that is no gain: where K V needs no pairs, or pairs are computed elsewhere.
+        None where pairs are not computed by the core, and so it would be no gain.
 
         Parameters
         ----------
@@ -413,43 +351,11 @@ class Pairs:
         targets : (n, c) array of T, or None for K V in place of T - K V
         weight : (n,) array of the diagonal of S, or None for ones
         """
-        if self.combines or not self.native:
+        if not self.native:
             return None
         given = (None if a is None else rows_in_order(a, self.dtype) for a in (targets, weight))
         pairs, threads = self._on(*(slice(0, k) for k in self.shape))
         return pairs.normal_product(rows_in_order(V, self.dtype), *given, threads)
-
-    @property
-    def combines(self) -> bool:
-        """Whether there is a way to K V that does not look at every pair."""
-        return self._combinations() is not None
-
-    def _combinations(self) -> list[tuple[Sequence[Expression], Statistic]] | None:
-        """Each term as f(x) s(x, z) g(z), its factors and s; None where one is not of this form."""
-        e, found = self.expression, []
-        for term in e.terms if isinstance(e, Add) else [e]:
-            factors = term.factors if isinstance(term, Multiply) else [term]
-            both = [f for f in factors if not isinstance(f, Constant) and side_of(f) is None]
-            s = both[0] if len(both) == 1 else None
-            if not isinstance(s, Statistic) or s.kind.combine is None:
-                return None
-            found.append((factors, s))
-        return found
-
-    def _combined(self, V: np.ndarray) -> np.ndarray:
-        out = np.zeros((self.shape[0], V.shape[1]))
-        for factors, s in self._combinations() or ():
-            sides = [np.ones(self.shape[0]), np.ones(self.shape[1])]
-            for factor in factors:
-                side = side_of(factor)
-                if isinstance(factor, Constant):
-                    sides[0] *= factor.value
-                elif side is not None:
-                    sides[side] *= self.side(factor, side)
-            left, right = (a[:, None] for a in sides)
-            assert s.kind.combine is not None
-            out += left * s.kind.combine(*self.prepared(s), right * V)
-        return out
 
     def _half_will_do(self, V: np.ndarray, U: np.ndarray) -> bool:
         leaves = [self._leaf(node) for node in self.lowering.leaves]
@@ -528,7 +434,7 @@ class Pairs:
 
         small = copy(self)
         small.shape = (len(index), len(index))
-        small._raw = (take(self._raw[0]), take(self._raw[1]))
+        small.raw = (take(self.raw[0]), take(self.raw[1]))
         small._seen = {key: take(points) for key, points in self._seen.items()}
         small._prepared = {node: (take(F), take(G)) for node, (F, G) in self._prepared.items()}
         small._sides = {key: take(values) for key, values in self._sides.items()}
@@ -542,6 +448,12 @@ class Pairs:
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""
         return self.side(lower(diagonal(self.expression, 0)), 0).copy()
+
+
+def _known(block: np.ndarray) -> Leaf:
+    """A leaf whose values were computed outside the core."""
+    X, Y = (np.zeros((k, 0), dtype=block.dtype) for k in block.shape)
+    return Leaf(Kind.GIVEN, X, Y, X, Y, block=block)
 
 
 def _part(leaf: Leaf | None, rows: Any, columns: Any) -> Leaf:

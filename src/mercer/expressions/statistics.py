@@ -220,8 +220,12 @@ class PairStatistic:
         features on the last axis; where the core has none.
     vanishes : bool
         Whether the statistic of a point with itself is always zero.
-    combine : callable or None
-        ``combine(F, G, V) -> (n, c)``, the block times V, where there is a better way to it.
+    whole : bool
+        Whether ``block`` takes any number of points, and what it returns is new, in float64 and
+        symmetric to the last bit for G = F.
+    summed : callable or None
+        ``summed(G, V)``, a function from F to the block times V, (n, c), where there is a way that
+        does not look at every pair; F and G are not prepared.
     magnitude : callable or None
         ``magnitude(F, G) -> (n, m)``, the size of the terms the statistic is summed from, which
         is what its rounding goes by; None where that is the size of the statistic itself.
@@ -237,7 +241,8 @@ class PairStatistic:
     tangent_factor: float = 1.0
     tangents: Tangents | None = None
     vanishes: bool = False
-    combine: Callable[[Any, Any, np.ndarray], np.ndarray] | None = None
+    whole: bool = False
+    summed: Callable[[Any, np.ndarray], Callable[[Any], np.ndarray]] | None = None
     magnitude: Callable[[Any, Any], np.ndarray] | None = None
 
     def __str__(self) -> str:

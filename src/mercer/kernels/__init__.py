@@ -29,9 +29,10 @@ from mercer.kernels.graph_kernels import (
 from mercer.kernels.graphs import Graph
 from mercer.kernels.histogram import Chi2, Min, Tanimoto
 from mercer.kernels.kernel import REGISTRY, Kernel, NoFiniteFeatureMap
+from mercer.kernels.mismatches import Mismatch
 from mercer.kernels.parsing import KernelSyntaxError, parse
 from mercer.kernels.sets import SetConjunction, SetIntersection, SetJaccard
-from mercer.kernels.strings import Gappy, Mismatch, Spectrum, WeightedDegree
+from mercer.kernels.strings import Gappy, Spectrum
 from mercer.kernels.subsequences import Subsequence
 from mercer.kernels.substrings import Substring
 from mercer.kernels.transformations import (
@@ -44,6 +45,7 @@ from mercer.kernels.transformations import (
     sqnorm,
 )
 from mercer.kernels.trees import PartialTree, SubsetTree, Subtree, Tree
+from mercer.kernels.weighted_degree import WeightedDegree
 
 __all__ = [
     "RBF",

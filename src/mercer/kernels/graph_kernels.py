@@ -189,7 +189,11 @@ class WLOptimalAssignment(_Refinements):
 
     def statistic(self) -> PairStatistic:
         return PairStatistic(
-            type(self).__name__, sparse_minima, self._sizes, prepare=self._shared_labels
+            type(self).__name__,
+            sparse_minima,
+            self._sizes,
+            prepare=self._shared_labels,
+            whole=True,
         )
 
     def _shared_labels(self, A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:

@@ -96,7 +96,14 @@ class SetIntersection(ExplicitKernel):
         return _indicator_rows(objects, vocabulary)
 
     def statistic(self) -> PairStatistic:
-        return PairStatistic(type(self).__name__, sparse_products, _sizes, prepare=_indicators)
+        return PairStatistic(
+            type(self).__name__,
+            sparse_products,
+            _sizes,
+            prepare=_indicators,
+            whole=True,
+            summed=self.summed,
+        )
 
 
 class _OverlapKernel(PairwiseKernel):
@@ -115,6 +122,7 @@ class _OverlapKernel(PairwiseKernel):
             self._indicator_block,
             self.self_pairs,
             prepare=_indicators,
+            whole=True,
         )
 
     def pairs(self, A: list, B: list) -> np.ndarray:

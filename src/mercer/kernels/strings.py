@@ -1,9 +1,7 @@
-"""Kernels that count words: contiguous, with mismatches, with gaps, and at fixed positions."""
+"""Kernels that count words: contiguous, and with gaps."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable
 from itertools import combinations
 from math import comb
 from numbers import Integral
@@ -11,22 +9,22 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cholesky_banded
 from sklearn.utils._param_validation import Interval
 
-from mercer import core
-from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, quantity, refuse_oversized
+from mercer.kernels.budget import BYTES_PER_WORD, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.ragged import ragged_arange
-from mercer.kernels.sequences import Alphabet, Symbols, join, parse_sequence, part, spell
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel
+from mercer.kernels.sequences import Symbols, join, parse_sequence, spell
+from mercer.kernels.structured import (
+    ExplicitKernel,
+)
 from mercer.kernels.vocabulary import WordVocabulary
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 NATURAL = Interval(Integral, 0, None, closed="left")
 
 
-class _WordKernel(ExplicitKernel):
+class WordKernel(ExplicitKernel, abstract=True):
     """A kernel whose features are words of k symbols."""
 
     k: int
@@ -59,7 +57,7 @@ class _WordKernel(ExplicitKernel):
         return places, [join(tuple(symbols[i] for i in row)) for row in places.tolist()]
 
 
-class Spectrum(_WordKernel):
+class Spectrum(WordKernel):
     r"""Common words of k symbols.
 
     .. math:: K(s, t) = \sum_{u \in \Sigma^k} |s|_u \, |t|_u
@@ -90,94 +88,7 @@ class Spectrum(_WordKernel):
         self.k = k
 
 
-class Mismatch(_WordKernel):
-    r"""Common words of k symbols, up to m mismatches.
-
-    .. math:: K(s, t) = \sum_{u \in \Sigma^k} \phi_u(s) \phi_u(t), \qquad
-              \phi_u(s) = \sum_i 1[d_H(s_i \ldots s_{i+k-1}, u) \le m]
-
-    with the Hamming distance d_H: every word of s counts for all words over the alphabet that
-    differ from it in at most m places. With m = 0 this is `Spectrum`.
-
-    Parameters
-    ----------
-    k : int, default=5
-        Length of a word, at least 1.
-    m : int, default=1
-        Most mismatches allowed, between 0 and k.
-    alphabet : str, bytes, list or tuple, default="ACGT"
-        All symbols there are, each once. K depends on how many there are, so it is not guessed from
-        the data; a symbol outside it is an error.
-
-    Examples
-    --------
-    >>> Mismatch(k=2, m=1)(["AC", "AG", "TG"])  # AG is near seven words, four of them near AC
-    array([[7., 4., 2.],
-           [4., 7., 4.],
-           [2., 4., 7.]])
-
-    References
-    ----------
-    Leslie, Eskin, Cohen, Weston and Noble, "Mismatch string kernels for discriminative protein
-    classification", Bioinformatics 20 (2004).
-    """
-
-    _parameter_constraints: dict = {
-        "k": [POSITIVE],
-        "m": [NATURAL],
-        "alphabet": [str, bytes, list, tuple],
-    }
-
-    def __init__(self, k: int = 5, m: int = 1, alphabet: Any = "ACGT") -> None:
-        self.k = k
-        self.m = m
-        self.alphabet = alphabet
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if self.m > self.k:
-            raise ValueError(
-                f"m={self.m} is more than k={self.k}: a word of k symbols has at most k mismatches"
-            )
-        symbols = self._symbols()
-        if not symbols:
-            raise ValueError("alphabet is empty; give all symbols that may occur")
-        repeated = [symbol for symbol, n in Counter(symbols).items() if n > 1]
-        if repeated:
-            raise ValueError(
-                f"alphabet has the symbol {repeated[0]!r} more than once; give each symbol once"
-            )
-
-    def _symbols(self) -> tuple[Hashable, ...]:
-        return spell(parse_sequence(self.alphabet))
-
-    def parse_object(self, x: Any) -> Symbols:
-        sequence = super().parse_object(x)
-        known = frozenset(self._symbols())
-        if not known.issuperset(spell(sequence)):
-            found = enumerate(spell(sequence))
-            position, symbol = next(pair for pair in found if pair[1] not in known)
-            raise ValueError(
-                f"the symbol {symbol!r} at position {position} is not in "
-                f"alphabet={self.alphabet!r}; remove it from the data or give the whole "
-                "alphabet"
-            )
-        return sequence
-
-    def rows(self, objects: list, vocabulary: WordVocabulary, grow: bool) -> sp.csr_array:
-        symbols, longest = self._symbols(), max(map(len, objects), default=0)
-        near = sum(comb(self.k, i) * (len(symbols) - 1) ** i for i in range(self.m + 1))
-        most = min(max(longest - self.k + 1, 0) * near, len(symbols) ** self.k)
-        refuse_oversized(
-            most * BYTES_PER_WORD,
-            f"a sequence of {longest} symbols with k={self.k}, m={self.m} and an alphabet of "
-            f"{len(symbols)} has up to {quantity(most)} features",
-            "lower k or m",
-        )
-        return vocabulary.count(objects, self._patterns(longest), grow, self.m, symbols)
-
-
-class Gappy(_WordKernel):
+class Gappy(WordKernel):
     r"""Common words of k symbols, spread over at most k + gaps positions.
 
     .. math:: K(s, t) = \sum_{u \in \Sigma^k} \phi_u(s) \phi_u(t), \qquad
@@ -225,113 +136,3 @@ class Gappy(_WordKernel):
         )
         found = [(0, *rest) for rest in combinations(range(1, reach), self.k - 1)]
         return np.array(found, dtype=np.int64).reshape(-1, self.k)
-
-
-class WeightedDegree(PairwiseKernel):
-    r"""Words that two sequences of equal length have at the same positions, or nearly so.
-
-    .. math:: K(s, t) = \sum_{d=1}^{D} \beta_d \sum_{l, l'} \delta_{|l - l'|}
-              1[s_l \ldots s_{l+d-1} = t_{l'} \ldots t_{l'+d-1}], \qquad
-              \beta_d = \frac{2 (D - d + 1)}{D (D + 1)}
-
-    over all positions l and l' where a word of d symbols fits, with δ_0 = 1, δ_r = 1 / (2 (r + 1))
-    for 1 <= r <= ``shift`` and 0 beyond; D = ``degree``.
-
-    Parameters
-    ----------
-    degree : int, default=20
-        Length of the longest word that counts, at least 1.
-    shift : int, default=0
-        Most positions by which a word may be displaced, at least 0.
-
-    Notes
-    -----
-    K is a sum over words u of β x_uᵀ T z_u, where x_u and z_u indicate the positions at which u
-    starts in s and in t, and T is the banded Toeplitz matrix of δ. T is positive definite: its
-    symbol 1 + Σ_{r=1}^{shift} cos(rθ) / (r + 1) is at least 1/2 for all θ (Rogosinski and Szegő,
-    1928). Its Cholesky factor gives `feature_map`.
-
-    Examples
-    --------
-    >>> WeightedDegree(degree=2)(["ACGT", "ACTT"])  # β = 2/3, 1/3
-    array([[3.66666667, 2.33333333],
-           [2.33333333, 3.66666667]])
-
-    References
-    ----------
-    Rätsch, Sonnenburg and Schölkopf, "RASE: recognition of alternatively spliced exons in C.
-    elegans", Bioinformatics 21 (2005).
-    """
-
-    _parameter_constraints: dict = {"degree": [POSITIVE], "shift": [NATURAL]}
-
-    def __init__(self, degree: int = 20, shift: int = 0) -> None:
-        self.degree = degree
-        self.shift = shift
-
-    @property
-    def domain(self) -> Domain:
-        return STRINGS
-
-    def parse_object(self, x: Any) -> Symbols:
-        return parse_sequence(x)
-
-    def proof_reason(self) -> str:
-        if self.shift == 0:
-            return "inner product of explicit features: the weighted words at each position"
-        return (
-            "sum over words of xᵀTz, with x and z the positions where the word starts and T the "
-            "Toeplitz matrix of shift weights, positive definite since "
-            "1 + sum of cos(rθ)/(r + 1) >= 1/2 (Rogosinski and Szegő 1928)"
-        )
-
-    def pairs(self, A: list, B: list) -> np.ndarray:
-        codes = _equally_long([*A, *B])
-        threads = core.threads(len(A) * len(B), codes.shape[1] * (2 * self.shift + 1))
-        S, T = codes[: len(A)], codes[len(A) :]
-        weighted_degree = core.sequence_routines().weighted_degree
-        return weighted_degree(S, T, float(self.degree), self._shifts(codes.shape[1]), threads)
-
-    def _shifts(self, length: int) -> np.ndarray:
-        return np.array([self._shift_weight(r) for r in range(min(self.shift + 1, max(length, 1)))])
-
-    def _word_weights(self, length: int) -> np.ndarray:
-        """β_1, β_2, ... of the words that fit into a sequence of this length."""
-        D, d = self.degree, np.arange(1, min(self.degree, length) + 1)
-        return 2.0 * (D - d + 1) / (D * (D + 1.0))
-
-    @staticmethod
-    def _shift_weight(r: int) -> float:
-        return 1.0 if r == 0 else 1 / (2 * (r + 1))
-
-    def features(self, x: Symbols) -> dict[Hashable, float]:
-        """Feature (j, u) is β^½ Σ_l R_lj over the positions l where u starts, with T = R Rᵀ."""
-        n, band = len(x), min(self.shift, max(len(x) - 1, 0)) + 1
-        most = n * min(self.degree, n) * band
-        refuse_oversized(
-            most * BYTES_PER_NAME,
-            f"a sequence of {n} symbols with degree={self.degree} and shift={self.shift} has up "
-            f"to {quantity(most)} features",
-            "lower degree or shift",
-        )
-        toeplitz = np.repeat([[self._shift_weight(r)] for r in range(band)], n, axis=1)
-        factor = cholesky_banded(toeplitz, lower=True)  # R_lj at [l - j, j]
-        found: Counter[Hashable] = Counter()
-        for d, beta in enumerate(self._word_weights(n), start=1):
-            for start in range(n - d + 1):
-                word = part(x, start, start + d)
-                for j in range(max(0, start - band + 1), start + 1):
-                    found[j, word] += np.sqrt(beta) * factor[start - j, j]
-        return dict(found)
-
-
-def _equally_long(sequences: list) -> np.ndarray:
-    """(n, length) float64: symbols as numbers."""
-    symbols, starts = Alphabet().encode(sequences, grow=True)
-    lengths = np.unique(np.diff(starts))
-    if len(lengths) > 1:
-        raise ValueError(
-            f"sequences of {lengths[0]} and of {lengths[-1]} symbols; WeightedDegree compares "
-            "position by position and needs equal lengths: cut or pad them first"
-        )
-    return symbols.astype(np.float64).reshape(len(sequences), -1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,15 @@ class ExplicitKernel(ObjectKernel, abstract=True):
             sparse_products,
             self._squared_norms,
             prepare=self._shared_vocabulary,
+            whole=True,
+            summed=self.summed,
         )
+
+    def summed(self, G: list, V: np.ndarray) -> Callable[[list], np.ndarray]:
+        """Σ_j v_j k(·, g_j) over parsed objects, for each column v of V: weights of features."""
+        vocabulary = self.vocabulary()
+        w = self.rows(G, vocabulary, grow=True).T @ V
+        return lambda F: np.asarray(self.rows(F, vocabulary, grow=False) @ w)
 
     def _shared_vocabulary(self, A: list, B: list) -> tuple[sp.csr_array, sp.csr_array]:
         vocabulary = self.vocabulary()
@@ -103,7 +111,7 @@ class PairwiseKernel(ObjectKernel, abstract=True):
         raise NotImplementedError
 
     def statistic(self) -> PairStatistic:
-        return PairStatistic(type(self).__name__, self.pairs, self.self_pairs)
+        return PairStatistic(type(self).__name__, self.pairs, self.self_pairs, whole=True)
 
     def judge(self) -> Validity:
         self.check_parameters()
@@ -126,11 +134,16 @@ def sparse_minima(A: sp.csr_array, B: sp.csr_array) -> np.ndarray:
 
 
 def _sparse_gram(A: sp.csr_array, B: sp.csr_array, minimum: bool) -> np.ndarray:
-    sides = (
-        (M.indptr.astype(np.int64), M.indices.astype(np.int32), M.data.astype(np.float64))
-        for M in (A, B)
-    )
+    left = _compressed(A)
+    right = left if A is B else _compressed(B)
     threads = core.threads(A.shape[0] * B.shape[0], A.nnz // max(1, A.shape[0]))
-    return core.sparse_routines().sparse_gram(
-        *next(sides), *next(sides), A.shape[1], minimum, threads
+    return core.sparse_routines().sparse_gram(*left, *right, A.shape[1], minimum, A is B, threads)
+
+
+def _compressed(A: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where rows start, columns and values, in the types of the core."""
+    return (
+        A.indptr.astype(np.int64, copy=False),
+        A.indices.astype(np.int32, copy=False),
+        A.data.astype(np.float64, copy=False),
     )

@@ -119,7 +119,7 @@ class Substring(PairwiseKernel):
         return f"inner product of explicit features: the weighted {feature} of each substring"
 
     def statistic(self) -> PairStatistic:
-        return replace(super().statistic(), combine=self.combine)
+        return replace(super().statistic(), summed=self.summed)
 
     def pairs(self, A: list, B: list) -> np.ndarray:
         if len(A) > len(B):  # each sequence of A is a pass over everything: make the fewer passes
@@ -146,10 +146,6 @@ class Substring(PairwiseKernel):
         suffixes = routines.Suffixes(symbols, starts, len(alphabet.code), depth)
         threads = core.threads(len(symbols) * n, 1)
         return suffixes.rows(np.arange(n), weight, self.count == "presence", threads)
-
-    def combine(self, A: list, B: list, V: np.ndarray) -> np.ndarray:
-        """K(A, B) V, in time linear in all sequences together; V has shape (m, c)."""
-        return self.summed(B, V)(A)
 
     def summed(self, B: list, V: np.ndarray) -> SummedSubstrings:
         """Σ_i v_i K(·, b_i) over parsed sequences, for each column v of V."""

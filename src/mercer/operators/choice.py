@@ -69,8 +69,6 @@ def _chosen(kernel: Kernel, X: Any, Y: Any, store: bool) -> GramOperator:
             if not sp.issparse(G) or FEATURES_PAY * (F.nnz + G.nnz) <= n * m:
                 return FeatureGram(F, G, f"explicit features: {reason}")
     pairs = kernel.over(X, Y)
-    if not store and pairs.combines:
-        return TiledGram(pairs, "summed over all points at once")
     if not store and n * m > STORED and pairs.native:
         return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
     if mib <= budget:

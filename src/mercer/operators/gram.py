@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense, memory_budget
-from mercer.expressions import Pairs, gradient
+from mercer.expressions import Pairs, Sum, gradient, is_summable
 
 # Points widened to float64 at a time.
 WIDENED = 8192
@@ -241,8 +241,13 @@ class TiledGram(GramOperator):
         return self if self.dtype == np.float64 else DoubleGram(self.pairs)
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
-        nothing = np.zeros((self.shape[0], 0))
-        return _real_and_imaginary(V, lambda A: self.pairs.products(A, nothing)[0])
+        return _real_and_imaginary(V, self._product)
+
+    def _product(self, V: np.ndarray) -> np.ndarray:
+        if is_summable(self.pairs.formula):
+            X, Y = self.pairs.raw
+            return Sum(self.pairs.formula, Y, V)(X)
+        return self.pairs.products(V, np.zeros((self.shape[0], 0)))[0]
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
         nothing = np.zeros((self.shape[1], 0))

@@ -25,9 +25,10 @@ def descend(
     program: QuadraticProgram,
     a: np.ndarray,
     tol: float,
+    max_steps: int,
     seconds_left: Callable[[], float],
     report: Callable[[int, float], Any],
-) -> np.ndarray | None:
+) -> tuple[np.ndarray, int] | None:
     """A point near the solution of a programme whose matrix is that of explicit features.
 
     Each step optimises one variable at the cost of one row of features. Sums hold to about the
@@ -40,16 +41,20 @@ def descend(
         Where to start, within the bounds.
     tol : float
         The largest range of the projected gradient.
+    max_steps : int
+        How many times a variable may be optimised, at most.
     seconds_left : callable
         How long the search may take, asked now and then.
     report : callable
-        ``report(rounds, violation)``; a true value ends the search.
+        ``report(steps, violation)``; a true value ends the search.
 
     Returns
     -------
-    (n,) array, or None where the programme is not of this kind or its bounds are infinite.
+    (n,) array and the steps taken, or None where the programme is not of this kind, its bounds are
+    infinite, or so few steps would not do for all variables.
     """
-    features = _sparse_features(program.K) if program.bounded else None
+    n = len(program.p)
+    features = _sparse_features(program.K) if program.bounded and max_steps >= n else None
     if features is None:
         return None
     a = a.copy()
@@ -67,11 +72,14 @@ def descend(
         tol,
         0,
     )
-    while descent.violation > tol and descent.rounds < _MAX_ROUNDS and seconds_left() > 0:
-        descent.run(_MAX_ROUNDS - descent.rounds, min(_GLANCE, seconds_left()))
-        if report(descent.rounds, descent.violation):
+    while descent.violation > tol and seconds_left() > 0:
+        rounds = min(_MAX_ROUNDS - descent.rounds, (max_steps - descent.steps) // n)
+        if rounds <= 0:
             break
-    return a
+        descent.run(rounds, min(_GLANCE, seconds_left()))
+        if report(descent.steps, descent.violation):
+            break
+    return a, descent.steps
 
 
 def _double(v: Any) -> np.ndarray:

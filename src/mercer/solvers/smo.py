@@ -221,11 +221,14 @@ class _Search:
         def seconds_left() -> float:
             return np.inf if end.max_time is None else end.max_time - end.seconds
 
-        def report(rounds: int, violation: float) -> Any:
-            return self.clock.report and self.clock.report(rounds, violation)
+        def report(steps: int, violation: float) -> Any:
+            return self.clock.report and self.clock.report(steps, violation)
 
-        found = descend(self.program, self.a, self.tol, seconds_left, report)
-        near = None if found is None else self.program.feasible(found)
+        found = descend(self.program, self.a, self.tol, self.max_iter, seconds_left, report)
+        if found is None:
+            return
+        near = self.program.feasible(found[0])
+        self.monitor.n_iter += found[1]
         if near is not None:
             self.a = near
 

@@ -68,6 +68,8 @@ class CoordinateDescent {
   }
 
   std::int64_t rounds() const { return rounds_; }
+  // How often a variable was optimised.
+  std::int64_t steps() const { return steps_; }
   // At the last round that looked at all variables.
   double violation() const { return violation_; }
   bool done() const { return violation_ <= tol_; }
@@ -132,6 +134,7 @@ class CoordinateDescent {
   }
 
   void step(std::int64_t v, double gradient) {
+    ++steps_;
     const std::int64_t i = v % program_.phi.points;
     const double a = program_.a[v], lo = program_.lo[v], hi = program_.hi[v];
     const double room = curvature_[i] + penalty_;
@@ -147,7 +150,7 @@ class CoordinateDescent {
   std::mt19937_64 random_;
   std::vector<double> w_, curvature_, sum_, multiplier_;
   std::vector<std::int64_t> order_;  // those at work first
-  std::int64_t active_, rounds_ = 0;
+  std::int64_t active_, rounds_ = 0, steps_ = 0;
   double penalty_ = 0.0, violation_ = infinity;
   double highest_ = infinity, lowest_ = -infinity;  // gradients beyond these settle a variable
 };

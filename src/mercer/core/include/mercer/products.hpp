@@ -292,14 +292,33 @@ struct Tasks {
   }
 };
 
-// out[n, m] = the Gram matrix. With `symmetric`, one half is computed and
-// the other mirrored, so that the matrix is symmetric to the last bit.
+// Copy what is above the diagonal of out[n, n] below it.
+template <class T, class Interrupted>
+bool mirror(T* out, std::ptrdiff_t n, int threads, Interrupted interrupted) {
+  constexpr std::ptrdiff_t side = 32;
+  return share(
+      (n + side - 1) / side, threads,
+      [&](std::ptrdiff_t block, const Stop& stop) {
+        const std::ptrdiff_t top = block * side, bottom = std::min(n, top + side);
+        for (std::ptrdiff_t left = 0; left < bottom && !stop; left += side)
+          for (std::ptrdiff_t j = top; j < bottom; ++j)
+            for (std::ptrdiff_t i = left; i < std::min(left + side, j); ++i)
+              out[j * n + i] = out[i * n + j];
+      },
+      interrupted);
+}
+
+// out[n, m] = the Gram matrix. With `symmetric`, one half is computed and the other mirrored, so
+// that the matrix is symmetric to the last bit. A block computed beforehand may be `out` itself:
+// then no place is written before it was read.
 template <class T, class Interrupted>
 bool gram(Pairs<T>& pairs, T* out, bool symmetric, int threads, Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
   if (!pairs.prepare(threads, interrupted)) return false;
   const Tasks tasks(pairs.row_blocks(), pairs.column_tiles(), row_blocks_per_task / 2);
-  return share(
+  const bool in_place = std::any_of(pairs.leaves.begin(), pairs.leaves.end(),
+                                    [&](const Leaf<T>& leaf) { return leaf.block == out; });
+  const bool done = share(
       tasks.count(), threads,
       [&](std::ptrdiff_t task, const Stop& stop) {
         const auto range = tasks[task];
@@ -322,7 +341,7 @@ bool gram(Pairs<T>& pairs, T* out, bool symmetric, int threads, Interrupted inte
                 std::memcpy(out + (row + r) * pairs.m + column + from, values + r * C + from,
                             (width - from) * sizeof(T));
             }
-            if (!symmetric) continue;
+            if (!symmetric || in_place) continue;
             for (std::ptrdiff_t j = 0; j < width; ++j)
               for (std::ptrdiff_t r = 0; r < std::min(height, column + j - row + 1); ++r)
                 out[(column + j) * pairs.m + row + r] = values[r * C + j];
@@ -330,6 +349,7 @@ bool gram(Pairs<T>& pairs, T* out, bool symmetric, int threads, Interrupted inte
         }
       },
       interrupted);
+  return done && (!symmetric || !in_place || mirror(out, pairs.n, threads, interrupted));
 }
 
 // out[places[i], first:last] = K[rows[i], first:last], for an out of m columns. The columns are

@@ -24,7 +24,8 @@ constexpr int tile_rows = 6;
 template <class T>
 struct Simd {
   static constexpr int width = vector_bytes / int(sizeof(T));
-  using Int = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  using Int = std::conditional_t<
+      sizeof(T) == 2, std::int16_t, std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>>;
   typedef T Vector __attribute__((vector_size(vector_bytes)));
   typedef Int Mask __attribute__((vector_size(vector_bytes)));
 };

@@ -266,9 +266,8 @@ class Automaton {
 
   Place next(Place state, std::uint32_t symbol) const {
     if (state == 0) return symbol < from_root_.size() ? from_root_[symbol] : -1;
-    for (Place e = states_[state].edges; e >= 0; e = edges_[e].next)
-      if (edges_[e].symbol == symbol) return edges_[e].to;
-    return -1;
+    const Place e = edge(state, symbol);
+    return e < 0 ? -1 : edges_[e].to;
   }
 
   Place size() const { return Place(states_.size()); }
@@ -276,17 +275,48 @@ class Automaton {
   Place link(Place state) const { return states_[state].link; }
 
  private:
+  // The edges of a state are a list; where it is long, they are found by a table of them.
+  static constexpr Place few = 4;
   struct State {
-    Place length, link, edges;
+    Place length, link, edges, degree;
   };
   struct Edge {
+    Place state;
     std::uint32_t symbol;
     Place to, next;
   };
 
   Place add_state(Place length, Place link) {
-    states_.push_back({length, link, -1});
+    states_.push_back({length, link, -1, 0});
     return Place(states_.size()) - 1;
+  }
+
+  Place edge(Place state, std::uint32_t symbol) const {
+    if (states_[state].degree > few) return table_[slot(table_, state, symbol)];
+    Place e = states_[state].edges;
+    while (e >= 0 && edges_[e].symbol != symbol) e = edges_[e].next;
+    return e;
+  }
+
+  // Where the edge is in a table of places that are -1 where they are free, or is to be.
+  std::size_t slot(const std::vector<Place>& table, Place state, std::uint32_t symbol) const {
+    std::uint64_t hash = (std::uint64_t(state) << 32 | symbol) * 0x9e3779b97f4a7c15u;
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
+    std::size_t i = (hash >> 32) & (table.size() - 1);
+    while (table[i] >= 0 && (edges_[table[i]].state != state || edges_[table[i]].symbol != symbol))
+      i = (i + 1) & (table.size() - 1);
+    return i;
+  }
+
+  void enter(Place e) {
+    if (2 * (entered_ + 1) > table_.size()) {
+      std::vector<Place> wider(2 * table_.size(), -1);
+      for (const Place old : table_)
+        if (old >= 0) wider[slot(wider, edges_[old].state, edges_[old].symbol)] = old;
+      table_.swap(wider);
+    }
+    table_[slot(table_, edges_[e].state, edges_[e].symbol)] = e;
+    ++entered_;
   }
 
   void add_edge(Place state, std::uint32_t symbol, Place to) {
@@ -294,8 +324,15 @@ class Automaton {
       from_root_[symbol] = to;
       return;
     }
-    edges_.push_back({symbol, to, states_[state].edges});
-    states_[state].edges = Place(edges_.size()) - 1;
+    State& from = states_[state];
+    const Place made = Place(edges_.size());
+    edges_.push_back({state, symbol, to, from.edges});
+    from.edges = made;
+    ++from.degree;
+    if (from.degree == few + 1)
+      for (Place e = made; e >= 0; e = edges_[e].next) enter(e);
+    else if (from.degree > few)
+      enter(made);
   }
 
   // Set apart the substrings of q that are as long as those of p and one symbol.
@@ -313,14 +350,13 @@ class Automaton {
       from_root_[symbol] = to;
       return;
     }
-    Place e = states_[state].edges;
-    while (edges_[e].symbol != symbol) e = edges_[e].next;
-    edges_[e].to = to;
+    edges_[edge(state, symbol)].to = to;
   }
 
   std::vector<State> states_;
   std::vector<Edge> edges_;
-  std::vector<Place> from_root_;
+  std::vector<Place> from_root_, table_ = std::vector<Place>(64, -1);
+  std::size_t entered_ = 0;
 };
 
 // f(t) = sum_i alpha[i] K(s_i, t) for the substring kernel, several alpha at once.
