@@ -354,7 +354,8 @@ class Pairs:
         if not self.native:
             return None
         given = (None if a is None else rows_in_order(a, self.dtype) for a in (targets, weight))
-        pairs, threads = self._on(*(slice(0, k) for k in self.shape))
+        n, m = self.shape
+        pairs, threads = self._on(slice(0, n), slice(0, m))
         return pairs.normal_product(rows_in_order(V, self.dtype), *given, threads)
 
     def _half_will_do(self, V: np.ndarray, U: np.ndarray) -> bool:
