@@ -770,3 +770,20 @@ def test_a_stored_symmetric_matrix_times_vectors(level, dtype, n, c):
         module.symmetric_times(np.ones((n, n + 1), dtype), np.ones((n, 1), dtype), 1)
     with pytest.raises((TypeError, ValueError)):
         module.symmetric_times(A, np.ones((n, 1), np.int64), 1)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("n", "w"), [(1, 1), (5, 3), (33, 17), (120, 41)])
+@pytest.mark.parametrize("c", [0, 1, 3])
+def test_a_tall_matrix_times_vectors(level, n, w, c):
+    module = importlib.import_module(f"mercer.core.{core.MODULES[level]}")
+    rng = np.random.default_rng(n)
+    A, B, C = rng.normal(size=(n, w)), rng.normal(size=(w, c)), rng.normal(size=(n, c))
+    for transposed, right, expected in ((False, B, A @ B), (True, C, A.T @ C)):
+        found = module.tall_times(A, right, transposed, 2)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        for threads in (0, 1, 3):
+            np.testing.assert_array_equal(module.tall_times(A, right, transposed, threads), found)
+    for transposed, rows in ((False, w + 1), (True, n + 1)):
+        with pytest.raises(ValueError, match="B fits A"):
+            module.tall_times(A, np.ones((rows, 1)), transposed, 1)

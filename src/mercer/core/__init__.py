@@ -32,6 +32,7 @@ from mercer.core import (
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
 FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
+CACHED = 2**18  # numbers that are read faster by one thread than others are started
 MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "sparse_routines",
     "suffix_routines",
     "symmetric_times",
+    "tall_times",
     "table",
     "threads",
     "tree_routines",
@@ -158,6 +160,11 @@ def threads(n_pairs: int, n_features: int) -> int:
     return os.cpu_count() or 1
 
 
+def _threads_to_read(A: np.ndarray) -> int:
+    """Threads for one pass over a matrix; none beside the calling one where it is in cache."""
+    return 0 if A.size < CACHED else threads(A.size, 0)
+
+
 def symmetric_times(K: np.ndarray, V: np.ndarray) -> np.ndarray:
     """``K @ V`` in float64 for a stored symmetric K and a V of few columns.
 
@@ -174,7 +181,25 @@ def symmetric_times(K: np.ndarray, V: np.ndarray) -> np.ndarray:
     V = np.ascontiguousarray(V, dtype=K.dtype)
     if native is None or not K.flags.c_contiguous:
         return np.asarray(K @ V, dtype=np.float64)
-    return native.symmetric_times(K, V, threads(K.size, V.shape[1]))
+    return native.symmetric_times(K, V, _threads_to_read(K))
+
+
+def tall_times(A: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray:
+    """``A @ B``, or ``A.T @ B``, for a tall C-ordered A in float64 and a B of few columns.
+
+    Threads of BLAS, which wait busily for more to do, would get in the way of the core's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tall_times(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]), transposed=True)
+    array([[11.]])
+    """
+    native = _native()
+    if native is None or not A.flags.c_contiguous:
+        return (A.T if transposed else A) @ B
+    B = np.ascontiguousarray(B, dtype=np.float64)
+    return native.tall_times(A, B, transposed, _threads_to_read(A))
 
 
 def pairs(

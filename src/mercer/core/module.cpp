@@ -15,6 +15,7 @@
 #include "mercer/normal.hpp"
 #include "mercer/products.hpp"
 #include "mercer/symmetric.hpp"
+#include "mercer/tall.hpp"
 #include "mercer/tree.hpp"
 
 void bind_suffixes(nb::module_& module);
@@ -328,6 +329,24 @@ Out<double, 2> symmetric_times(In<T, 2> K, In<T, 2> V, int threads) {
   return out;
 }
 
+// A B, or A^T B where `transposed`, for a tall A and few columns.
+Out<double, 2> tall_times(In<double, 2> A, In<double, 2> B, bool transposed, int threads) {
+  require_aligned(A);
+  require_aligned(B);
+  require(B.shape(0) == A.shape(transposed ? 0 : 1), "B fits A");
+  require(B.shape(1) <= most_columns, "no more than a million columns");
+  const std::ptrdiff_t n = std::ptrdiff_t(A.shape(0)), w = std::ptrdiff_t(A.shape(1));
+  const int c = int(B.shape(1));
+  auto out = new_array<double, 2>({A.shape(transposed ? 1 : 0), B.shape(1)});
+  without_gil([&] {
+    return transposed ? mercer::tall_transposed_times(A.data(), n, w, B.data(), c, out.data(),
+                                                      threads, interrupted)
+                      : mercer::tall_times(A.data(), n, w, B.data(), c, out.data(), threads,
+                                           interrupted);
+  });
+  return out;
+}
+
 // The highest instruction-set level this machine runs, of those that are built.
 std::string machine_level() {
 #if defined(__x86_64__)
@@ -345,6 +364,8 @@ NB_MODULE(MERCER_MODULE, module) {
   module.attr("vector_bytes") = mercer::vector_bytes;
   bind_pairs<float>(module, "Pairs32");
   bind_pairs<double>(module, "Pairs64");
+  module.def("tall_times", &tall_times, nb::arg("A").noconvert(), nb::arg("B").noconvert(),
+             nb::arg("transposed"), nb::arg("threads"));
   module.def("symmetric_times", &symmetric_times<float>, nb::arg("K").noconvert(),
              nb::arg("V").noconvert(), nb::arg("threads"));
   module.def("symmetric_times", &symmetric_times<double>, nb::arg("K").noconvert(),

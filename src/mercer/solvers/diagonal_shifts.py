@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve
 
-from mercer.core import symmetric_times
+from mercer.core import symmetric_times, tall_times
 from mercer.solvers.cholesky import factorised
+from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 
 # Columns of K that stand for all, as a share of the points, and no more than so many.
 _SHARE = 0.2
@@ -58,13 +59,12 @@ class DiagonalShifts:
         n = len(K)
         self.K = K
         self.single = K.astype(np.float32)
-        chosen = np.random.RandomState(0).permutation(n)[: max(1, min(_MOST, int(_SHARE * n)))]
         scale = float(K.diagonal().max())
-        block = K[np.ix_(chosen, chosen)]
-        block.flat[:: len(block) + 1] += 1e-10 * scale
-        upper, _ = factorised(block)
-        self.features = solve_triangular(upper, K[:, chosen].T, trans=1, check_finite=False).T
-        self.width = min(_FIRST, len(chosen))
+        rank = max(1, min(_MOST, int(_SHARE * n)))
+        # The first columns of the factor are the pivots' that say most.
+        factor = randomly_pivoted_cholesky(lambda chosen: K[chosen], K.diagonal(), rank).factor
+        self.features = np.ascontiguousarray(factor)
+        self.width = min(_FIRST, factor.shape[1])
         self.alone = _ALONE * scale
 
     def at(self, d: np.ndarray) -> Solve:
@@ -116,10 +116,13 @@ class DiagonalShifts:
         root = features / np.sqrt(own)
         inner = root.T @ root
         inner.flat[:: len(inner) + 1] += 1.0
-        factor = factorised(inner)
+        # All by NumPy: SciPy brings a BLAS of its own, and the idle threads of two are in the way.
+        whitening = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(inner)))
 
         def precondition(R: np.ndarray) -> np.ndarray:
-            return R / own - weighted @ cho_solve(factor, weighted.T @ R, check_finite=False)
+            white = tall_times(whitening, tall_times(weighted, R, transposed=True))
+            inside = tall_times(whitening, white, transposed=True)
+            return R / own - tall_times(weighted, inside)
 
         return precondition
 
