@@ -53,8 +53,8 @@ __all__ = [
     "sparse_routines",
     "suffix_routines",
     "symmetric_times",
-    "tall_times",
     "table",
+    "tall_times",
     "threads",
     "tree_routines",
 ]
