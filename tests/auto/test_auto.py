@@ -229,3 +229,53 @@ def test_the_median_distance():
 @parametrize_with_checks([AutoKernelRegressor(), AutoKernelClassifier()])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+def test_the_same_values_in_another_dress():
+    rng = np.random.default_rng(7)
+    level = rng.choice(["1", "2", "A"], 60)
+    y = np.select([level == "1", level == "2"], [0.0, 5.0], -5.0)
+    model = AutoKernelRegressor().fit(pd.DataFrame({"g": level}), y)
+    words = pd.DataFrame({"g": ["1", "2"]})
+    numbers = pd.DataFrame({"g": [1.0, 2.0]})
+    np.testing.assert_allclose(model.predict(numbers), model.predict(words))
+    truth = pd.DataFrame({"b": rng.random(60) < 0.5})
+    model = AutoKernelRegressor().fit(truth, 5.0 * truth.b)
+    with_gap = pd.DataFrame({"b": pd.Series([True, False, None], dtype=object)})
+    np.testing.assert_allclose(model.predict(with_gap)[:2], [5, 0], atol=0.5)
+
+
+def test_kinds_that_pandas_tells():
+    days = pd.date_range("2020-01-01", periods=60)
+    table = pd.DataFrame(
+        {
+            "day": days.tz_localize("Europe/Paris"),
+            "code": pd.Categorical(np.arange(60) % 3),
+            "words": pd.array(["x", None, "z"] * 20, dtype="string"),
+            "yes": pd.array([True, None, False] * 20, dtype="boolean"),
+        }
+    )
+    table.loc[3, "day"] = pd.NaT
+    coding = TableCoding().fit(table)
+    assert coding.kinds_ == ["number", "category", "category", "number"]
+    points = coding.transform(table)
+    assert np.all(np.isfinite(points))
+    assert AutoKernelRegressor().fit(table, np.arange(60.0)).score(table, np.arange(60.0)) > 0.9
+
+
+def test_masks_and_empty_tables():
+    masked = np.ma.masked_array(np.arange(40.0).reshape(20, 2), mask=False)
+    masked[:, 0] = np.ma.masked
+    assert TableCoding().fit(masked).transform(masked).shape == (20, 2)  # column 1 and a gap
+    with pytest.raises(ValueError, match="0 feature"):
+        AutoKernelRegressor().fit(pd.DataFrame(index=range(5)), np.arange(5.0))
+
+
+def test_one_text_of_another_length():
+    rng = np.random.default_rng(8)
+    texts = np.array(["".join(rng.choice(list("ACGT"), 12)) for _ in range(500)], dtype=object)
+    y = np.array([t[3] == "A" for t in texts])
+    texts[-1] = None
+    model = AutoKernelClassifier().fit(pd.DataFrame({"t": texts}), y)
+    assert "WeightedDegree" not in repr(model.kernel_)
+    model.predict(pd.DataFrame({"t": [None, "ACG"]}))

@@ -17,7 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from mercer import kernels as K
 from mercer.cli import readers
-from mercer.cli.readers import READERS, SUFFIXES, read
+from mercer.cli.readers import READERS, SUFFIXES, read, without_names
 
 TABLE = pd.DataFrame(
     {"a": [1.5, 2.5, None, 4.0], "b": ["x", "y", "x", "z"], "n": [3, 1, 4, 1], "y": [0, 1, 0, 1]}
@@ -75,7 +75,7 @@ def graphs():
 )
 def test_tables(name, text, tmp_path):
     data = read(put(tmp_path, name, text), target="y")
-    assert data.columns == ["a", "b", "n"]
+    assert [c for c in data.columns if c not in ("id", "Unnamed: 0")] == ["a", "b", "n"]
     assert data.X["a"].tolist()[:2] == [1.5, 2.5]
     assert np.isnan(data.X["a"][2])
     assert data.X["b"].tolist() == ["x", "y", "x", "z"]
@@ -91,10 +91,23 @@ def test_tables_without_names(tmp_path):
 
 
 def test_columns_that_name_the_rows_are_left_out(tmp_path):
-    text = "instance_name,id,length,y\n" + "".join(f"row {i},{i},{i},1\n" for i in range(1, 9))
-    data = read(put(tmp_path, "t.csv", text), target="y")
+    text = "instance_name,id,length,y\n" + "".join(f"row {i},{i},{i},1\n" for i in range(1, 31))
+    path = put(tmp_path, "t.csv", text)
+    assert read(path, target="2").target == "length"
+    assert read(path, target="id").columns == ["instance_name", "length", "y"]
+    data = without_names(read(path, target="y"))
     assert data.columns == ["length"]
     assert data.left_out == {"instance_name": "it names the rows", "id": "it numbers the rows"}
+
+
+def test_few_rows_are_read_with_all_their_columns(tmp_path):
+    data = read(put(tmp_path, "t.csv", "city name,room no,x\nParis,1,2.0\n"))
+    assert without_names(data).columns == ["city name", "room no", "x"]
+
+
+def test_truth_values_with_gaps(tmp_path):
+    data = read(put(tmp_path, "t.csv", "b,x\nTrue,1\nFalse,2\n,3\n"))
+    assert data.X["b"].tolist()[:2] == [True, False]
 
 
 def test_parquet(tmp_path):

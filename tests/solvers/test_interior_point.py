@@ -235,3 +235,12 @@ def test_exact_directions_go_on_where_others_do_not_get_there(monkeypatch):
     assert first.status.ok
     assert first.history[0] > first.history[-1]
     check_optimal(program, first, tol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e-44, 1.0, 1e39])
+def test_shifted_systems_at_any_scale(scale):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    A = scale * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    d, b = np.full(50, 0.1 * scale), np.full((50, 1), scale)
+    x = DiagonalShifts(A).at(d)(b, 1e-5)
+    assert np.linalg.norm((A + np.diag(d)) @ x - b) < 1e-4 * np.linalg.norm(b)

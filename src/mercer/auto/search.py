@@ -249,7 +249,8 @@ class Search:
             self._try("numbers and categories alone", self.coding, vector, points, Y)
         for place in range(D, D + len(self.coding.texts_)):
             before: Kernel | None = self.kernel if np.isfinite(self.error) else None
-            for name, string in _string_kernels(points[:, place]):
+            texts = self.coding.text(self.X, place - D)
+            for name, string in _string_kernels(texts):
                 kernel = string.normalize().on(place)
                 for weight in (0.3, 1.0, 3.0) if before is not None else (1.0,):
                     whole = kernel if before is None else before + weight * kernel

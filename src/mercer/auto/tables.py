@@ -62,7 +62,10 @@ class TableCoding(TransformerMixin, BaseEstimator):
         _check_feature_names(self, X, reset=True)
         columns = _columns(as_table(X))
         _check_n_features(self, np.empty((1, len(columns))), reset=True)
-        self.kinds_ = [_kind(column) for column in columns]
+        declared = _declared_categories(X)
+        self.kinds_ = [
+            CATEGORY if k in declared else _kind(column) for k, column in enumerate(columns)
+        ]
         self.texts_ = [k for k, kind in enumerate(self.kinds_) if kind == TEXT]
         self.levels_ = [
             _levels(column) if kind == CATEGORY else []
@@ -117,6 +120,10 @@ class TableCoding(TransformerMixin, BaseEstimator):
             table[:, place] = [_word(v) for v in columns[k]]
         return table
 
+    def text(self, X: Any, k: int) -> list[str]:
+        """The k-th column of texts."""
+        return [_word(value) for value in _columns(as_table(X))[self.texts_[k]]]
+
     def _scaled(self, values: np.ndarray) -> np.ndarray:
         if self.quantiles_ is None:
             return (values - self.means_) / self.spreads_
@@ -138,9 +145,12 @@ class TableCoding(TransformerMixin, BaseEstimator):
 def as_table(X: Any) -> Any:
     """A DataFrame as it is, anything else as an array of rows and columns."""
     if hasattr(X, "columns") and hasattr(X, "shape"):
+        _check_shape(X)
         return X
     if hasattr(X, "toarray"):
         X = X.toarray()
+    if np.ma.isMaskedArray(X):
+        X = np.ma.filled(X.astype(float), np.nan)
     table = _table(X) if isinstance(X, list | tuple) else np.asarray(X)
     if table.ndim == 1 and table.dtype.kind in "OUS" and isinstance(table[:1].tolist()[0], str):
         table = table[:, None]
@@ -151,6 +161,11 @@ def as_table(X: Any) -> Any:
         )
     if table.dtype.kind == "c":
         raise ValueError("Complex data not supported")
+    _check_shape(table)
+    return table
+
+
+def _check_shape(table: Any) -> None:
     n, d = table.shape
     if d == 0:
         raise ValueError(
@@ -158,14 +173,37 @@ def as_table(X: Any) -> Any:
         )
     if n == 0:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-    return table
 
 
 def _columns(table: Any) -> list[np.ndarray]:
-    """The columns of a table, one array each."""
-    if hasattr(table, "columns"):
-        return [np.asarray(table[name]) for name in table.columns]
-    return list(table.T)
+    """The columns of a table, one array each; times as numbers."""
+    if hasattr(table, "iloc"):
+        columns = [_of_series(table.iloc[:, k]) for k in range(table.shape[1])]
+    elif hasattr(table, "columns"):
+        columns = [np.asarray(table[name]) for name in table.columns]
+    else:
+        columns = list(table.T)
+    return [_times(column) if column.dtype.kind in "mM" else column for column in columns]
+
+
+def _of_series(series: Any) -> np.ndarray:
+    """A column of a DataFrame; times of any zone as they would be in Greenwich."""
+    if getattr(series.dtype, "kind", "") == "M":
+        return series.to_numpy(dtype="datetime64[ns]")
+    return np.asarray(series)
+
+
+def _times(column: np.ndarray) -> np.ndarray:
+    """Days, NaN where there is no time."""
+    nanoseconds = column.astype(f"{column.dtype.kind}8[ns]").astype(np.int64)
+    return np.where(np.isnat(column), np.nan, nanoseconds / 8.64e13)
+
+
+def _declared_categories(X: Any) -> set[int]:
+    """The columns of a DataFrame whose type says that they are categories."""
+    kinds = getattr(X, "dtypes", [])
+    kinds = list(kinds) if hasattr(X, "columns") else []
+    return {k for k, kind in enumerate(kinds) if str(kind) == "category"}
 
 
 def _table(rows: list | tuple) -> np.ndarray:
@@ -188,20 +226,33 @@ def _kind(column: np.ndarray) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value is np.ma.masked or value == "" or value != value
+    # pandas.NA has no truth value, so it is known by the name of its type.
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or _is_nothing(value)
+
+
+def _is_nothing(value: Any) -> bool:
+    return bool(value == "" or value != value)
 
 
 def _is_number(word: str) -> bool:
+    return not np.isnan(_number(word)) or word.strip().lower() == "nan"
+
+
+def _number(word: str) -> float:
+    """The number that a word is, truth values included; NaN for any other word."""
+    if word in ("True", "False"):
+        return float(word == "True")
     try:
-        float(word)
+        return float(word)
     except ValueError:
-        return False
-    return True
+        return np.nan
 
 
 def _word(value: Any) -> str:
     if _is_missing(value):
         return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))  # what a column of whole numbers becomes when it has gaps
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
@@ -218,8 +269,7 @@ def _numbers(columns: list[np.ndarray], n: int) -> np.ndarray:
         if column.dtype.kind in "biuf":
             values[:, j] = column
         else:
-            words = (_word(value) for value in column)
-            values[:, j] = [float(w) if _is_number(w) else np.nan for w in words]
+            values[:, j] = [_number(_word(value)) for value in column]
     if np.any(np.isinf(values)):
         raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
     return values

@@ -21,7 +21,7 @@ from mercer.cli.output import (
     write,
     write_table,
 )
-from mercer.cli.readers import READERS, Data, read
+from mercer.cli.readers import READERS, Data, read, without_names
 
 INTERRUPTED = 130
 
@@ -148,7 +148,7 @@ def fit(
     out = Output(as_json, quiet)
     refuse_missing_folders(output, report)
     with out.progress(max_time) as step:
-        found = read(data, form, header, target)
+        found = without_names(read(data, form, header, target))
         found = _without(found, ignore or [])
         model, summary = fitting.fit(
             found,
@@ -272,7 +272,7 @@ def density(
 
     out = Output(as_json, quiet)
     refuse_missing_folders(output, save, report)
-    found = read(data, form, header)
+    found = without_names(read(data, form, header))
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
     page = None
     if report is not None:

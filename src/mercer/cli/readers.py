@@ -21,6 +21,8 @@ import mercer.kernels as K
 # A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
 DENSE_ENTRIES = 50_000_000
 # What a column is called that numbers or names the rows.
+# Rows from which on a column can be told to name them.
+_FEW_ROWS = 20
 NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
 
 
@@ -155,7 +157,7 @@ def _table(content: bytes, header: bool, separator: str | None = None) -> Data:
         skipinitialspace=True,
         skip_blank_lines=True,
     )
-    return _without_names(_named(frame))
+    return Data(_named(frame), is_text=True)
 
 
 def _separator(text: str) -> str:
@@ -171,14 +173,20 @@ def _named(frame: Any) -> Any:
     if frame.empty:
         raise ValueError("it has no rows")
     for k, kind in enumerate(frame.dtypes):
-        if str(kind) in ("object", "str", "string"):
+        if str(kind) in ("str", "string"):
             frame.isetitem(k, frame.iloc[:, k].str.strip())
+        elif str(kind) == "object":
+            frame.isetitem(
+                k, frame.iloc[:, k].map(lambda v: v.strip() if isinstance(v, str) else v)
+            )
     return frame
 
 
-def _without_names(frame: Any) -> Data:
-    """The table without columns that only number or name its rows."""
-    left_out = {}
+def without_names(data: Data) -> Data:
+    """The data without columns that only number or name the rows, for training."""
+    if not data.is_text or data.columns is None or len(data.X) < _FEW_ROWS:
+        return data
+    frame, left_out = data.X, {}
     for name, column in frame.items():
         if not NAMES.search(str(name)) and str(name):
             continue
@@ -186,7 +194,10 @@ def _without_names(frame: Any) -> Data:
             left_out[str(name)] = "it numbers the rows"
         elif column.dtype.kind not in "iufb" and column.nunique() > 0.95 * len(column):
             left_out[str(name)] = "it names the rows"
-    return Data(frame.drop(columns=list(left_out)), left_out=left_out, is_text=True)
+    if len(left_out) == frame.shape[1]:
+        return data
+    known = {**(data.left_out or {}), **left_out}
+    return replace(data, X=frame.drop(columns=list(left_out)), left_out=known)
 
 
 def _parquet(content: bytes, header: bool) -> Data:

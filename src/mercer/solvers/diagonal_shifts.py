@@ -58,8 +58,8 @@ class DiagonalShifts:
     def __init__(self, K: np.ndarray):
         n = len(K)
         self.K = K
-        self.single = K.astype(np.float32)
-        scale = float(K.diagonal().max())
+        self.scale = scale = float(K.diagonal().max()) or 1.0
+        self.single = (K / scale).astype(np.float32)
         rank = max(1, min(_MOST, int(_SHARE * n)))
         # The first columns of the factor are the pivots' that say most.
         factor = randomly_pivoted_cholesky(lambda chosen: K[chosen], K.diagonal(), rank).factor
@@ -75,7 +75,9 @@ class DiagonalShifts:
         free = np.flatnonzero(d < self.alone)
         few = 2 * len(free) <= len(d)
         precondition = self._blocks(d, free) if few else self._sketched(d)
-        product = self._product(self.K if few else self.single, d)
+        product = (
+            self._product(self.K, 1.0, d) if few else self._product(self.single, self.scale, d)
+        )
 
         def solve(B: np.ndarray, tol: float) -> np.ndarray:
             finer = _FINER * tol if few else tol
@@ -86,11 +88,13 @@ class DiagonalShifts:
 
         return solve
 
-    def _product(self, K: np.ndarray, d: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def _product(
+        self, K: np.ndarray, scale: float, d: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
         def product(V: np.ndarray) -> np.ndarray:
             # One scale per column keeps float32 away from its limits.
             size = np.maximum(np.abs(V).max(axis=0), 1e-300)
-            return symmetric_times(K, V / size) * size + d[:, None] * V
+            return symmetric_times(K, V / size) * (scale * size) + d[:, None] * V
 
         return product
 
