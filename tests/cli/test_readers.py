@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import sys
 import zipfile
 
@@ -72,6 +73,7 @@ def graphs():
         ("t.csv", TABLE.to_csv(index=True, index_label="id")),
         ("t.csv", TABLE.to_csv(index=True)),
     ],
+    ids=itertools.count(),  # not their contents, which hold the time where they are compressed
 )
 def test_tables(name, text, tmp_path):
     data = read(put(tmp_path, name, text), target="y")
