@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import kernels as K
 from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, models
-from mercer.auto.leave_one_out import error_and_slopes, left_out, path_errors
+from mercer.auto.leave_one_out import error_and_slopes, left_out, left_out_of_many, path_errors
 from mercer.auto.search import median_distance
 from mercer.auto.tables import TableCoding
 
@@ -38,7 +38,7 @@ def test_errors_left_one_out_are_those_of_refits(alpha):
     np.testing.assert_allclose(residual, expected, rtol=1e-9)
     assert error == pytest.approx(np.mean(expected**2))
     assert path_errors(G, Y, np.array([alpha, 5.0]))[0] == pytest.approx(np.mean(expected**2))
-    np.testing.assert_allclose(models._left_out(G, Y, alpha)[1], expected, rtol=1e-9)
+    np.testing.assert_allclose(left_out_of_many(G, Y, alpha)[1], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

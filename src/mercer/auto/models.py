@@ -6,8 +6,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -21,7 +19,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from mercer.auto.leave_one_out import least_alpha
+from mercer.auto.leave_one_out import least_alpha, left_out_of_many
 from mercer.auto.search import Clock, Search
 from mercer.auto.tables import as_table
 from mercer.estimators import KernelRidge, KernelRidgeCV
@@ -86,7 +84,7 @@ class _AutoKernel(BaseEstimator):
 
         def look(value: float) -> float:
             if value not in path:
-                path[value] = _left_out(G, Y, value)
+                path[value] = left_out_of_many(G, Y, value)
                 what = {"kernel": f"alpha {value:.3g}, all rows", "scaling": self.coding_.scaling}
                 tried.append({**what, "error": path[value][0], "seconds": clock.seconds})
             return path[value][0]
@@ -287,19 +285,6 @@ def _steepness(scores: np.ndarray, codes: np.ndarray) -> float:
 
     found = minimize_scalar(loss, bounds=(np.log(0.01), np.log(100.0)), method="bounded")
     return float(np.exp(found.x))
-
-
-def _left_out(K: np.ndarray, Y: np.ndarray, alpha: float) -> tuple[float, np.ndarray]:
-    """The mean squared error left one out, and the residuals."""
-    shifted = K.copy()
-    shifted.flat[:: len(K) + 1] += alpha
-    U, failed = dpotrf(shifted.T, lower=0, overwrite_a=1)
-    if failed:
-        return np.inf, np.full_like(Y, np.inf)
-    solution = cho_solve((U, False), Y, check_finite=False)
-    inverse, _ = dtrtri(U, lower=0, overwrite_c=1)
-    residual = solution / np.einsum("ij,ij->i", inverse, inverse)[:, None]
-    return float(np.mean(residual**2)), residual
 
 
 def _given(y: Any) -> Any:

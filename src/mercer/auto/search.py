@@ -170,9 +170,12 @@ class Search:
 
     def _scales_one_by_one(self) -> None:
         """Every feature's own scale, if rows that had no part in it agree that it is better."""
-        family = next((name for name in FAMILIES if isinstance(self.kernel, _CLASSES[name])), None)
         groups = np.unique(self.coding.owners_, return_inverse=True)[1]
-        if family is None or not 2 <= groups.max() + 1 <= _MOST_SCALES or self._late():
+        if (
+            "scales" not in self.kernel.get_params()
+            or not 2 <= groups.max() + 1 <= _MOST_SCALES
+            or self._late()
+        ):
             return
         half = min(_MORE_ROWS, len(self.order) // 2)
         judges = self.rows(_MORE_ROWS, skip=half)
@@ -180,7 +183,7 @@ class Search:
         X, Y = self.points(self.coding, judges), self.Y[judges]
         before, _ = best_on_path(self.kernel, X, Y)
         after, alpha = best_on_path(kernel, X, Y)
-        self._note(f"{family}, a scale per feature, on other rows", self.coding, after)
+        self._note("the best so far, a scale per feature, on other rows", self.coding, after)
         self._note("the same without, on those rows", self.coding, before)
         if after >= before:
             return
@@ -258,14 +261,6 @@ class Search:
                     self._try(column, self.coding, whole, points, Y)
                     if self._late():
                         return
-
-
-_CLASSES = {
-    "RBF": K.RBF,
-    "Matern(2.5)": K.Matern,
-    "Matern(1.5)": K.Matern,
-    "Exponential": K.Exponential,
-}
 
 
 def _same_class(kernel: Kernel) -> Callable[[np.ndarray], Kernel]:

@@ -20,8 +20,8 @@ def axes_or_new(ax: Any) -> Any:
     return ax
 
 
-def some(n: int) -> np.ndarray:
+def some(n: int, most: int = MANY) -> np.ndarray:
     """Which of n points to draw, in order."""
-    if n <= MANY:
+    if n <= most:
         return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, MANY, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n, most, replace=False))

@@ -6,10 +6,11 @@ from textwrap import fill
 
 import numpy as np
 
+from mercer.arrays import n_rows
 from mercer.kernels import Kernel
 from mercer.kernels.validity import Proof
 from mercer.operators import gram
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
 
 # Points beyond which a part of them is shown: a picture has no more pixels.
 MOST_POINTS = 600
@@ -56,10 +57,7 @@ class GramDisplay:
         **image
             Of ``imshow``.
         """
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        shown = np.arange(n)
-        if n > MOST_POINTS:
-            shown = np.sort(np.random.default_rng(0).choice(n, MOST_POINTS, replace=False))
+        shown = some(n_rows(X), MOST_POINTS)
         bounds, classes = [0, len(shown)], []
         if y is not None:
             labels = np.asarray(y)[shown]
@@ -125,10 +123,7 @@ class SpectrumDisplay:
         **line
             Of the curve.
         """
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        shown = np.arange(n)
-        if n > MOST_POINTS:
-            shown = np.sort(np.random.default_rng(0).choice(n, MOST_POINTS, replace=False))
+        shown = some(n_rows(X), MOST_POINTS)
         K = np.asarray(gram(kernel, X).rows(shown), dtype=np.float64)[:, shown]
         values = np.linalg.eigvalsh(K)[::-1]
         rounding = len(K) * float(np.finfo(float).eps) * float(np.abs(values).max())
