@@ -97,7 +97,7 @@ def randomly_pivoted_cholesky(
         stop = k + len(kept)
         new = T[k:stop]
         np.subtract(K[kept], known[:, kept].T @ T[:k], out=new)
-        new[:] = np.linalg.solve(L, new)
+        _solve_lower(L, new)
         pivots.extend(drawn[kept])
         left -= np.einsum("ij,ij->j", new, new)
         left[left <= floor] = 0.0
@@ -126,3 +126,11 @@ def _accepted(
         rest -= np.outer(column, column)
     chosen = np.array(kept, dtype=np.intp)
     return chosen, columns[chosen, : len(kept)]
+
+
+def _solve_lower(L: np.ndarray, B: np.ndarray, step: int = 16) -> None:
+    """``B = L^{-1} B`` in place: forward substitution, a few rows at a time."""
+    for first in range(0, len(L), step):
+        here = slice(first, first + step)
+        B[here] -= L[here, :first] @ B[:first]
+        B[here] = np.linalg.inv(L[here, here]) @ B[here]
