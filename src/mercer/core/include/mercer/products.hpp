@@ -65,13 +65,18 @@ template <class T>
 inline void multiply_transposed(const T* values, const T* U, int c, std::ptrdiff_t rows, T* sums,
                                 std::ptrdiff_t stride) {
   constexpr int C = Geometry<T>::columns, W = Simd<T>::width;
-  for (int k = 0; k < c; ++k)
+  for (int k = 0; k < c; ++k) {
+    Vector<T> sum[C / W];
 #pragma GCC unroll 4
-    for (int j = 0; j < C; j += W) {
-      Vector<T> sum = load<T>(sums + k * stride + j);
-      for (std::ptrdiff_t r = 0; r < rows; ++r) sum += load<T>(values + r * C + j) * U[r * c + k];
-      store<T>(sums + k * stride + j, sum);
+    for (int j = 0; j < C / W; ++j) sum[j] = load<T>(sums + k * stride + j * W);
+    for (std::ptrdiff_t r = 0; r < rows; ++r) {
+      const Vector<T> u = broadcast<T>(U[r * c + k]);
+#pragma GCC unroll 4
+      for (int j = 0; j < C / W; ++j) sum[j] += load<T>(values + r * C + j * W) * u;
     }
+#pragma GCC unroll 4
+    for (int j = 0; j < C / W; ++j) store<T>(sums + k * stride + j * W, sum[j]);
+  }
 }
 
 // out[size] = the sum of so many arrays laid end to end, in their order.
@@ -166,7 +171,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
   std::vector<double> shares(U ? tasks.groups() * pairs.m * c2 : 0);
   std::vector<double> parts(tasks.parts * pairs.n * c);
   std::optional<GaussianTerms<T>> gaussian;
-  if (c == 1 && !U && pairs.gaussian() < 0) gaussian.emplace(pairs);
+  if (c == 1 && pairs.gaussian() < 0) gaussian.emplace(pairs);
   const int lanes = std::max(wide, W);
   const bool done = share(
       tasks.count(), threads,
@@ -190,21 +195,24 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
             if ((b - first) % row_blocks_per_task == 0) std::fill_n(across.get(), stride * c2, T(0));
             for (std::ptrdiff_t t = t0; t < t1; ++t) {
               if (symmetric && (t + 1) * C <= b * R) continue;
-              if (gaussian) {
-                pairs.sums(scratch, b - first, t);
-                if (gaussian->multiply(scratch.registers.get(), b, t, padded.get() + t * C,
-                                       partial.get()))
-                  continue;
-              }
               const bool crosses = symmetric && t * C < (b + 1) * R;
-              T* values = pairs.tile(scratch, b, b - first, t);
-              if ((t + 1) * C > pairs.m) clear_right<T>(values, pairs.m - t * C);
-              if (crosses) clear_left<T>(values, b * R, t * C, false);
-              if (c == 1)
-                multiply_one<T>(values, padded.get() + t * C, partial.get());
-              else if (c > 1)
-                multiply_many<T>(values, padded.get() + t * C * wide, wide, partial.get());
-              if (crosses) clear_left<T>(values, b * R, t * C, true);
+              const T* v = padded.get() + t * C * wide;
+              T* values = scratch.registers.get();  // of the sums, and then of the Gaussian
+              bool known = false;
+              if (gaussian && !crosses) {
+                pairs.sums(scratch, b - first, t);
+                known = gaussian->multiply(values, b, t, v, partial.get(), U ? values : nullptr);
+              }
+              if (!known) {
+                values = pairs.tile(scratch, b, b - first, t);
+                if ((t + 1) * C > pairs.m) clear_right<T>(values, pairs.m - t * C);
+                if (crosses) clear_left<T>(values, b * R, t * C, false);
+                if (c == 1)
+                  multiply_one<T>(values, v, partial.get());
+                else if (c > 1)
+                  multiply_many<T>(values, v, wide, partial.get());
+                if (crosses) clear_left<T>(values, b * R, t * C, true);
+              }
               if (U)
                 multiply_transposed<T>(values, U + b * R * c2, c2,
                                        std::min<std::ptrdiff_t>(R, pairs.n - b * R),
