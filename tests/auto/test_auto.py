@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -219,6 +220,37 @@ def test_what_cannot_be_learned_is_refused():
 def test_columns_that_say_nothing():
     model = AutoKernelRegressor().fit(np.zeros((10, 2)), np.arange(10.0))
     np.testing.assert_allclose(model.predict(np.ones((2, 2))), 4.5, atol=0.5)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e200, 1e300])
+@pytest.mark.parametrize("scaling", ["standard", "normal", "common"])
+def test_numbers_of_any_size(size, scaling):
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(50, 2)) + 3
+    plain = TableCoding(scaling).fit(X).transform(X)
+    found = TableCoding(scaling).fit(size * X).transform(size * X)
+    np.testing.assert_allclose(found, plain, atol=1e-6)
+    y = X[:, 0] * X[:, 1]
+    model = AutoKernelRegressor().fit(size * X, size * y)
+    expected = AutoKernelRegressor().fit(X, y).predict(X)
+    np.testing.assert_allclose(model.predict(size * X) / size, expected, rtol=1e-4)
+
+
+def test_words_where_numbers_were_count_as_missing_with_a_warning():
+    rng = np.random.default_rng(10)
+    table = pd.DataFrame({"dose": rng.normal(size=40), "age": rng.normal(size=40)})
+    model = AutoKernelRegressor().fit(table, table.dose + table.age)
+    later = table.astype(object)
+    later.loc[[4, 7], "dose"] = ["much", "little"]
+    later.loc[5, "dose"] = None
+    later.loc[6, "dose"] = "1.5"
+    with pytest.warns(UserWarning, match="'dose' .* 2 .* 'much'") as heard:
+        found = model.predict(later)
+    assert len(heard) == 1
+    later.loc[[4, 7], "dose"] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(found, model.predict(later))
 
 
 def test_the_median_distance():

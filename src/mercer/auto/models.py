@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 
 from mercer.auto.leave_one_out import least_alpha, left_out_of_many
 from mercer.auto.search import Clock, Search
-from mercer.auto.tables import as_table
+from mercer.auto.tables import as_table, mean_and_spread
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
 
@@ -177,8 +177,7 @@ class AutoKernelRegressor(RegressorMixin, _AutoKernel):
         y = _check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
         y = np.asarray(y, dtype=np.float64)
         X = _rows_of(X, y)
-        self.y_mean_ = y.mean(axis=0)
-        spread = y.std(axis=0)
+        self.y_mean_, spread = mean_and_spread(y)
         self.y_scale_ = np.where(spread > 0, spread, 1.0)
         Y = (y - self.y_mean_) / self.y_scale_
         self._search(X, Y.reshape(len(y), -1))
