@@ -51,6 +51,11 @@ class Pairs:
     def __init__(self, e: Expression, X: Any, Y: Any = None):
         self.formula = e
         self.expression = lower(e)
+        self.lowering = Lowering(self.expression)
+        self._take(X, Y)
+
+    def _take(self, X: Any, Y: Any) -> None:
+        """Look at the points."""
         self.symmetric = Y is None
         self.raw = (X, X if Y is None else Y)
         self._seen: dict[tuple[View, int], Any] = {}
@@ -60,9 +65,14 @@ class Pairs:
         self._whole: Any = None
         self.dtype = self._check()
         self.shape = (n_rows(X), n_rows(self.raw[1]))
-        self.lowering = Lowering(self.expression)
         if not _representable(self.lowering.program.constants, self.dtype):
             self.dtype = np.dtype(np.float64)
+
+    def at(self, X: Any, Y: Any = None) -> Pairs:
+        """The same expression, which is not made ready again, over other points."""
+        other = copy(self)
+        other._take(X, Y)
+        return other
 
     def like(self, e: Expression, dtype: Any = None) -> Pairs:
         """Another expression over the same points, which are not looked at again.
