@@ -107,6 +107,14 @@ def test_few_rows_are_read_with_all_their_columns(tmp_path):
     assert without_names(data).columns == ["city name", "room no", "x"]
 
 
+def test_names_that_differ_in_spaces_are_kept_apart(tmp_path):
+    data = read(put(tmp_path, "t.csv", "a, a,a ,a.1,y\n1,2,3,4,5\n6,7,8,9,0\n"), target="y")
+    assert len(set(data.columns)) == 4
+    assert data.columns[0] == "a"
+    assert data.X.iloc[0].tolist() == [1, 2, 3, 4]
+    assert "a.1" in data.columns
+
+
 def test_truth_values_with_gaps(tmp_path):
     data = read(put(tmp_path, "t.csv", "b,x\nTrue,1\nFalse,2\n,3\n"))
     assert data.X["b"].tolist()[:2] == [True, False]

@@ -169,7 +169,7 @@ def _separator(text: str) -> str:
 
 
 def _named(frame: Any) -> Any:
-    frame.columns = [str(name).strip() for name in frame.columns]
+    frame.columns = _apart([str(name).strip() for name in frame.columns])
     if frame.empty:
         raise ValueError("it has no rows")
     for k, kind in enumerate(frame.dtypes):
@@ -180,6 +180,16 @@ def _named(frame: Any) -> Any:
                 k, frame.iloc[:, k].map(lambda v: v.strip() if isinstance(v, str) else v)
             )
     return frame
+
+
+def _apart(names: list[str]) -> list[str]:
+    """The names, with a number after those that others have before them, as pandas does."""
+    apart: list[str] = []
+    for name in names:
+        numbered = (f"{name}.{k}" for k in range(1, len(names) + 1))
+        free = (other for other in numbered if other not in names and other not in apart)
+        apart.append(next(free) if name in apart else name)
+    return apart
 
 
 def without_names(data: Data) -> Data:

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import core
 from mercer.arrays import as_dense, n_rows, rows_in_order, take_rows
@@ -50,6 +51,11 @@ class Pairs:
     def __init__(self, e: Expression, X: Any, Y: Any = None):
         self.formula = e
         self.expression = lower(e)
+        self.lowering = Lowering(self.expression)
+        self._take(X, Y)
+
+    def _take(self, X: Any, Y: Any) -> None:
+        """Look at the points."""
         self.symmetric = Y is None
         self.raw = (X, X if Y is None else Y)
         self._seen: dict[tuple[View, int], Any] = {}
@@ -59,9 +65,14 @@ class Pairs:
         self._whole: Any = None
         self.dtype = self._check()
         self.shape = (n_rows(X), n_rows(self.raw[1]))
-        self.lowering = Lowering(self.expression)
         if not _representable(self.lowering.program.constants, self.dtype):
             self.dtype = np.dtype(np.float64)
+
+    def at(self, X: Any, Y: Any = None) -> Pairs:
+        """The same expression, which is not made ready again, over other points."""
+        other = copy(self)
+        other._take(X, Y)
+        return other
 
     def like(self, e: Expression, dtype: Any = None) -> Pairs:
         """Another expression over the same points, which are not looked at again.
@@ -115,7 +126,11 @@ class Pairs:
                 F, G = self.points(node.view, 0), self.points(node.view, 1)
                 _same_width(F, G)
                 kinds += [p.dtype for p in (F, G) if getattr(p, "dtype", object) in _FLOATS]
-        return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+        dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+        if dtype == np.float32 and not all(map(_squares_fit, self._seen.values())):
+            self._seen = {key: points.astype(np.float64) for key, points in self._seen.items()}
+            return np.dtype(np.float64)
+        return dtype
 
     def points(self, view: View, side: int) -> Any:
         """The points of one side as a view shows them."""
@@ -498,6 +513,17 @@ def _representable(constants: np.ndarray, dtype: np.dtype) -> bool:
     """Whether numbers other than zero are within the normal range of a dtype."""
     size, info = np.abs(constants[(constants != 0) & np.isfinite(constants)]), np.finfo(dtype)
     return bool(np.all((size >= info.tiny) & (size <= info.max)))
+
+
+def _squares_fit(points: Any) -> bool:
+    """Whether squared distances of float32 points are well within the range of their type."""
+    if getattr(points, "dtype", None) != np.float32:
+        return True
+    numbers = np.ravel(getattr(points, "data", None) if sp.issparse(points) else points, order="K")
+    total, info = float(np.einsum("i,i->", numbers, numbers)), np.finfo(np.float32)
+    if total < numbers.size * info.tiny / info.eps:
+        return not numbers.any()
+    return total < info.max / 4  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)
 
 
 def _same_width(F: Any, G: Any) -> None:
