@@ -173,7 +173,7 @@ def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) 
 
 
 class _Centred:
-    """HKH of a Gram operator or array, rows at a time, over about the largest entry of K (``scale``)."""
+    """HKH of a Gram operator or array, rows at a time, over ``scale``: about the largest K_ii."""
 
     def __init__(self, K: Any):
         self.K = K = _array_or_operator(K)
