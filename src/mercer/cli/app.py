@@ -174,7 +174,9 @@ def fit(
 
 @app.command()
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A file that fit wrote, or a model of LIBSVM's.")
+    ],
     data: DataArgument,
     output: Annotated[
         str,
@@ -195,8 +197,8 @@ def predict(
     if model == data == "-":
         raise ValueError("the model and the data cannot both come from standard input")
     refuse_missing_folders(output)
-    fitted, notes = load_model(model)
     found = read(data, form, header)
+    fitted, notes = load_model(model, found.width)
     columns = predictions(fitted, notes, found, probabilities)
     if as_json:
         out.result({name: column.tolist() for name, column in columns.items()})
