@@ -151,7 +151,7 @@ def entry(name: str, kernel: K.Kernel, picture: str | None = None) -> str:
             f":alt: {name}: {_caption(kernel)}",
             "```\n",
         ]
-    lines.append(f"{{py:obj}}`mercer.kernels.{name}`{_signature(cls)}\n")
+    lines.append(f"{{py:obj}}`~mercer.kernels.{name}`{_signature(cls)}\n")
     lines.append(_formula(kernel) + "\n")
     facts = {
         "domain": str(kernel.domain).replace("its inputs", "whatever its parts take"),

@@ -18,9 +18,9 @@ Tree = dict[str, Any]
 ESTIMATORS: Tree = {
     "a class": {
         "no time to choose": "AutoKernelClassifier",
-        "up to some 50,000 points": "SVC",
+        "up to tens of thousands of points": "SVC",
         "probabilities": 'KernelMachineClassifier("logistic")',
-        "more points": "KernelRidgeClassifier(n_centers=...)",
+        "more than that": "KernelRidgeClassifier(n_centers=...)",
         "points that come one by one": "KernelPerceptron",
     },
     "a number": {
@@ -193,7 +193,7 @@ def draw_front(path: Path) -> None:
     model = mercer.SVC(kernel=kernel, C=100.0, tol=1e-6).fit(X, y)
     few = np.arange(0, len(X), 8)
     figure, axes = plt.subplots(
-        1, 3, figsize=(11, 2.9), layout="constrained", width_ratios=[1.0, 1.7, 0.8]
+        1, 3, figsize=(10, 2.7), layout="constrained", width_ratios=[1.0, 1.7, 0.8]
     )
     DecisionDisplay.from_estimator(model, X[few], y[few], ax=axes[0])
     axes[0].set(xticks=[], yticks=[], xlabel="", ylabel="")

@@ -80,6 +80,9 @@ UNDER = [
     # exact fit, ...: / mercer: 2.51 s, ratio 2.44, ...
     (r"mercer(?P<how>[^\n:]*): [\d.]+ s, ratio (?P<ratio>[\d.]+)", ":"),
 ]
+# Those that are not estimators of scikit-learn's.
+OTHERS = ("GraKeL", "strkernels", "statsmodels", "KeOps", "SciPy", "cca-zoo", "NumPy", "oneDAL")
+OTHERS += ("KDEpy",)
 PEERS = {
     "numpy": "NumPy",
     "keops": "KeOps",
@@ -194,6 +197,7 @@ def write(folder: Path) -> None:
     draw_ratios([ratio for part in every.values() for ratio in part], folder / "ratios.svg")
     draw_growth([growth for run in found for growth in growths(run)], folder / "growth.svg")
     (folder / "performance.md").write_text(tables(every), encoding="utf-8")
+    (folder / "lost.md").write_text(lost(every), encoding="utf-8")
     results = readme.split("\n## Results\n", 1)[1]
     results = results[results.index("\n### 2") :]
     (folder / "results.md").write_text(results, encoding="utf-8")
@@ -203,6 +207,14 @@ def write(folder: Path) -> None:
     )
     html = f'```{{raw}} html\n<div class="figure-cards">{cards}</div>\n```\n'
     (folder / "figures.md").write_text(html, encoding="utf-8")
+
+
+def lost(every: dict[Run, list[Ratio]]) -> str:
+    """What mercer is slower at, in words."""
+    found = [ratio for part in every.values() for ratio in part]
+    behind = sorted((r for r in found if r.value < 1), key=lambda r: r.value)
+    shown = "; ".join(f"{_cell(r.task)} ({r.peer}, {_times(r.value)})" for r in behind)
+    return f"Of {len(found)} comparisons {len(behind)} are lost: {shown}.\n"
 
 
 def tables(every: dict[Run, list[Ratio]]) -> str:
@@ -247,7 +259,8 @@ def draw_ratios(found: list[Ratio], path: Path) -> None:
     """A dot for every comparison, a row for every peer."""
     peers: dict[str, list[float]] = {}
     for ratio in found:
-        peers.setdefault(ratio.peer, []).append(ratio.value)
+        group = ratio.peer if ratio.peer in OTHERS else "scikit-learn"
+        peers.setdefault(group, []).append(ratio.value)
     order = sorted(peers, key=lambda peer: median(peers[peer]))
     figure, axes = plt.subplots(figsize=(7.5, 0.6 + 0.28 * len(order)), layout="constrained")
     for row, peer in enumerate(order):
