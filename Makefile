@@ -64,4 +64,4 @@ docs: .venv/.docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf .venv docs/_build docs/gallery docs/api build dist
+	rm -rf .venv docs/_build docs/gallery docs/api docs/generated build dist

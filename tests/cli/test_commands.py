@@ -308,6 +308,26 @@ def test_predictions_in_files_of_all_kinds(irises):
     assert found == {"prediction": expected}
 
 
+def test_predict_with_a_model_of_libsvms(here):
+    rows = ["1 1:1 2:0.5", "-1 1:-2", "1 1:0.5 3:4"]
+    (here / "new.svm").write_text("\n".join(rows) + "\n")
+    head = "svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\n"
+    model = here / "libsvm.model"
+    model.write_text(head + "label 1 -1\nnr_sv 1 1\nSV\n1 1:1\n-1 1:-1 2:1\n")
+    points = np.array([[1, 0.5, 0], [-2, 0, 0], [0.5, 0, 4]])
+    near = np.exp(-0.5 * np.sum((points - [1, 0, 0]) ** 2, axis=1))
+    far = np.exp(-0.5 * np.sum((points - [-1, 1, 0]) ** 2, axis=1))
+    expected = ["1" if f > 0 else "-1" for f in near - far - 0.1]
+    assert run("predict", model, "new.svm").stdout.split() == ["prediction", *expected]
+    assert set(expected) == {"1", "-1"}
+    piped = run("predict", "-", "new.svm", input=model.read_bytes()).stdout.split()
+    assert piped == ["prediction", *expected]
+    model.write_text(head)
+    result = run("predict", model, "new.svm", status=2)
+    assert "LIBSVM" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
 def test_predict_takes_columns_in_any_order(irises):
     run("fit", "iris.csv", "-t", "species", "-q")
     expected = run("predict", "iris.mercer", "iris.csv").stdout

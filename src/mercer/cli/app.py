@@ -175,7 +175,9 @@ def fit(
 
 @app.command()
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A file that fit wrote, or a model of LIBSVM's.")
+    ],
     data: DataArgument,
     output: Annotated[
         str,
@@ -196,8 +198,8 @@ def predict(
     if model == data == "-":
         raise ValueError("the model and the data cannot both come from standard input")
     refuse_missing_folders(output)
-    fitted, notes = load_model(model)
     found = read(data, form, header)
+    fitted, notes = load_model(model, found.width)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         columns = predictions(fitted, notes, found, probabilities)

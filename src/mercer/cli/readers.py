@@ -58,6 +58,11 @@ class Data:
     def columns(self) -> list[str] | None:
         return [str(name) for name in self.X.columns] if hasattr(self.X, "columns") else None
 
+    @property
+    def width(self) -> int:
+        """The number of features, 0 of graphs."""
+        return self.X.shape[1] if hasattr(self.X, "shape") else 0
+
 
 def read(
     path: str, form: str | None = None, header: bool = True, target: str | None = None

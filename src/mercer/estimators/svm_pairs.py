@@ -58,7 +58,8 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         -------
         self
         """
-        self.__dict__.pop("calibrated_", None)
+        for name in ("calibrated_", "tie_order_"):
+            self.__dict__.pop(name, None)
         if self.probability != "deprecated":
             name = type(self).__name__
             warn_the_caller(
@@ -194,7 +195,9 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
             wins = values[:, column] > 0
             votes[:, i] += wins
             votes[:, j] += ~wins
-        return self.classes_[np.argmax(votes, axis=1)]
+        # A machine read from a file of LIBSVM's breaks ties in the order of that file.
+        order = getattr(self, "tie_order_", np.arange(k))
+        return self.classes_[order[np.argmax(votes[:, order], axis=1)]]
 
     @available_if(lambda self: _has_probabilities(self))
     def predict_proba(self, X: Any) -> np.ndarray:
