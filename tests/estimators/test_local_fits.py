@@ -259,6 +259,48 @@ def test_mixed_columns_as_a_product_of_kernels():
     np.testing.assert_allclose(model.predict(frame), K @ y / K.sum(axis=1), rtol=1e-9)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_local_lines_slope_along_numbers_only(fused, monkeypatch):
+    if fused:
+        monkeypatch.setattr(local_regression, "MANY_PAIRS", 1)
+    frame, y = table(60)
+    h, mass = np.array([0.5, 0.7, 0.9, 3.0]), np.tile([1.0, 2.0, 3.0], 20)
+    model = LocalLinearRegressor(
+        bandwidth=h, categorical_features=["colour", "noise"], ordered_features=["size"]
+    ).fit(frame, y, sample_weight=mass)
+    x, codes = frame.x.to_numpy(), frame["size"].cat.codes.to_numpy().astype(float)
+    apart = [np.abs(x[:, None] - x) ** 2]
+    apart += [frame.colour.to_numpy()[:, None] != frame.colour.to_numpy()]
+    apart += [np.abs(codes[:, None] - codes)]
+    apart += [frame.noise.to_numpy()[:, None] != frame.noise.to_numpy()]
+    K = mass * np.exp(-0.5 * sum(a / b**2 for a, b in zip(apart, h, strict=True)))
+    expected = [np.polyfit(x - z, y, 1, w=np.sqrt(k))[1] for z, k in zip(x, K, strict=True)]
+    np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-9)
+    score = model._score(y[:, None], np.ones(1), np.arange(60))
+    np.testing.assert_allclose(score(h)[1], by_differences(score, h), rtol=1e-4, atol=1e-9)
+
+
+def test_local_lines_pool_categories_that_do_not_matter():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.uniform(-3, 3, size=200), rng.integers(0, 20, size=200)])
+    y = np.sin(X[:, 0]) + 0.5 * rng.normal(size=200)
+    new = np.column_stack([np.linspace(-3, 3, 100), np.arange(100) % 20])
+    model = LocalLinearRegressor(categorical_features=[1]).fit(X, y)
+    alone = LocalLinearRegressor().fit(X[:, :1], y)
+    np.testing.assert_allclose(model.predict(new), alone.predict(new[:, :1]), atol=0.05)
+
+
+def test_a_line_along_categories_alone_is_a_mean():
+    frame, y = table(60)
+    columns = {"categorical_features": ["colour", "noise"], "ordered_features": ["size"]}
+    frame = frame[["colour", "size", "noise"]]
+    line, mean = (
+        E(**columns).fit(frame, y) for E in (LocalLinearRegressor, NadarayaWatsonRegressor)
+    )
+    np.testing.assert_allclose(line.predict(frame), mean.predict(frame), rtol=1e-12)
+    np.testing.assert_allclose(line.standard_error(frame), mean.standard_error(frame), rtol=1e-9)
+
+
 def test_search_with_categories_finds_what_matters():
     frame, y = table()
     model = NadarayaWatsonRegressor(

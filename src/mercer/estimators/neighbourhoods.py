@@ -37,6 +37,8 @@ class Neighbourhoods:
         Training points.
     mass : ndarray of shape (n,)
         a_n > 0, how many times each point counts.
+    lines : ndarray of int or None
+        Coordinates along which a local line may slope; all of them if None.
 
     Examples
     --------
@@ -55,11 +57,20 @@ class Neighbourhoods:
     bandwidth: Bandwidth
     X: np.ndarray
     mass: np.ndarray
+    lines: np.ndarray | None = None
 
     @property
     def V(self) -> np.ndarray:
         """Training points on the kernel's scale."""
         return self.bandwidth.shrink(self.X)
+
+    @property
+    def sites(self) -> np.ndarray:
+        """Training points as local fits see them: their coordinates along ``lines``."""
+        return self._along(self.V)
+
+    def _along(self, points: np.ndarray) -> np.ndarray:
+        return points if self.lines is None else points[:, self.lines]
 
     def blocks(
         self,
@@ -67,7 +78,7 @@ class Neighbourhoods:
         floats_per_pair: int = 2,
         chosen: np.ndarray | None = None,
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Rows, scaled queries (m, d) and weights (m, n), block by block.
+        """Rows, scaled queries along ``lines`` and weights (m, n), block by block.
 
         ``X=None`` stands for the training points, each without itself: one unit of its mass is
         taken away (all, where it has less), so that a point that counts twice weighs as two
@@ -84,7 +95,7 @@ class Neighbourhoods:
                 mass = mass.copy()
                 own = np.arange(len(U[rows])), places[rows]
                 mass[own] -= np.minimum(mass[own], 1)
-            yield rows, U[rows], self._weights(U[rows], V, mass)
+            yield rows, self._along(U[rows]), self._weights(U[rows], V, mass)
 
     def _weights(self, U: np.ndarray, V: np.ndarray, mass: np.ndarray) -> np.ndarray:
         W = self.kernel.log_pairs(U, V)
@@ -167,7 +178,7 @@ def carried_targets(
 
 def leave_one_out(neighbourhoods: Neighbourhoods, Y: np.ndarray, local_fit: LocalFit) -> np.ndarray:
     """What each training point is predicted to be by the others, (n, k); NaN for a lone point."""
-    V = neighbourhoods.V
+    V = neighbourhoods.sites
     out = np.empty(Y.shape)
     for rows, U, W in neighbourhoods.blocks(floats_per_pair=3 * (V.shape[1] + Y.shape[1])):
         alone = np.isnan(W[:, 0])
