@@ -133,6 +133,19 @@ def test_fused_probabilities(monkeypatch):
     np.testing.assert_allclose(found[0].sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_far_away_the_fused_way_gives_the_same(estimator, monkeypatch):
+    X, y = waves(d=1)
+    far = np.array([[1e3], [1e6], [-1e9], [1e160]])
+    model = estimator(bandwidth=0.3).fit(X, y)
+    with np.errstate(over="ignore"):
+        expected = model.predict(far), model.standard_error(far)
+        monkeypatch.setattr(local_regression, "MANY_PAIRS", 1)
+        found = model.predict(far), model.standard_error(far)
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 def test_fits_of_one_point_are_not_a_number():
     fits = LocalFits(np.zeros((1, 2)), np.ones(1), np.ones((1, 1))).at()
     assert np.isnan(fits.value).all()
@@ -337,6 +350,7 @@ def test_categories_of_a_classifier_and_of_arrays():
         ({"categorical_features": ["colour"]}, "column 'size' is not a column of finite numbers"),
         ({"categorical_features": ["size"], "ordered_features": ["size"]}, "name it once"),
         ({"categorical_features": "all"}, "categorical_features"),
+        ({"categorical_features": [False, True]}, "mask of 2 columns, and X has 4"),
         (
             {"categorical_features": ["colour", "size", "noise"], "bandwidth": np.eye(4)},
             "X has categories",
@@ -349,8 +363,28 @@ def test_columns_that_cannot_be(parameters, message):
         NadarayaWatsonRegressor(**parameters).fit(frame, y)
 
 
-def test_missing_categories_are_named():
+@pytest.mark.parametrize("column", ["colour", "size"])
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_categories_are_named(column, missing):
     frame, y = table(20)
-    frame.loc[3, "colour"] = None
-    with pytest.raises(ValueError, match="'colour' has missing values"):
-        NadarayaWatsonRegressor(categorical_features=["colour", "size", "noise"]).fit(frame, y)
+    frame["colour"] = frame.colour.astype(object)
+    columns = {"categorical_features": ["colour", "noise"], "ordered_features": ["size"]}
+    model = NadarayaWatsonRegressor(bandwidth=1.0, **columns).fit(frame, y)
+    frame.loc[3, column] = missing
+    for call in (lambda: model.predict(frame), lambda: clone(model).fit(frame, y)):
+        with pytest.raises(ValueError, match=f"'{column}' has missing values"):
+            call()
+
+
+def test_kinds_of_columns_from_their_dtypes():
+    frame, y = table(20)
+    both = {"categorical_features": "from_dtype", "ordered_features": "from_dtype"}
+    model = NadarayaWatsonRegressor(bandwidth=1.0, **both).fit(frame, y)
+    assert model.coding_.kinds == ["numeric", "unordered", "ordered", "unordered"]
+
+
+def test_a_column_that_is_neither_number_nor_category_is_named():
+    frame, y = table(20)
+    frame["x"] = pd.date_range("2020", periods=20)
+    with pytest.raises(ValueError, match="column 'x' is not a column of finite numbers"):
+        NadarayaWatsonRegressor(categorical_features="from_dtype").fit(frame, y)

@@ -61,6 +61,8 @@ KERNEL_CONSTRAINTS = [StrOptions(set(SMOOTHING_KERNELS)), callable, SmoothingKer
 COLUMN_CONSTRAINTS = [StrOptions({"from_dtype"}), "array-like", None]
 # Pairs from which sums go through the core without weights being stored.
 MANY_PAIRS = 2**16
+# Logarithms beyond this are not subtracted from each other.
+FAR = 1e4
 # Beyond so many points the search begins on a part of them.
 MANY_POINTS, PART = 5000, 2500
 
@@ -156,7 +158,7 @@ class Smoother(BaseEstimator):
             return np.concatenate(parts)
         moments = self._fits(Y).at(near.bandwidth.shrink(X))
         mean = moments.value
-        careful = np.flatnonzero(moments.flat)
+        careful = np.flatnonzero(moments.flat | ~np.isfinite(moments.log_sum))
         if len(careful):
             V = near.sites
             blocks = near.blocks(X[careful], floats_per_pair=4 * (X.shape[1] + Y.shape[1]))
@@ -331,19 +333,22 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
         if np.isnan(residuals).any():
             raise ValueError("a lone training point has no residual to judge the noise by")
         near = self._neighbourhoods()
+        variance, careful = np.empty((len(X), residuals.shape[1])), np.arange(len(X))
         if self._fused(len(X)) and not self._is_linear:
             # The square of a Gaussian is one of √2 times the distance.
             U, V = near.bandwidth.shrink(X), near.V
             plain = LocalFits(V, near.mass, residuals[:, :0]).at(U)
             squared = LocalFits(np.sqrt(2) * V, near.mass, residuals).at(np.sqrt(2) * U)
-            share = np.exp(squared.log_sum - 2 * plain.log_sum)
-            variance = share[:, None] * squared.value
-        else:
-            V, parts = near.sites, []
-            for _, U, W in near.blocks(X, floats_per_pair=4 * X.shape[1]):
+            # Far from all points two large logarithms would leave their rounding.
+            near_by = np.abs(plain.log_sum) < FAR
+            share = np.exp(squared.log_sum[near_by] - 2 * plain.log_sum[near_by])
+            variance[near_by] = share[:, None] * squared.value[near_by]
+            careful = np.flatnonzero(~near_by)
+        if len(careful):
+            V = near.sites
+            for rows, U, W in near.blocks(X[careful], floats_per_pair=4 * X.shape[1]):
                 L = linear_weights(W, U, V) if self._is_linear else W
-                parts.append((L**2 / near.mass) @ residuals)
-            variance = np.concatenate(parts)
+                variance[careful[rows]] = (L**2 / near.mass) @ residuals
         return np.sqrt(variance).reshape(len(X), *self.y_fit_.shape[1:])
 
     def confidence_band(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

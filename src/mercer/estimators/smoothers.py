@@ -53,7 +53,8 @@ class NadarayaWatsonRegressor(LocalRegressor):
         from each other, so that a bandwidth h multiplies the weight by λ = exp(-1/2h²) where they
         differ: 1 for a column that does not matter, 0 for one that must agree. Levels of an ordered
         column that are k steps apart get λ^k; their order is that of sorting, or of the pandas
-        dtype. With either, X may be a table of numbers and text.
+        dtype. With either, X may be a table of numbers and text. "from_dtype" takes the columns of
+        a DataFrame that hold text or categories; as ``ordered_features``, those with an order.
 
     Attributes
     ----------
