@@ -212,7 +212,7 @@ class Smoother(BaseEstimator):
                 predicted = leave_one_out(self._neighbourhoods(h), Y, self._local_fit)
                 return float((weight @ ((Y - predicted) / scales) ** 2).mean())
 
-            return loo_bandwidth(error, start, per_feature=not common)
+            return self._selected(*loo_bandwidth(error, start, per_feature=not common), start)
         if len(Y) <= MANY_POINTS:
             h, curve = log_search(score, start, value=lambda h: score(h, False)[0])
             return self._selected(h, curve, start)

@@ -209,7 +209,8 @@ class Mixture:
         before = np.ceil(np.clip(low - lowest, 0, reach) / steps)
         after = np.ceil(np.clip(highest - high, 0, reach) / steps)
         points, whole = np.prod(shape, dtype=float), np.prod(shape + before + after)
-        if whole > LARGEST_GRID or len(self.X) * points < PAIRS_OF_A_GRID_POINT * whole:
+        pairs = len(self.X) * points
+        if whole > LARGEST_GRID or max(4 * points, pairs / PAIRS_OF_A_GRID_POINT) < whole:
             axes = [np.linspace(a, b, k) for a, b, k in zip(low, high, shape, strict=True)]
             mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.d)
             return np.exp(self.log_moment(mesh)).reshape(tuple(shape))
