@@ -145,19 +145,24 @@ def local_linear(W, U, V, Y):
 def linear_weights(W, U, V):
     """l_n(x) with y(x) = Σ l_n(x) y_n the local linear fit; rows sum to one, entries may be < 0."""
     design, offset = _centred_design(W, U, V)
-    R = np.linalg.qr(np.sqrt(W)[:, :, None] * design, mode="r")
-    _, s, Qt = np.linalg.svd(R, full_matrices=False)
-    inverse = _inverse_spread(s, W, design, offset)
-    along = np.einsum("mrd,md->mr", Qt, -offset) * inverse**2
-    return W * (1 + np.einsum("mnd,mrd,mr->mn", design, Qt, along, optimize=True))
+    root = np.sqrt(W)
+    Q, R = np.linalg.qr(root[:, :, None] * design)
+    P, s, Qt = np.linalg.svd(R, full_matrices=False)
+    along = np.einsum("mrd,md->mr", Qt, offset) * _inverse_spread(s, W, design, offset)
+    tilt = root * np.einsum("mna,mar,mr->mn", Q, P, along, optimize=True)
+    # Centred columns are orthogonal to the roots of the weights, but for rounding.
+    return W * (1 + tilt.sum(axis=1, keepdims=True)) - tilt
 
 
 def _centred_design(W, U, V):
     """u_n - ū(x) of shape (m, n, d), and ū(x) - u of shape (m, d), ū the weighted mean."""
-    design = V - U[:, None, :]
-    offset = np.einsum("mn,mnd->md", W, design)
-    design -= offset[:, None, :]
-    return design, offset
+    # About the heaviest point first: where it has nearly all the weight, the mean is next to it,
+    # and their difference would be lost in distances from the query.
+    heaviest = V[W.argmax(axis=1)]
+    design = V - heaviest[:, None, :]
+    mean = np.einsum("mn,mnd->md", W, design)
+    design -= mean[:, None, :]
+    return design, heaviest - U + mean
 
 
 def _inverse_spread(s, W, design, offset):
