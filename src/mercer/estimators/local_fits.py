@@ -12,6 +12,7 @@ from mercer.arrays import rows_in_order
 from mercer.estimators.bandwidths import Bandwidth
 from mercer.estimators.neighbourhoods import (
     Neighbourhoods,
+    carried_targets,
     leave_one_out,
     linear_weights,
     local_constant,
@@ -45,12 +46,15 @@ class LocalFits:
         Targets.
     linear : bool
         Whether a line is fitted, or a constant.
+    lines : ndarray of int or None
+        Coordinates along which lines may slope; all of them if None.
     """
 
     V: np.ndarray
     mass: np.ndarray
     Y: np.ndarray
     linear: bool = False
+    lines: np.ndarray | None = None
 
     @staticmethod
     def serve(kernel: SmoothingKernel, d: int) -> bool:
@@ -71,7 +75,7 @@ class LocalFits:
         threads = core.threads(len(U) * len(V), V.shape[1])
         Y = rows_in_order(self.Y)
         log_sum, means = core.smoother().local_moments(*points, Y, self.linear, threads)
-        return Moments(points, Y, log_sum, means, self.linear, threads)
+        return Moments(points, Y, log_sum, means, self.linear, threads, self.lines)
 
 
 class Moments:
@@ -86,16 +90,16 @@ class Moments:
         trusted to many digits.
     """
 
-    def __init__(self, points, Y, log_sum, means, linear, threads):
+    def __init__(self, points, Y, log_sum, means, linear, threads, lines):
         self.points, self.Y, self.log_sum, self.threads = points, Y, log_sum, threads
         (m, d), c = points[0].shape, Y.shape[1]
         self.value, self.flat = means[:, :c], np.zeros(m, dtype=bool)
         # The weight of a point in the fit is p_j (g_0 + g·D), D its place as seen from the query.
         self.g, self.slope = np.ones((m, 1)), np.zeros((m, 0, c))
         if linear:
-            self._line(means, d, c)
+            self._line(means, d, c, np.arange(d) if lines is None else lines)
 
-    def _line(self, means: np.ndarray, d: int, c: int) -> None:
+    def _line(self, means: np.ndarray, d: int, c: int, lines: np.ndarray) -> None:
         m, offset = len(means), means[:, c : c + d]
         spread = np.zeros((m, d, d))
         a, b = np.tril_indices(d)
@@ -103,6 +107,7 @@ class Moments:
         spread -= offset[:, :, None] * offset[:, None, :]
         crossed = means[:, c + d + len(a) :].reshape(m, d, c)
         crossed = crossed - offset[:, :, None] * self.value[:, None, :]
+        offset, crossed, spread = offset[:, lines], crossed[:, lines], spread[:, lines][:, :, lines]
         alone = ~np.isfinite(self.log_sum)
         spread[alone] = 0.0
         values, vectors = np.linalg.eigh(spread)
@@ -112,10 +117,12 @@ class Moments:
             1.0, values, out=np.zeros_like(values), where=values > FLAT * reach[:, None]
         )
         solve = np.einsum("mab,mb,mcb->mac", vectors, inverse, vectors)
-        self.slope = solve @ crossed
+        slope = solve @ crossed
         across = np.einsum("mab,mb->ma", solve, offset)
-        self.value = self.value - np.einsum("md,mdc->mc", offset, self.slope)
-        self.g = np.column_stack([1 + np.sum(offset * across, axis=1), -across])
+        self.value = self.value - np.einsum("md,mdc->mc", offset, slope)
+        self.slope, self.g = np.zeros((m, d, c)), np.zeros((m, 1 + d))
+        self.slope[:, lines] = slope
+        self.g[:, 0], self.g[:, 1 + lines] = 1 + np.sum(offset * across, axis=1), -across
 
     def slopes(self, v: np.ndarray) -> np.ndarray:
         """Σ_i v_i · ∂y(u_i)/∂ log h_k for each k, (d,), with ``v: (m, c)``."""
@@ -143,37 +150,41 @@ def squared_error(predicted: np.ndarray, Y: np.ndarray, weight: np.ndarray, scal
 
 
 def gaussian_score(
-    X: np.ndarray, mass: np.ndarray, Y: np.ndarray, scales: np.ndarray, linear: bool
+    X: np.ndarray,
+    mass: np.ndarray,
+    Y: np.ndarray,
+    scales: np.ndarray,
+    linear: bool,
+    lines: np.ndarray | None = None,
 ) -> Score:
     """The leave-one-out squared error of local fits with Gaussian weights."""
     weight = mass / mass.sum()
 
     def score(h: np.ndarray, with_slopes: bool) -> tuple[float, np.ndarray]:
-        fits = LocalFits(X / h, mass, Y, linear).at()
+        fits = LocalFits(X / h, mass, Y, linear, lines).at()
         careful = np.flatnonzero(fits.flat)
-        near = Neighbourhoods(Gaussian(), Bandwidth(h), X, mass)
+        near = Neighbourhoods(Gaussian(), Bandwidth(h), X, mass, lines)
         for rows, U, W in near.blocks(None, 4 * X.shape[1], careful):
-            fits.value[careful[rows]] = local_linear(W, U, near.V, Y)[0]
+            fits.value[careful[rows]] = local_linear(W, U, near.sites, Y)[0]
         value, v = squared_error(fits.value, Y, weight, scales)
         if not (with_slopes and np.isfinite(value)):
             return value, np.zeros(len(h))
         v_moments = np.where(fits.flat[:, None], 0.0, v)
         slopes = fits.slopes(v_moments)
         for rows, U, W in near.blocks(None, 8 * X.shape[1], careful):
-            slopes += _careful_slopes(W, U, near.V, Y, v[careful[rows]])
+            slopes += _careful_slopes(W, U, near, careful[rows], Y, v[careful[rows]])
         return value, slopes
 
     return score
 
 
-def _careful_slopes(W, U, V, Y, v):
+def _careful_slopes(W, U, near, at, Y, v):
     """Σ_i v_i · ∂y(u_i)/∂ log h_k for local lines by QR: weights times D_k² times residuals."""
+    V = near.sites
     value, slope = local_linear(W, U, V, Y)
-    assert slope is not None
-    D = V - U[:, None, :]
-    residuals = Y - value[:, None] - np.einsum("mnd,mdk->mnk", D, slope)
+    residuals = carried_targets(U, V, Y, slope) - value[:, None]
     along = linear_weights(W, U, V) * np.einsum("mnk,mk->mn", residuals, v)
-    return np.einsum("mn,mnd->d", along, D**2)
+    return np.einsum("mn,mnd->d", along, (near.V - near.V[at][:, None]) ** 2)
 
 
 def has_slopes(kernel: SmoothingKernel) -> bool:
