@@ -57,7 +57,7 @@ EXAMPLES: dict[str, K.Kernel] = {
     "Chi2": K.Chi2(1.0),
     "Periodic": K.Periodic(2.0, 1.0),
     "Spectrum": K.Spectrum(2),
-    "Mismatch": K.Mismatch(3, 1, alphabet="abcdefghijklmnopqrstuvwxyz"),
+    "Mismatch": K.Mismatch(3, 1, alphabet="acelkmnorstuvy"),
     "Gappy": K.Gappy(3, 1),
     "Subsequence": K.Subsequence(3, 0.6),
     "WeightedDegree": K.WeightedDegree(4),
