@@ -20,6 +20,8 @@ from mercer.kernels.kernel import NoFiniteFeatureMap
 
 BLUE, ORANGE, GREY = "#1f77b4", "#d95f02", "#999999"
 
+# Letters of a formula that is too wide to stand beside a picture.
+LONG = 150
 # Where a module's kernels are shown; a kernel of another module is found under the last.
 GROUPS = {
     "Dot products": ("dot_product", "algebra.Constant"),
@@ -55,7 +57,7 @@ EXAMPLES: dict[str, K.Kernel] = {
     "Chi2": K.Chi2(1.0),
     "Periodic": K.Periodic(2.0, 1.0),
     "Spectrum": K.Spectrum(2),
-    "Mismatch": K.Mismatch(3, 1, alphabet="abcdefghijklmnopqrstuvwxyz"),
+    "Mismatch": K.Mismatch(3, 1, alphabet="acelkmnorstuvy"),
     "Gappy": K.Gappy(3, 1),
     "Subsequence": K.Subsequence(3, 0.6),
     "WeightedDegree": K.WeightedDegree(4),
@@ -143,16 +145,13 @@ def write(folder: Path) -> None:
 def entry(name: str, kernel: K.Kernel, picture: str | None = None) -> str:
     """A section in Markdown."""
     cls = type(kernel)
-    lines = [f"### {name}\n"]
+    formula = _formula(kernel) + "\n"
+    lines = [f"### {name}\n", f"{{py:obj}}`~mercer.kernels.{name}`{_signature(cls)}\n", formula]
     if picture:
-        lines += [
-            f"```{{image}} generated/{picture}",
-            ":class: kernel-picture",
-            f":alt: {name}: {_caption(kernel)}",
-            "```\n",
-        ]
-    lines.append(f"{{py:obj}}`~mercer.kernels.{name}`{_signature(cls)}\n")
-    lines.append(_formula(kernel) + "\n")
+        image = [f"```{{image}} generated/{picture}", ":class: kernel-picture"]
+        image += [f":alt: {name}: {_caption(kernel)}", "```\n"]
+        # A long formula takes the whole width, a short one stands beside the picture.
+        lines.insert(3 if len(formula) > LONG else 1, "\n".join(image))
     facts = {
         "domain": str(kernel.domain).replace("its inputs", "whatever its parts take"),
         "validity": _validity(kernel),
