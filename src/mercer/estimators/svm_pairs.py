@@ -76,22 +76,27 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return labelled(self, X, y)
 
-    def _tasks(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, list[Task]]:
+    def _tasks(
+        self, y: np.ndarray, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, list[Task]]:
         self.classes_, codes = class_labels(self, y)
         k = len(self.classes_)
         self.class_weight_ = np.ones(k)
         if self.class_weight is not None:
             self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         self._require_classes(codes, weight)
-        counts = weight > 0
-        members = [np.flatnonzero((codes == c) & counts) for c in range(k)]
-        weight = weight * self.class_weight_[codes]
+        order = np.argsort(codes, kind="stable")
+        weight, ordered = (weight * self.class_weight_[codes])[order], codes[order]
+        used = np.flatnonzero(weight > 0)
+        ends = np.searchsorted(ordered[used], np.arange(k + 1))
+        members = [used[i:j] for i, j in zip(ends[:-1], ends[1:], strict=True)]
         tasks = []
         for i, j in combinations(range(k), 2):
             index = np.concatenate([members[i], members[j]])
-            sign = np.repeat([1.0, -1.0], [len(members[i]), len(members[j])])
+            sign = np.ones(len(index))
+            sign[len(members[i]) :] = -1.0
             tasks.append(Task(index, sign, weight[index]))
-        return codes, tasks
+        return codes, order, tasks
 
     def _require_classes(self, codes: np.ndarray, weight: np.ndarray) -> None:
         """Raise a ValueError where weights leave a class without samples, or make no sense."""

@@ -99,7 +99,7 @@ class QuadraticProgram:
     @cached_property
     def bounded(self) -> bool:
         """Whether every variable has two finite bounds."""
-        return bool(np.isfinite(self.lo).all() and np.isfinite(self.hi).all())
+        return bool(-np.inf < self.lo.min() and self.hi.max() < np.inf)
 
     def stored(self) -> QuadraticProgram:
         """The same with K as a float64 array of shape (m, m)."""
@@ -112,7 +112,9 @@ class QuadraticProgram:
 
     def net(self, a: np.ndarray) -> np.ndarray:
         """The coefficient of every point, ``sum of s_i a_i`` over its variables, (m,)."""
-        signed = a if self.signs is None else self.signs * a
+        signed = a.copy() if self.signs is None else self.signs * a
+        if len(signed) == self.n_points:
+            return signed
         return signed.reshape(-1, self.n_points).sum(axis=0)
 
     def spread(self, v: np.ndarray) -> np.ndarray:
