@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.utils.validation import check_array
 
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 Array = Any  # a NumPy array or a SciPy CSR array; other libraries join here
 
 
@@ -73,6 +74,12 @@ def as_dense(X: Array) -> np.ndarray:
     return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
+def is_plain(X: Any) -> bool:
+    """Whether X is a matrix of finite floating-point numbers as it is, and needs no other look."""
+    plain = type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and X.size
+    return bool(plain and np.isfinite(X.sum()))
+
+
 def as_vectors(X: Any, name: str = "X") -> Array:
     """Points in R^d as a finite float array of shape (n, d).
 
@@ -83,6 +90,8 @@ def as_vectors(X: Any, name: str = "X") -> Array:
     >>> as_vectors([[1, 2], [3, 4]]).dtype
     dtype('float64')
     """
+    if is_plain(X):
+        return X
     columns = list(getattr(X, "columns", ())) or None
     if not hasattr(X, "ndim") and isinstance(X, str | bytes):
         raise TypeError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import os
 import sys
 import zipfile
 
@@ -20,6 +21,7 @@ from mercer import kernels as K
 from mercer.cli import readers
 from mercer.cli.readers import READERS, SUFFIXES, read, without_names
 
+TRIES = 200 * int(os.environ.get("MERCER_TEST_LENGTH", "1"))
 TABLE = pd.DataFrame(
     {"a": [1.5, 2.5, None, 4.0], "b": ["x", "y", "x", "z"], "n": [3, 1, 4, 1], "y": [0, 1, 0, 1]}
 )
@@ -231,7 +233,7 @@ def test_every_suffix_has_a_reader():
     assert set(SUFFIXES.values()) == set(READERS)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=TRIES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(form=st.sampled_from(sorted(READERS)), data=st.data())
 def test_damaged_files_give_data_or_an_error(tmp_path, form, data):
     """No reader ends in anything but data, or one of the errors that become a line."""

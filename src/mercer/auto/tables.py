@@ -19,6 +19,8 @@ _MOST_LEVELS = 200
 _LONG = 40
 # Levels of a category that occur less often than this are one.
 _RARE = 2
+# A frame of so few rows, all of them numbers, is sooner taken as a whole.
+_FEW_ROWS = 32
 # Quantiles that a column's values are compared with, and the farthest normal score.
 _QUANTILES = 257
 _FARTHEST = 2.5
@@ -100,9 +102,11 @@ class TableCoding(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """The points, (n, n_coordinates), followed by a column for each text if there are any."""
         check_is_fitted(self)
-        _check_feature_names(self, X, reset=False)
+        if list(getattr(X, "columns", ())) != list(getattr(self, "feature_names_in_", ())):
+            _check_feature_names(self, X, reset=False)
         columns = _columns(as_table(X))
-        _check_n_features(self, np.empty((1, len(columns))), reset=False)
+        if len(columns) != self.n_features_in_:
+            _check_n_features(self, np.empty((1, len(columns))), reset=False)
         n = len(columns[0])
         values = _numbers([columns[k] for k in self.numbers_], n)
         self._warn_of_words(columns, values)
@@ -219,8 +223,12 @@ def _check_shape(table: Any) -> None:
 
 def _columns(table: Any) -> list[np.ndarray]:
     """The columns of a table, one array each; times as numbers."""
+    if hasattr(table, "iloc") and len(table) <= _FEW_ROWS:
+        together = table.to_numpy()
+        if together.dtype.kind in "biuf":
+            return list(together.T)
     if hasattr(table, "iloc"):
-        columns = [_of_series(table.iloc[:, k]) for k in range(table.shape[1])]
+        columns = [_of_series(series) for _, series in table.items()]
     elif hasattr(table, "columns"):
         columns = [np.asarray(table[name]) for name in table.columns]
     else:

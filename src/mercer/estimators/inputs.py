@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 from mercer import kernels as K
 from mercer.arrays import (
     as_dense,
+    is_plain,
     n_rows,
     refuse_beyond_memory,
     refuse_text,
@@ -57,6 +58,9 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
+    known = getattr(estimator, "n_features_in_", None), hasattr(estimator, "feature_names_in_")
+    if is_plain(X) and known == (X.shape[1], False) and takes_vectors(estimator.kernel):
+        return X  # what scikit-learn would find, too
     if _reads_vectors(estimator, X):
         return _vectors(estimator, X, reset=False)
     return _collection(estimator, X, reset=False)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer import core
-from mercer.arrays import as_dense, n_rows, rows_in_order, take_rows
+from mercer.arrays import FLOATS, as_dense, n_rows, rows_in_order, take_rows
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
 from mercer.expressions.lowering import Lowering
 from mercer.expressions.nodes import Expression, Point, Statistic, Tangent, diagonal
 from mercer.expressions.simplification import lower
-from mercer.expressions.views import View
+from mercer.expressions.views import Map, View
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # From this many features on, dot products are left to BLAS, which is as fast as the core's own
 # tiles there (measured with 500 to 4000 features) and needs no packed copy of the points.
 WIDE = 4096
@@ -50,8 +50,7 @@ class Pairs:
 
     def __init__(self, e: Expression, X: Any, Y: Any = None):
         self.formula = e
-        self.expression = lower(e)
-        self.lowering = Lowering(self.expression)
+        self.expression, self.lowering = _remembered(e) if _holds_no_data(e) else _ready(e)
         self._take(X, Y)
 
     def _take(self, X: Any, Y: Any) -> None:
@@ -80,8 +79,8 @@ class Pairs:
         The expression's statistics are some of this one's; ``dtype`` is that of the arithmetic.
         """
         other = copy(self)
-        other.formula, other.expression = e, lower(e)
-        other.lowering = Lowering(other.expression)
+        other.formula = e
+        other.expression, other.lowering = _ready(e)
         other.dtype = self.dtype if dtype is None else np.dtype(dtype)
         same = other.dtype == self.dtype
         other._sides = dict(self._sides) if same else {}
@@ -125,7 +124,7 @@ class Pairs:
             if isinstance(node, Statistic):
                 F, G = self.points(node.view, 0), self.points(node.view, 1)
                 _same_width(F, G)
-                kinds += [p.dtype for p in (F, G) if getattr(p, "dtype", object) in _FLOATS]
+                kinds += [p.dtype for p in (F, G) if getattr(p, "dtype", object) in FLOATS]
         dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
         if dtype == np.float32 and not all(map(_squares_fit, self._seen.values())):
             self._seen = {key: points.astype(np.float64) for key, points in self._seen.items()}
@@ -464,6 +463,27 @@ class Pairs:
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""
         return self.side(lower(diagonal(self.expression, 0)), 0).copy()
+
+
+def _ready(e: Expression) -> tuple[Expression, Lowering]:
+    """An expression lowered, and the program of it."""
+    lowered = lower(e)
+    return lowered, Lowering(lowered)
+
+
+_remembered = lru_cache(maxsize=32)(_ready)
+
+
+def _holds_no_data(e: Expression) -> bool:
+    """Whether a formula is of numbers alone, without functions or statistics that hold objects."""
+    return not any(
+        isinstance(node, Point)
+        or (
+            isinstance(node, Statistic)
+            and (node.kind.native is None or any(isinstance(s, Map) for s in node.view.steps))
+        )
+        for node in e.walk()
+    )
 
 
 def _known(block: np.ndarray) -> Leaf:
