@@ -162,7 +162,7 @@ class Preconditioner:
     def __init__(self, factor: np.ndarray, lam: np.ndarray, constant: np.ndarray | None = None):
         self.factor, self.lam, self.constant = factor, lam, constant
         # Half of the products, in the order in which the factor is kept.
-        upper = dsyrk(1.0, factor, trans=1)
+        upper = dsyrk(1.0, factor, trans=1) if factor.shape[1] else np.zeros((0, 0))
         self._inner = np.triu(upper) + np.triu(upper, 1).T
         self._factorised = {}
         for value in np.unique(lam):
