@@ -130,6 +130,26 @@ def test_fused_predictions_equal_those_by_weights(estimator, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_large_bandwidth_keeps_the_slope_of_its_feature(fused, monkeypatch):
+    if fused:
+        monkeypatch.setattr(local_regression, "MANY_PAIRS", 1)
+    X, _ = waves(200)
+    Z = np.random.default_rng(1).uniform(-1.5, 1.5, size=(50, 2))
+    model = LocalLinearRegressor(bandwidth=[0.3, 1e9]).fit(X, X[:, 0] + 5 * X[:, 1])
+    np.testing.assert_allclose(model.predict(Z), Z[:, 0] + 5 * Z[:, 1], atol=1e-9)
+    np.testing.assert_allclose(model.weights(Z) @ X, Z, atol=1e-9)
+
+
+def test_a_constant_column_is_not_flat():
+    X, y = waves(80)
+    X[:, 1] = 3.0
+    line = LocalFits(X / 0.4, np.ones(80), y[:, None], linear=True).at()
+    assert not line.flat.any()
+    alone = LocalFits(X[:, :1] / 0.4, np.ones(80), y[:, None], linear=True).at()
+    np.testing.assert_allclose(line.value, alone.value, rtol=1e-12)
+
+
 def test_fused_probabilities(monkeypatch):
     X, y = waves(150)
     found = []

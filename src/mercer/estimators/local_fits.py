@@ -13,6 +13,7 @@ from mercer.estimators.bandwidths import Bandwidth
 from mercer.estimators.neighbourhoods import (
     Neighbourhoods,
     carried_targets,
+    coordinate_units,
     linear_weights,
     local_linear,
 )
@@ -24,7 +25,7 @@ from mercer.kernels.densities import quiet_log
 from mercer.kernels.smoothing import MANY_FEATURES, Gaussian, RadialKernel, SmoothingKernel
 
 # A direction in which the spread of weighted points is below this part of their mean square
-# distance is left to a decomposition that keeps more digits.
+# distance along each coordinate is left to a decomposition that keeps more digits.
 FLAT = 1e-6
 # A sum without the point itself is trusted above this part of the kernel's peak.
 REACHED = 1e-6
@@ -109,21 +110,23 @@ class Moments:
         crossed = means[:, c + d + len(a) :].reshape(m, d, c)
         crossed = crossed - offset[:, :, None] * self.value[:, None, :]
         offset, crossed, spread = offset[:, lines], crossed[:, lines], spread[:, lines][:, :, lines]
-        alone = ~np.isfinite(self.log_sum)
-        spread[alone] = 0.0
+        spread[~np.isfinite(self.log_sum)] = 0.0
+        unit = coordinate_units(np.diagonal(spread, axis1=1, axis2=2) + offset**2)
+        offset, crossed = offset / unit, crossed / unit[:, :, None]
+        spread = spread / (unit[:, :, None] * unit[:, None, :])
+        # Where nothing moves there is no slope, and nothing to be careful about.
+        spread += np.isinf(unit)[:, :, None] * np.eye(len(lines))
         values, vectors = np.linalg.eigh(spread)
-        reach = np.trace(spread, axis1=1, axis2=2) + (offset**2).sum(axis=1)
-        self.flat = values[:, 0] <= FLAT * reach
-        inverse = np.divide(
-            1.0, values, out=np.zeros_like(values), where=values > FLAT * reach[:, None]
-        )
+        self.flat = values[:, 0] <= FLAT
+        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > FLAT)
         solve = np.einsum("mab,mb,mcb->mac", vectors, inverse, vectors)
         slope = solve @ crossed
         across = np.einsum("mab,mb->ma", solve, offset)
         self.value = self.value - np.einsum("md,mdc->mc", offset, slope)
         self.slope, self.g = np.zeros((m, d, c)), np.zeros((m, 1 + d))
-        self.slope[:, lines] = slope
-        self.g[:, 0], self.g[:, 1 + lines] = 1 + np.sum(offset * across, axis=1), -across
+        self.slope[:, lines] = slope / unit[:, :, None]
+        self.g[:, 0] = 1 + np.sum(offset * across, axis=1)
+        self.g[:, 1 + lines] = -across / unit
 
     def slopes(self, v: np.ndarray) -> np.ndarray:
         """Σ_i v_i · ∂y(u_i)/∂ log h_k for each k, (d,), with ``v: (m, c)``."""
