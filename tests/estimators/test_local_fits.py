@@ -66,7 +66,15 @@ def test_kernels_that_are_expressions_have_slopes_too(name):
         residuals = y[:, None] - leave_one_out(near, y[:, None], lambda W, U, V, Y: (W @ Y, None))
         value, slopes = score(h, True)
         assert value == pytest.approx(mass / mass.sum() @ residuals[:, 0] ** 2, rel=1e-8)
-        np.testing.assert_allclose(slopes, by_differences(score, h), rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(slopes, by_differences(score, h), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("name", "d", "h"), [("gaussian", 60, 0.3), ("exponential", 3, 0.02)])
+def test_slopes_where_all_others_are_far(name, d, h):
+    X, y = waves(60, d)
+    score = expression_score(SMOOTHING_KERNELS[name], X, np.ones(60), y[:, None], np.ones(1))
+    h = np.linspace(h, 1.2 * h, d)
+    np.testing.assert_allclose(score(h, True)[1], by_differences(score, h), rtol=1e-4, atol=1e-7)
 
 
 def test_kernels_of_steps_have_no_slopes():
@@ -120,6 +128,26 @@ def test_fused_predictions_equal_those_by_weights(estimator, monkeypatch):
         found.append([model.predict(Z), model.loo_predictions_, model.standard_error(Z)])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_large_bandwidth_keeps_the_slope_of_its_feature(fused, monkeypatch):
+    if fused:
+        monkeypatch.setattr(local_regression, "MANY_PAIRS", 1)
+    X, _ = waves(200)
+    Z = np.random.default_rng(1).uniform(-1.5, 1.5, size=(50, 2))
+    model = LocalLinearRegressor(bandwidth=[0.3, 1e9]).fit(X, X[:, 0] + 5 * X[:, 1])
+    np.testing.assert_allclose(model.predict(Z), Z[:, 0] + 5 * Z[:, 1], atol=1e-9)
+    np.testing.assert_allclose(model.weights(Z) @ X, Z, atol=1e-9)
+
+
+def test_a_constant_column_is_not_flat():
+    X, y = waves(80)
+    X[:, 1] = 3.0
+    line = LocalFits(X / 0.4, np.ones(80), y[:, None], linear=True).at()
+    assert not line.flat.any()
+    alone = LocalFits(X[:, :1] / 0.4, np.ones(80), y[:, None], linear=True).at()
+    np.testing.assert_allclose(line.value, alone.value, rtol=1e-12)
 
 
 def test_fused_probabilities(monkeypatch):

@@ -13,20 +13,22 @@ from mercer.estimators.bandwidths import Bandwidth
 from mercer.estimators.neighbourhoods import (
     Neighbourhoods,
     carried_targets,
-    leave_one_out,
+    coordinate_units,
     linear_weights,
-    local_constant,
     local_linear,
 )
 from mercer.expressions import Pairs, Scale, View, gradient, statistic
+from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import partial
 from mercer.expressions.nodes import ZERO
 from mercer.kernels.densities import quiet_log
 from mercer.kernels.smoothing import MANY_FEATURES, Gaussian, RadialKernel, SmoothingKernel
 
 # A direction in which the spread of weighted points is below this part of their mean square
-# distance is left to a decomposition that keeps more digits.
+# distance along each coordinate is left to a decomposition that keeps more digits.
 FLAT = 1e-6
+# A sum without the point itself is trusted above this part of the kernel's peak.
+REACHED = 1e-6
 
 # A score takes bandwidths (d,) to its value and, if asked, its derivatives by their logarithms.
 Score = Callable[[np.ndarray, bool], tuple[float, np.ndarray]]
@@ -108,21 +110,23 @@ class Moments:
         crossed = means[:, c + d + len(a) :].reshape(m, d, c)
         crossed = crossed - offset[:, :, None] * self.value[:, None, :]
         offset, crossed, spread = offset[:, lines], crossed[:, lines], spread[:, lines][:, :, lines]
-        alone = ~np.isfinite(self.log_sum)
-        spread[alone] = 0.0
+        spread[~np.isfinite(self.log_sum)] = 0.0
+        unit = coordinate_units(np.diagonal(spread, axis1=1, axis2=2) + offset**2)
+        offset, crossed = offset / unit, crossed / unit[:, :, None]
+        spread = spread / (unit[:, :, None] * unit[:, None, :])
+        # Where nothing moves there is no slope, and nothing to be careful about.
+        spread += np.isinf(unit)[:, :, None] * np.eye(len(lines))
         values, vectors = np.linalg.eigh(spread)
-        reach = np.trace(spread, axis1=1, axis2=2) + (offset**2).sum(axis=1)
-        self.flat = values[:, 0] <= FLAT * reach
-        inverse = np.divide(
-            1.0, values, out=np.zeros_like(values), where=values > FLAT * reach[:, None]
-        )
+        self.flat = values[:, 0] <= FLAT
+        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > FLAT)
         solve = np.einsum("mab,mb,mcb->mac", vectors, inverse, vectors)
         slope = solve @ crossed
         across = np.einsum("mab,mb->ma", solve, offset)
         self.value = self.value - np.einsum("md,mdc->mc", offset, slope)
         self.slope, self.g = np.zeros((m, d, c)), np.zeros((m, 1 + d))
-        self.slope[:, lines] = slope
-        self.g[:, 0], self.g[:, 1 + lines] = 1 + np.sum(offset * across, axis=1), -across
+        self.slope[:, lines] = slope / unit[:, :, None]
+        self.g[:, 0] = 1 + np.sum(offset * across, axis=1)
+        self.g[:, 1 + lines] = -across / unit
 
     def slopes(self, v: np.ndarray) -> np.ndarray:
         """Σ_i v_i · ∂y(u_i)/∂ log h_k for each k, (d,), with ``v: (m, c)``."""
@@ -207,17 +211,36 @@ def expression_score(
         sums = pairs.products(columns, np.zeros((len(X), 0)))[0]
         peak = float(kernel.values(np.zeros(1))[0])
         sums -= peak * own[:, None] * np.column_stack([np.ones(len(X)), Y])
-        reached = sums[:, 0] > 1e-12 * peak
+        reached = sums[:, 0] > REACHED * peak
         predicted = sums[:, 1:] / np.where(reached, sums[:, 0], 1.0)[:, None]
-        if not reached.all():  # the nearest points take the weight, whatever the bandwidth
-            near = Neighbourhoods(kernel, Bandwidth(h), X, mass)
-            predicted[~reached] = leave_one_out(near, Y, local_constant)[~reached]
+        # What is left of other rows is rounding: their weights are formed in the log domain.
+        careful, near = np.flatnonzero(~reached), Neighbourhoods(kernel, Bandwidth(h), X, mass)
+        for rows, _, W in near.blocks(None, 2, careful):
+            predicted[careful[rows]] = W @ Y
         value, v = squared_error(predicted, Y, weight, scales)
         if not (with_slopes and np.isfinite(value)):
             return value, np.zeros(len(h))
+        slopes = np.zeros(len(h))
+        for rows, U, W in near.blocks(None, 2 * X.shape[1] + 4, careful):
+            at = careful[rows]
+            D2 = (near.V - U[:, None]) ** 2
+            residuals = np.einsum("mnc,mc->mn", Y - predicted[at][:, None], v[at])
+            slopes -= 2 * np.einsum("mn,mnd->d", W * residuals * _rate(kernel, D2.sum(axis=2)), D2)
         v = np.where(reached[:, None], v / np.where(reached, sums[:, 0], 1.0)[:, None], 0.0)
         left = np.column_stack([v, -np.sum(v * predicted, axis=1)])
         right = mass[:, None] * np.column_stack([Y, np.ones(len(X))])
-        return value, np.asarray(gradient(pairs, left, right)["h"]) * h
+        return value, slopes + np.asarray(gradient(pairs, left, right)["h"]) * h
 
     return score
+
+
+def _rate(kernel: RadialKernel, r2: np.ndarray) -> np.ndarray:
+    """The derivative of log k by r², and 0 where k is zero."""
+    s, r2 = statistic("sqdist"), np.maximum(r2, np.finfo(float).tiny)
+    log_profile = kernel.log_profile(s)
+    if log_profile is not None:
+        return evaluate(partial(log_profile, s), lambda leaf: r2)
+    k, slope = (
+        evaluate(e, lambda leaf: r2) for e in (kernel.profile(s), partial(kernel.profile(s), s))
+    )
+    return np.divide(slope, k, out=np.zeros_like(k), where=k > 0)
