@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -89,7 +89,7 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         weight, ordered = (weight * self.class_weight_[codes])[order], codes[order]
         used = np.flatnonzero(weight > 0)
         ends = np.searchsorted(ordered[used], np.arange(k + 1))
-        members = [used[i:j] for i, j in zip(ends[:-1], ends[1:], strict=True)]
+        members = [used[i:j] for i, j in pairwise(ends)]
         tasks = []
         for i, j in combinations(range(k), 2):
             index = np.concatenate([members[i], members[j]])

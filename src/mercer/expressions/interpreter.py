@@ -539,11 +539,11 @@ def _squares_fit(points: Any) -> bool:
     """Whether squared distances of float32 points are well within the range of their type."""
     if getattr(points, "dtype", None) != np.float32:
         return True
-    numbers = np.ravel(getattr(points, "data", None) if sp.issparse(points) else points, order="K")
+    numbers = np.ravel(getattr(points, "data", 0.0) if sp.issparse(points) else points, order="K")
     total, info = float(np.einsum("i,i->", numbers, numbers)), np.finfo(np.float32)
     if total < numbers.size * info.tiny / info.eps:
         return not numbers.any()
-    return total < info.max / 4  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)
+    return bool(total < info.max / 4)  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)
 
 
 def _same_width(F: Any, G: Any) -> None:

@@ -90,7 +90,7 @@ def active_sets(
         below, above = free & (a < program.lo), free & (a > program.hi)
         pull = _pull(program, F, free, at_lo, at_hi)
         leaves = pull > _SLACK * tol
-        if monitor.record(np.mean(below | above | leaves)) or _in_circles(monitor.history):
+        if monitor.record(float(np.mean(below | above | leaves))) or _in_circles(monitor.history):
             break
         most = np.count_nonzero(free) + _FREED
         if np.count_nonzero(leaves) > most:
