@@ -296,7 +296,7 @@ class KernelPCA(
 
     def _fit_centres(self, X: Any) -> None:
         floor = rounding_floor(n_rows(X), _largest(self.kernel_.diag(X)))
-        found = nystrom_components(self, X, self.n_components)
+        found = nystrom_components(self, X, self.n_components, floor)
         self.result_, self.X_fit_ = found.result, found.points
         kept = self._keep(found.result.value, found.trace, floor, _float_type(X))
         nonzero = self.eigenvalues_ > 0

@@ -103,7 +103,8 @@ class Centres:
         low = randomly_pivoted_cholesky(
             among.rows, np.asarray(among.diagonal(), dtype=np.float64), M, random_state=rng
         )
-        return drawn[low.pivots]
+        # Of a kernel that is zero everywhere no pivot is left; any point shows what is wrong.
+        return drawn[low.pivots] if len(low.pivots) else drawn[:1]
 
     def blocks(
         self,
