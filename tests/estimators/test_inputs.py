@@ -232,3 +232,15 @@ def test_a_single_class_is_refused_by_name(estimator):
 def test_gamma_is_positive(gamma):
     with pytest.raises(ValueError, match=r"'gamma' parameter of SVC .*\(0.0, inf\)"):
         SVC(gamma=gamma).fit(X, np.arange(20) % 2)
+
+
+def test_kernels_whose_values_are_no_numbers_are_refused():
+    def bad(x, z):
+        return np.nan if x[0] > 1 and z[0] < 0 else float(x @ z)
+
+    with pytest.raises(ValueError, match=r"value nan between training points \d+ and \d+"):
+        training_gram(Probe(kernel=bad), X, K.FromFunction(bad, pairwise=True))
+    with np.errstate(over="ignore"):
+        for solver in ("cholesky", "eigh", "pcg", "nystrom", "gd"):
+            with pytest.raises(ValueError, match="value inf between training points"):
+                KernelRidge(kernel="linear", solver=solver).fit(1e200 * X, Y)

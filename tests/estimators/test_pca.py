@@ -543,8 +543,20 @@ def test_a_corrected_gram_has_no_reconstruction_error(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_values_beyond_floating_point_are_refused(solver):
     X = 1e160 * np.random.default_rng(0).normal(size=(40, 3))
-    with np.errstate(over="ignore"), pytest.raises(ValueError, match="scale X down"):
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"value inf .*scale X"):
         KernelPCA(2, kernel="linear", eigen_solver=solver).fit(X)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_eigenvectors_of_zero_are_orthonormal_too(solver):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    for points, rank in ((X, 2), (np.ones_like(X), 0), (X[:1], 0)):
+        k = min(5, len(points))
+        pca = KernelPCA(5, kernel="linear", eigen_solver=solver, random_state=0).fit(points)
+        assert pca.transform(X).shape == (30, k)
+        assert_allclose(pca.eigenvectors_.T @ pca.eigenvectors_, np.eye(k), atol=1e-9)
+        assert_allclose(pca.eigenvalues_[rank:], 0.0, atol=0)
+        assert np.all(pca.residuals_ < 1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

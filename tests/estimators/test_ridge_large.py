@@ -68,6 +68,13 @@ def test_the_error_bound_holds_at_every_point(solver, fit_intercept):
     assert exact.error_bound_ is None
 
 
+@pytest.mark.parametrize("centers", ["pivoted", "uniform"])
+def test_a_kernel_that_is_zero_everywhere_has_no_centres(centers):
+    model = KernelRidge(kernel="linear", solver="nystrom", centers=centers)
+    with pytest.raises(ValueError, match="zero at every centre"):
+        model.fit(np.zeros((12, 2)), np.arange(12.0))
+
+
 def test_warm_started_conjugate_gradients_go_on():
     X, y = data(n=200)
     model = KernelRidge(

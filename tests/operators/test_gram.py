@@ -301,3 +301,12 @@ def test_the_trace_of_centred_features_does_not_suffer_from_their_mean():
     X = np.random.default_rng(0).normal(size=(400, 3))
     far = CentredGram(gram(K.Linear(), X + 1e7)).diagonal().sum()
     assert far == pytest.approx(np.sum((X - X.mean(axis=0)) ** 2), rel=1e-8)
+
+
+def test_products_with_no_columns():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    for memory in (1024, 0.001):  # stored, or in tiles
+        with sklearn.config_context(working_memory=memory):
+            K_nm = gram(K.RBF(0.5), X, X[:7])
+        assert (K_nm @ np.zeros((7, 0))).shape == (50, 0)
+        assert (K_nm.T @ np.zeros((50, 0))).shape == (7, 0)

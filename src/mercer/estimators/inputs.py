@@ -28,7 +28,14 @@ from mercer.estimators.kept_sums import kept_sum
 from mercer.kernels import Kernel
 from mercer.kernels.given import refuse_asymmetric
 from mercer.kernels.validity import Counterexample, shrink
-from mercer.operators import CorrectedGram, GramOperator, corrected, first_indefinite, gram
+from mercer.operators import (
+    CorrectedGram,
+    DenseGram,
+    GramOperator,
+    corrected,
+    first_indefinite,
+    gram,
+)
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
 # At most this many points, drawn at random, show whether a kernel of unknown validity is valid.
@@ -77,7 +84,11 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
     validity = kernel.validity
     operator = gram(kernel, X, store=store)
     if validity.status == "valid":
+        # No value of such a kernel is beyond those of the points with themselves.
+        refuse_non_finite(operator.diagonal(), kernel)
         return operator
+    stored_whole = isinstance(operator, DenseGram)
+    refuse_non_finite(operator.dense() if stored_whole else operator.diagonal(), kernel)
     found = validity.counterexample
     if validity.status == "unknown":
         found = _counterexample(operator, X, is_precomputed(kernel))
@@ -87,6 +98,18 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
         raise ValueError(_refusal(estimator, kernel, found))
     fixed, P = corrected(stored(operator), method)
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
+
+
+def refuse_non_finite(values: np.ndarray, kernel: Kernel) -> None:
+    """Raise a ValueError where values of the kernel, (n, n) or (n,) of the diagonal, overflow."""
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        i, j = wrong[0][0], wrong[0][-1]
+        raise ValueError(
+            f"kernel={kernel!r} has the value {values[tuple(wrong[0])]} between training points "
+            f"{i} and {j}; scale X, for example with sklearn.preprocessing.StandardScaler, or mend "
+            "the kernel"
+        )
 
 
 def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
     input_tags,
     is_precomputed,
+    refuse_non_finite,
     training_gram,
     validate_query,
     validate_training,
@@ -266,7 +267,7 @@ class KernelPCA(
     def _fit_exactly(self, centred: CentredGram) -> None:
         K = centred.gram
         n, dtype = K.shape[0], np.dtype(K.dtype)
-        floor = rounding_floor(n, _largest(K.diagonal()), dtype)
+        floor = rounding_floor(n, np.max(np.abs(K.diagonal())), dtype)
         found = leading_eigenpairs(
             centred,
             self._wanted(centred),
@@ -278,7 +279,7 @@ class KernelPCA(
             floor=floor,
             report=reporter(self),
         )
-        more = "raise max_iter (arpack) or iterated_power (randomized), or use eigen_solver='dense'"
+        more = "raise max_iter (or iterated_power of 'randomized'), or use eigen_solver='dense'"
         self.result_ = found if found.status is Status.STOPPED else found.advised(more)
         total = float(np.sum(centred.diagonal(), dtype=np.float64))
         self._keep(self.result_.value, total, floor, dtype)
@@ -295,8 +296,10 @@ class KernelPCA(
         self.corrected_ = isinstance(K, CorrectedGram)
 
     def _fit_centres(self, X: Any) -> None:
-        floor = rounding_floor(n_rows(X), _largest(self.kernel_.diag(X)))
-        found = nystrom_components(self, X, self.n_components)
+        diagonal = self.kernel_.diag(X)
+        refuse_non_finite(diagonal, self.kernel_)
+        floor = rounding_floor(n_rows(X), np.max(np.abs(diagonal)))
+        found = nystrom_components(self, X, self.n_components, floor)
         self.result_, self.X_fit_ = found.result, found.points
         kept = self._keep(found.result.value, found.trace, floor, _float_type(X))
         nonzero = self.eigenvalues_ > 0
@@ -497,14 +500,3 @@ class KernelPCA(
 def _float_type(X: Any) -> np.dtype:
     """float32 for an array or sparse matrix of it, else float64."""
     return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
-
-
-def _largest(diagonal: np.ndarray) -> float:
-    """The largest k(x, x) of the training points; an error where it overflows."""
-    largest = float(np.max(np.abs(diagonal)))
-    if not np.isfinite(largest):
-        raise ValueError(
-            f"k(x, x) of a training point is {largest}, beyond floating-point numbers; scale X "
-            "down, for example with sklearn.preprocessing.StandardScaler"
-        )
-    return largest

@@ -14,7 +14,7 @@ from mercer.operators import CorrectedGram
 from mercer.solvers.nystrom import accumulated
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS
-from mercer.solvers.spectral import Eigenpairs, largest_eigenpairs, signs
+from mercer.solvers.spectral import Eigenpairs, completed, largest_eigenpairs, signs
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NystromComponents:
     corrected: bool
 
 
-def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponents:
+def nystrom_components(estimator: Any, X: Any, k: int | None, floor: float) -> NystromComponents:
     r"""The k leading eigenpairs of :math:`H K_{nM} K_{MM}^{-1} K_{Mn} H`.
 
     With features :math:`\Phi = K_{nM} W` of the points, :math:`\hat K = \Phi \Phi^\top`; their
@@ -67,6 +67,8 @@ def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponen
     estimator : with ``kernel_``, ``n_centers`` and ``random_state``
     X : n points
     k : int or None for all that are not rounding
+    floor : float
+        Eigenvalues below this are rounding, and set to zero.
 
     References
     ----------
@@ -81,27 +83,33 @@ def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponen
     nothing = np.zeros((n, 0))
     moments = accumulated(centres.blocks(X, nothing, None), centres.whitening, 0)
     covariance, _, _ = moments.system(fit_intercept=True)
-    k = len(covariance) if k is None else min(k, len(covariance))
-    values, U = largest_eigenpairs(covariance, k)
-    values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
+    values, U = largest_eigenpairs(covariance, min(k or n, len(covariance)))
+    values, U = values[::-1], U[:, ::-1]
+    r = int(np.sum(values > floor))
+    k = r if k is None else min(k, n)
+    # Beyond the rank there are zeros, with vectors that are none of the features'.
+    values = np.append(values[:r], np.zeros(k - r))
+    U = np.hstack([U[:, :r], np.zeros((len(U), k - r))])
     mean = moments.sums / n
-    scores = np.vstack([b.gram @ (W @ U) for b in centres.blocks(X, nothing, None, dense=False)])
+    blocks = centres.blocks(X, nothing, None, dense=False)
+    scores = np.vstack([block.gram @ (W @ U[:, :r]) for block in blocks])
     scores -= scores.mean(axis=0)
-    sizes = np.linalg.norm(scores, axis=0)
-    vectors = scores / np.where(sizes > 0, sizes, 1.0)
+    vectors = completed(scores / np.linalg.norm(scores, axis=0), k)
     vectors, U = vectors * signs(vectors), U * signs(vectors)
     points, coef = centres.expansion(X, W @ np.column_stack([U, mean]))
     grand_mean = float(mean @ mean)
     trace = _trace(centres, X)
     left = max(trace - float(np.trace(moments.features)), 0.0)
-    spread = np.sqrt(n) * EPS * np.linalg.norm(W) * trace / n * values[0]
-    residuals = left + spread / np.sqrt(np.maximum(values, np.finfo(float).tiny))
+    largest = float(values.max(initial=0.0))
+    spread = np.sqrt(n) * EPS * np.linalg.norm(W) * trace / n * largest
+    residuals = np.full(k, left + floor)
+    residuals[:r] = left + spread / np.sqrt(values[:r])
     monitor.record(left, 2)
     words = f"Nyström, {len(W)} centres: every eigenvalue is at most {left:.3g} above"
     return NystromComponents(
         monitor.result(
             Eigenpairs(values, vectors, residuals),
-            left / values[0] if values[0] > 0 else 0.0,
+            left / largest if largest > 0 else 0.0,
             status=Status.COMPLETED,
             method=words,
         ),

@@ -12,7 +12,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from mercer.arrays import as_vectors, memory_budget, n_rows, row_blocks, take_rows
-from mercer.estimators.inputs import is_precomputed, takes_vectors, training_gram
+from mercer.estimators.inputs import (
+    is_precomputed,
+    refuse_non_finite,
+    takes_vectors,
+    training_gram,
+)
 from mercer.estimators.progress import reporter
 from mercer.operators import DenseGram, TiledGram, gram
 from mercer.solvers.nystrom import (
@@ -72,6 +77,7 @@ class Centres:
             K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
         else:
             K_MM = self.operator.dense()[np.ix_(chosen, chosen)]
+        refuse_non_finite(K_MM, self.kernel)
         self.whitening = Whitening(K_MM)
         self.points = take_rows(points, self.whitening.kept)
         self.indices = None if chosen is None else chosen[self.whitening.kept]
@@ -103,7 +109,8 @@ class Centres:
         low = randomly_pivoted_cholesky(
             among.rows, np.asarray(among.diagonal(), dtype=np.float64), M, random_state=rng
         )
-        return drawn[low.pivots]
+        # Of a kernel that is zero everywhere no pivot is left; any point shows what is wrong.
+        return drawn[low.pivots] if len(low.pivots) else drawn[:1]
 
     def blocks(
         self,

@@ -270,7 +270,7 @@ class TiledGram(GramOperator):
 
     def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
         columns = self.pairs.combination(indices, np.reshape(V, (len(V), -1)))
-        return columns.reshape(-1, *V.shape[1:])
+        return columns.reshape(len(columns), *V.shape[1:])
 
     def normal_product(
         self, V: np.ndarray, targets: np.ndarray | None = None, weight: np.ndarray | None = None
@@ -447,4 +447,4 @@ def _real_and_imaginary(V: np.ndarray, multiply: Callable[[np.ndarray], Any]) ->
     out = multiply(np.real(columns))
     if np.iscomplexobj(V):
         out = out + 1j * multiply(np.imag(columns))
-    return out.reshape(-1, *V.shape[1:])
+    return out.reshape(len(out), *V.shape[1:])

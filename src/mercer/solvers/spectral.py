@@ -275,13 +275,22 @@ def _primal(Phi: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     Q, R = scipy.linalg.qr(Phi, mode="economic")
     U, s, _ = scipy.linalg.svd(R, full_matrices=False)
     values, V = s[:k] ** 2, Q @ U[:, :k]
-    missing = k - len(values)
-    if missing <= 0:
-        return values, V
-    rest = np.random.RandomState(0).normal(size=(len(Phi), missing))
+    return np.append(values, np.zeros(k - len(values))), completed(V, k)
+
+
+def completed(V: np.ndarray, k: int) -> np.ndarray:
+    """Orthonormal columns V, of which there are at most k, and any further ones up to k.
+
+    Examples
+    --------
+    >>> V = completed(np.eye(3)[:, :1], 3)
+    >>> np.allclose(V.T @ V, np.eye(3))
+    True
+    """
+    rest = np.random.RandomState(0).normal(size=(len(V), k - V.shape[1]))
     for _ in range(2):
         rest = scipy.linalg.qr(rest - V @ (V.T @ rest), mode="economic")[0]
-    return np.concatenate([values, np.zeros(missing)]), np.hstack([V, rest])
+    return np.hstack([V, rest])
 
 
 def _refined(K: Any, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
