@@ -251,6 +251,13 @@ def test_units_whose_squares_are_beyond_all_numbers(unit):
         KernelDensity(bandwidth="scott").fit([[-1e308], [0.0], [1e308]])
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_the_order_in_memory_does_not_matter(rule):
+    X = cloud(60, 2)
+    rows, columns = (KernelDensity(bandwidth=rule).fit(A) for A in (X, np.asfortranarray(X)))
+    np.testing.assert_array_equal(rows.bandwidth_, columns.bandwidth_)
+
+
 def test_the_search_takes_the_deeper_of_two_valleys():
     def score(h):
         t = np.log2(h)

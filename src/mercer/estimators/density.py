@@ -163,7 +163,7 @@ class KernelDensity(BaseEstimator):
         -------
         self : KernelDensity
         """
-        X = validate_data(self, X, dtype=np.float64)
+        X = validate_data(self, X, dtype=np.float64, order="C")
         return self._settle(X, checked_weights(sample_weight, X))
 
     @fitting
@@ -184,7 +184,7 @@ class KernelDensity(BaseEstimator):
         self : KernelDensity
         """
         first = not hasattr(self, "X_fit_")
-        X = validate_data(self, X, dtype=np.float64, reset=first)
+        X = validate_data(self, X, dtype=np.float64, order="C", reset=first)
         weight = checked_weights(sample_weight, X)
         if not first:
             more = np.ones(len(X)) if weight is None else weight

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -98,7 +97,7 @@ class _Conditioner:
 def _columns(kde: Any, features: Sequence[Any]) -> list[int]:
     d, names = kde.n_features_in_, list(getattr(kde, "feature_names_in_", ()))
     chosen = [names.index(k) if k in names else k for k in features]
-    known = all(isinstance(k, Integral) and 0 <= int(k) < d for k in chosen)
+    known = all(isinstance(k, int | np.integer) and 0 <= k < d for k in chosen)
     if not chosen or len(set(chosen)) < len(chosen) or not known:
         raise ValueError(
             f"features={list(features)} were named; expected some of the columns 0 to {d - 1}"

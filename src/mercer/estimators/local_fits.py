@@ -202,7 +202,7 @@ def expression_score(
 ) -> Score:
     """The leave-one-out squared error of local means, for a kernel that is an expression."""
     weight, own = mass / mass.sum(), np.minimum(mass, 1)
-    X = X - np.median(X, axis=0)
+    X, rate = X - np.median(X, axis=0), _rate(kernel)
 
     def score(h: np.ndarray, with_slopes: bool) -> tuple[float, np.ndarray]:
         view = View((Scale("h", tuple(h)),))
@@ -225,7 +225,7 @@ def expression_score(
             at = careful[rows]
             D2 = (near.V - U[:, None]) ** 2
             residuals = np.einsum("mnc,mc->mn", Y - predicted[at][:, None], v[at])
-            slopes -= 2 * np.einsum("mn,mnd->d", W * residuals * _rate(kernel, D2.sum(axis=2)), D2)
+            slopes -= 2 * np.einsum("mn,mnd->d", W * residuals * rate(D2.sum(axis=2)), D2)
         v = np.where(reached[:, None], v / np.where(reached, sums[:, 0], 1.0)[:, None], 0.0)
         left = np.column_stack([v, -np.sum(v * predicted, axis=1)])
         right = mass[:, None] * np.column_stack([Y, np.ones(len(X))])
@@ -234,13 +234,17 @@ def expression_score(
     return score
 
 
-def _rate(kernel: RadialKernel, r2: np.ndarray) -> np.ndarray:
-    """The derivative of log k by r², and 0 where k is zero."""
-    s, r2 = statistic("sqdist"), np.maximum(r2, np.finfo(float).tiny)
-    log_profile = kernel.log_profile(s)
+def _rate(kernel: RadialKernel) -> Callable[[np.ndarray], np.ndarray]:
+    """The derivative of log k by r² as a function of r²; 0 where k is zero."""
+    s = statistic("sqdist")
+    log_profile, tiny = kernel.log_profile(s), np.finfo(float).tiny
     if log_profile is not None:
-        return evaluate(partial(log_profile, s), lambda leaf: r2)
-    k, slope = (
-        evaluate(e, lambda leaf: r2) for e in (kernel.profile(s), partial(kernel.profile(s), s))
-    )
-    return np.divide(slope, k, out=np.zeros_like(k), where=k > 0)
+        slope = partial(log_profile, s)
+        return lambda r2: evaluate(slope, lambda leaf: np.maximum(r2, tiny))
+    profile, slope = kernel.profile(s), partial(kernel.profile(s), s)
+
+    def rate(r2: np.ndarray) -> np.ndarray:
+        k, change = (evaluate(e, lambda leaf: np.maximum(r2, tiny)) for e in (profile, slope))
+        return np.divide(change, k, out=np.zeros_like(k), where=k > 0)
+
+    return rate
