@@ -41,7 +41,8 @@ class SVC(PairwiseMachine):
     coef0 : float, default=0.0
         For "poly" and "sigmoid".
     shrinking : bool, default=True
-        Accepted for compatibility; the solvers do without.
+        Accepted for compatibility; the solver shrinks where that saves time, and looks at all
+        points again before it ends.
     probability : bool, default="deprecated"
         Deprecated, as in scikit-learn 1.9. True fits calibrated probabilities on five folds beside
         the model, which ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.

@@ -106,6 +106,41 @@ class QuadraticProgram:
         K = self.K if isinstance(self.K, np.ndarray) else self.K.dense()
         return replace(self, K=np.ascontiguousarray(K, dtype=np.float64))
 
+    def part(self, points: np.ndarray, a: np.ndarray, F: np.ndarray) -> QuadraticProgram:
+        """How far the variables of some points should move from a, with the others held there.
+
+        F is the gradient at a. Sums stay as they are, and zero is where to start.
+        """
+        chosen = self.variables(points)
+        groups, totals = None, np.zeros(0)
+        if self.groups is not None:
+            present, groups = np.unique(self.groups[chosen], return_inverse=True)
+            totals = np.zeros(len(present))
+        return QuadraticProgram(
+            K=restrict(self.K, points),
+            p=F[chosen],
+            lo=self.lo[chosen] - a[chosen],
+            hi=self.hi[chosen] - a[chosen],
+            groups=groups,
+            totals=totals,
+            signs=None if self.signs is None else self.signs[chosen],
+        )
+
+    def moved(self, points: np.ndarray, a: np.ndarray, move: np.ndarray) -> np.ndarray:
+        """The point a after a move found by `part`: what went all the way to a bound is on it."""
+        chosen = self.variables(points)
+        lo, hi = self.lo[chosen], self.hi[chosen]
+        moved = a.copy()
+        moved[chosen] = np.clip(a[chosen] + move, lo, hi)
+        moved[chosen[move <= lo - a[chosen]]] = lo[move <= lo - a[chosen]]
+        moved[chosen[move >= hi - a[chosen]]] = hi[move >= hi - a[chosen]]
+        return moved
+
+    def variables(self, points: np.ndarray) -> np.ndarray:
+        """The places of all variables of some points."""
+        copies = np.arange(len(self.p) // self.n_points)
+        return (self.n_points * copies[:, None] + points).ravel()
+
     def fits(self, budget: float | None = None) -> bool:
         """Whether a dense K takes no more than the memory budget."""
         return 8 * self.n_points**2 <= (memory_budget() if budget is None else budget)
@@ -377,6 +412,8 @@ def restrict(K: Any, index: np.ndarray) -> Any:
     """
     if len(index) == K.shape[0] and np.array_equal(index, np.arange(len(index))):
         return K
+    if isinstance(K, RestrictedGram):
+        return RestrictedGram(K.K, K.index[index])
     return RestrictedGram(K, index)
 
 

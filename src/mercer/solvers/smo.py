@@ -20,6 +20,7 @@ from mercer.solvers.quadratic_program import (
     close,
 )
 from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.shrinking import Returns, undecided
 
 # Multiplications between two looks at the clock, some hundredths of a second.
 _WORK = 2 * MOST_WORK
@@ -33,6 +34,11 @@ _DRIFT = 1e-3
 _TIGHTER = 0.1
 # With infinite bounds, steps between two looks at whether the objective falls without end.
 _UNBOUNDED_STEPS = 64
+
+# On part of the points the violation is brought down to this share of what it is on all.
+_SHARE = 0.1
+# Shrinking pays where there is room for so many times more points than are in a working set.
+_PAYS = 4
 
 Watch = Callable[[int, float], bool]
 
@@ -156,7 +162,7 @@ def smo_together(
                 _by_rows([search], search.program.K, clock, parts=False)
             else:
                 search.descend()
-                _by_products(search, clock)
+                _by_products(search, clock, budget)
             if isinstance(search.program.K, RestrictedGram):
                 search.program.K.forget()  # the points of all pairs of classes are many times X
     taken = sum(search.monitor.n_iter + 1 for search in searches)
@@ -204,6 +210,7 @@ class _Search:
         self.status: Status | None = None
         self.solution: Solution | None = None
         self.refreshes = 0
+        self.rough = False  # whether it is a step on the way, whose gap does not matter
         a = program.feasible(start)
         if a is None:
             self.status = Status.INFEASIBLE
@@ -272,14 +279,14 @@ class _Search:
                 self.status = Status.STALLED
         elif state == State.DONE:
             solution = self._solution()
-            if solution.gap > LARGEST_GAP and violation > 0:
+            if solution.gap > LARGEST_GAP and violation > 0 and not self.rough:
                 self.problem.tol = _TIGHTER * violation
             else:
                 self.solution = solution
         if begun:
             self.monitor.history.append(float(violation))
         if self.status is None and self.solution is None:
-            self._limits(violation)
+            self.limits()
 
     def _solution(self) -> Solution:
         """The point with its certificate, by the core where bounds are finite."""
@@ -287,8 +294,9 @@ class _Search:
             return self.program.solution(self.a, self.F)
         return Solution(self.a, self.F, self.program.net(self.a), *self.problem.measure())
 
-    def _limits(self, violation: float) -> None:
-        if self.watch and self.watch(self.monitor.n_iter, violation):
+    def limits(self) -> None:
+        """Whether there is a reason to stop before the end."""
+        if self.watch and self.watch(self.monitor.n_iter, self.problem.violation):
             self.status = Status.STOPPED
         elif self.monitor.n_iter >= self.max_iter:
             self.status = Status.MAX_ITER
@@ -382,9 +390,17 @@ def _look(
         search.note(State(state), int(taken))
 
 
-def _by_products(search: _Search, clock: _Clock) -> None:
-    """Solve a programme whose Gram matrix is never stored."""
+def _by_products(search: _Search, clock: _Clock, budget: float) -> None:
+    """Solve a programme whose Gram matrix is too large to be stored.
+
+    Rows are computed where they are needed, and not kept, as long as few of them come back. Then
+    it is time to shrink: the points that may still move, or as many as have room for their part
+    of K, are worked on with the others held fixed, and after that all are looked at again.
+    """
     program, m = search.program, search.program.n_points
+    room = int((budget / kept_bytes(program.K)) ** 0.5 * m)
+    returns = Returns(m)
+    shrinks = False
     K = program.K
     search.begin(np.arange(m, dtype=np.int64), np.asarray(K.diagonal(), dtype=np.float64))
     problem = search.problem
@@ -402,6 +418,12 @@ def _by_products(search: _Search, clock: _Clock) -> None:
                 continue
             _look([search], [State.DONE], [0], clock, [search])
             continue
+        if shrinks and room >= _PAYS * len(problem.set) and search.bounded:
+            moved = _shrunk(search, clock, room)
+            drift += unit * moved
+            search.limits()
+            shrinks = moved > 0
+            continue
         points = problem.set % m
         tile = np.ascontiguousarray(K.block(points, points))
         most = min(search.steps_left, int(MOST_WORK / len(points)) + 1)
@@ -411,9 +433,31 @@ def _by_products(search: _Search, clock: _Clock) -> None:
             state = State.UNBOUNDED if unbounded else State.STUCK
         else:
             moved = np.flatnonzero(net)
+            shrinks = returns.note(moved)
             drift += unit * float(np.sum(np.abs(net)))
             problem.follow(np.ascontiguousarray(K.combination(moved, net[moved])))
         _look([search], [state], [steps], clock, [search])
+
+
+def _shrunk(search: _Search, clock: _Clock, most: int) -> float:
+    """Work on the points that are undecided, and let all others follow; how far they moved."""
+    program, problem, a, F = search.program, search.problem, search.a, search.F
+    points = undecided(program, a, F, most)
+    part = program.part(points, a, F)
+    tol = max(problem.tol, _SHARE * problem.violation)
+    inner = _Search(part, None, search.watch, tol, search.max_iter, clock)
+    inner.rough = True
+    inner.monitor.n_iter = search.monitor.n_iter
+    _by_rows([inner], part.K, clock, parts=False)
+    search.monitor.n_iter = inner.monitor.n_iter
+    search.monitor.history.append(inner.monitor.history[-1])
+    a[:] = program.moved(points, a, inner.a)
+    net = part.net(inner.a)
+    moved = np.flatnonzero(net)
+    if len(moved):
+        problem.follow(np.ascontiguousarray(program.K.combination(points[moved], net[moved])))
+        F[program.variables(points)] = inner.F
+    return float(np.sum(np.abs(net)))
 
 
 def _set_size(n: int) -> int:

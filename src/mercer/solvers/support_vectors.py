@@ -286,36 +286,20 @@ def _undecided(
         free = (a > program.lo) & (a < program.hi)
         held = np.where(free, -np.inf, np.where(a <= program.lo, r, -r))
         size = min(len(a), max(_SMALL, int(1.5 * np.count_nonzero(free))))
-        chosen = np.sort(np.argpartition(held, size - 1)[:size])
+        points = np.unique(np.argpartition(held, size - 1)[:size] % program.n_points)
+        part = program.part(points, a, F)
         left = None if max_time is None else max(0.0, max_time - monitor.seconds)
-        inner = interior_point(_part(program, a, F, chosen), tol=0.1 * tol, max_time=left, **limits)
+        inner = interior_point(part, tol=0.1 * tol, max_time=left, **limits)
         monitor.n_iter += inner.n_iter
         monitor.history += inner.history
-        move = np.zeros(len(a))
-        move[chosen] = inner.value.a - a[chosen]
-        a[chosen] = inner.value.a
-        F = F + program.gradient(move) - program.p
+        before, a = a, program.moved(points, a, inner.value.a)
+        F = F + program.gradient(a - before) - program.p
         solution = program.solution(a, F)
         if solution.violation <= tol and solution.gap <= LARGEST_GAP:
             return close(program, monitor, a, tol, method="interior point")
         if inner.status in (Status.MAX_TIME, Status.STOPPED):
             return close(program, monitor, a, tol, status=inner.status, method="interior point")
     return None
-
-
-def _part(
-    program: QuadraticProgram, a: np.ndarray, F: np.ndarray, chosen: np.ndarray
-) -> QuadraticProgram:
-    """The programme over some of the variables, the others held where they are."""
-    Q = _block(program.K, chosen % program.n_points)
-    if program.signs is not None:
-        Q = Q * np.outer(program.signs[chosen], program.signs[chosen])
-    p, lo, hi = F[chosen] - Q @ a[chosen], program.lo[chosen], program.hi[chosen]
-    if program.groups is None:
-        return QuadraticProgram(Q, p, lo, hi)
-    present, groups = np.unique(program.groups[chosen], return_inverse=True)
-    totals = np.array([a[chosen][groups == g].sum() for g in range(len(present))])
-    return QuadraticProgram(Q, p, lo, hi, groups, totals)
 
 
 def followed(first: Result, second: Result) -> Result:
