@@ -6,7 +6,8 @@ DIR (or the environment variable MERCER_DATA) holds the npz files and a9a.svm.gz
 missing are left out. The peer is StandardScaler with SVC or SVR (the target scaled too), 25 points
 of C and gamma, five folds. Errors are on rows held out: the share of wrong answers, or the squared
 error in units of the target's variance. --cpu counts CPU seconds, for a machine that others use;
-both then should have one thread (OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1). "se" is the standard error of the difference, row by row.
+both then should have one thread (OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1). "se" is the standard
+error of the difference, row by row.
 """
 
 from __future__ import annotations
