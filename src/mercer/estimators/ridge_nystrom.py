@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from mercer.arrays import as_vectors, memory_budget, n_rows, row_blocks, take_rows
+from mercer.arrays import as_vectors, is_elsewhere, memory_budget, n_rows, row_blocks, take_rows
 from mercer.estimators.inputs import (
     is_precomputed,
     refuse_non_finite,
@@ -125,7 +125,7 @@ class Centres:
         Without ``dense`` only products are going to be asked for, and blocks of vectors are larger.
         Points that are elsewhere have their blocks there.
         """
-        if hasattr(X, "blocks"):
+        if is_elsewhere(X):
             return X.blocks(self, among, dense)
         return self._blocks(X, Y, weight, among, dense)
 
@@ -222,8 +222,10 @@ def fit_nystrom(
     if result is None or result.status is Status.STALLED:
         moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
         result = solve(moments)
-    if n > BOUND_PAYS * r or hasattr(X, "blocks"):
-        words = f"no bound on the distance from the exact solution: {n} points take too long"
+    remote = is_elsewhere(X)
+    if n > BOUND_PAYS * r or remote:
+        reason = "the points are elsewhere" if remote else f"{n} points take too long"
+        words = f"no bound on the distance from the exact solution: {reason}"
         return centres, moments, replace(result, method=f"{result.method}; {words}"), None
     if np.any(lam <= 0):
         return centres, moments, result, None
