@@ -7,14 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import dask
-from dask.base import tokenize
+from dask.base import get_scheduler, tokenize
+from distributed import Client, WorkerPlugin
 from threadpoolctl import threadpool_limits
-
-try:
-    from distributed import Client, WorkerPlugin
-except ImportError:  # Dask without its distributed scheduler works in this process
-    Client, WorkerPlugin = (), object
 
 # What this process keeps, by token.
 _HERE: dict[str, Any] = {}
@@ -77,6 +72,5 @@ def kept(value: Any, *identity: Any) -> Iterator[Kept]:
 
 def current_client() -> Any:
     """The client of the scheduler that Dask would use now; None if it is in this process."""
-    scheduler = dask.base.get_scheduler()
-    client = getattr(scheduler, "__self__", None)
-    return client if Client and isinstance(client, Client) else None
+    client = getattr(get_scheduler(), "__self__", None)
+    return client if isinstance(client, Client) else None

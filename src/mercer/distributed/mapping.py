@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array as da
 import numpy as np
-from dask import delayed
 from dask.base import tokenize
+from dask.delayed import delayed
 
 # What a fit keeps to learn from more points, which no prediction needs.
 SUMS = ("centres_", "moments_")
@@ -25,16 +25,18 @@ class _Call:
     named: dict
     part: int | None = None
 
-    def __call__(self, block: Any, model: Any, nothing: np.ndarray) -> np.ndarray:
-        if not len(block):
-            return nothing
-        found = getattr(model, self.method)(block, *self.arguments, **self.named)
-        return np.asarray(found if self.part is None else found[self.part])
+    def __call__(self, block: Any, model: Any, nothing: np.ndarray) -> Any:
+        found = nothing
+        if len(block):
+            found = getattr(model, self.method)(block, *self.arguments, **self.named)
+            found = found if self.part is None else found[self.part]
+        return _indexed(block, found) if hasattr(block, "index") else np.asarray(found)
 
 
 def map_blocks(model: Any, method: str, X: Any, *arguments: Any, **named: Any) -> Any:
-    """The method of every block of rows: a Dask array, nothing of which is computed yet.
+    """The method of every block of rows, nothing of which is computed yet.
 
+    Of an array comes an array; of a table a column or a table, with its index.
     The model is one item of the graph: it goes to each worker once, and again where one is lost.
     How many columns come out is told by one row of zeros or, of a table, by its example.
     """
@@ -59,15 +61,14 @@ def _mapped(X: Any, model: Any, call: _Call, example: np.ndarray) -> Any:
         columns = {"drop_axis": 1} if example.ndim == 1 else {}
         chunks = (X.chunks[0], *((size,) for size in example.shape[1:]))
         return X.map_blocks(call, item, nothing, meta=nothing, chunks=chunks, name=name, **columns)
-    parts = [
-        da.from_delayed(
-            delayed(call)(block, item, nothing, dask_key_name=f"{name}-{i}"),
-            shape=(np.nan, *example.shape[1:]),
-            meta=nothing,
-        )
-        for i, block in enumerate(X.to_delayed())
-    ]
-    return da.concatenate(parts, allow_unknown_chunksizes=True)
+    meta = _indexed(X._meta, nothing)
+    return X.map_partitions(call, item, nothing, meta=meta, token=f"mercer-{call.method}")
+
+
+def _indexed(block: Any, found: np.ndarray) -> Any:
+    """What was found for the rows of a table, with its index."""
+    kind = "Series" if found.ndim == 1 else "DataFrame"
+    return getattr(importlib.import_module("pandas"), kind)(found, index=block.index)
 
 
 def _example(X: Any) -> Any:

@@ -69,11 +69,12 @@ class Points:
                 setattr(stub, name, getattr(estimator, name))
         self.preparation = Preparation(stub, check or {}, y is not None)
         self.estimator, self.data = estimator, row_blocks_of(X, y, weight)
+        self.alone = [(block,) for block in self.data]
         self.dtype = getattr(example, "dtype", np.dtype(np.float64))
         self._open = ExitStack()
         self._kept: list[tuple[Centres, Kept]] = []
         self._seen: tuple[np.ndarray, Any] | None = None
-        self.survey: Survey = reduced("survey", Survey, (self.preparation, labels), self.data)
+        self.survey: Survey = reduced("survey", Survey, (self.preparation, labels), self.alone)
         self.ends = np.cumsum(self.survey.lengths)
         self.shape = (int(self.ends[-1]), example.shape[1])
         if self.shape[0] == 0:
@@ -97,8 +98,8 @@ class Points:
         factors = None
         if asked is not None:
             totals = survey.label_weights
-            balanced = class_weights(asked, self.classes, totals)
-            factors = np.divide(balanced, totals, out=np.zeros(len(totals)), where=totals > 0)
+            weighed = np.asarray(class_weights(asked, self.classes, totals))
+            factors = np.divide(weighed, totals, out=np.zeros(len(totals)), where=totals > 0)
         self.preparation = replace(self.preparation, classes=self.classes, class_weight=factors)
 
     def kernel(self) -> Kernel:
@@ -117,22 +118,21 @@ class Points:
 
     def diagonal_sum(self, kernel: Kernel) -> float:
         """The sum of k(x, x) over the points."""
-        return reduced("diagonal", Diagonal, (self.preparation, kernel), self.data).total
+        return reduced("diagonal", Diagonal, (self.preparation, kernel), self.alone).total
 
-    def by_block(self, positions: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
-        """Rising positions within each block, where the blocks end there."""
-        cuts = np.searchsorted(positions, ends[:-1])
+    def beside(self, positions: np.ndarray, ends: np.ndarray) -> list[tuple]:
+        """Every block, and which of rising positions lie in it, where blocks end there."""
+        parts = np.split(positions, np.searchsorted(positions, ends[:-1]))
         starts = np.append(0, ends[:-1])
-        parts = np.split(positions, cuts)
-        return [part - start for part, start in zip(parts, starts, strict=True)]
+        within = [part - start for part, start in zip(parts, starts, strict=True)]
+        return list(zip(self.data, within, strict=True))
 
     def __getitem__(self, positions: np.ndarray) -> Any:
         """The points at these positions, from one pass; those of the last pass are at hand."""
         wanted = np.unique(positions)
         if self._seen is None or np.setdiff1d(wanted, self._seen[0]).size:
-            parts = self.by_block(wanted, self.ends)
-            data = [(*block, part) for block, part in zip(self.data, parts, strict=True)]
-            self._seen = wanted, reduced("rows", Taken, self.preparation, data).rows
+            blocks = self.beside(wanted, self.ends)
+            self._seen = wanted, reduced("rows", Taken, self.preparation, blocks).rows
         there, rows = self._seen
         return take_rows(rows, np.searchsorted(there, positions))
 
@@ -155,10 +155,7 @@ class Blocks:
 
     def __init__(self, points: Points, centres: Kept, among: np.ndarray | None, dense: bool):
         self.points, self.centres, self.dense = points, centres, dense
-        self.data: list[tuple] = list(points.data)
-        if among is not None:
-            parts = points.by_block(among, points.ends)
-            self.data = [(*block, part) for block, part in zip(self.data, parts, strict=True)]
+        self.data = points.alone if among is None else points.beside(among, points.ends)
 
     def summed(self, sums: Sums) -> Any:
         work = Pass(sums, self.centres, self.points.preparation, self.dense)
@@ -178,13 +175,12 @@ class Pass:
     preparation: Preparation
     dense: bool
 
-    def __call__(self, X: Any, y: Any, weight: Any, among: np.ndarray | None = None) -> Any:
+    def __call__(self, block: tuple, among: np.ndarray | None = None) -> Any:
         centres = self.centres.value
         totals = self.sums.start(centres.whitening)
-        if n_rows(X) and (among is None or len(among)):
-            X, Y, weight = self.preparation(X, y, weight)
-            for block in centres.blocks(X, Y, weight, among, self.dense):
-                self.sums.add(totals, block, centres.whitening)
+        if n_rows(block[0]) and (among is None or len(among)):
+            for part in centres.blocks(*self.preparation(*block), among, self.dense):
+                self.sums.add(totals, part, centres.whitening)
         return totals
 
 
@@ -197,7 +193,7 @@ class Weights:
 
     def __init__(self, points: Points):
         self.points = points
-        self.found: Weighed = reduced("weights", Weighed, points.preparation, points.data)
+        self.found: Weighed = reduced("weights", Weighed, points.preparation, points.alone)
         self.ends = np.cumsum(self.found.counts)
 
     def any(self) -> bool:
@@ -214,8 +210,7 @@ class Weights:
         return int(self.ends[-1])
 
     def __getitem__(self, ranks: np.ndarray) -> np.ndarray:
-        points, parts = self.points, self.points.by_block(ranks, self.ends)
-        data = [(*block, part) for block, part in zip(points.data, parts, strict=True)]
-        places = reduced("places", Places, points.preparation, data).places
-        sizes = [len(part) for part in parts]
+        points, blocks = self.points, self.points.beside(ranks, self.ends)
+        places = reduced("places", Places, points.preparation, blocks).places
+        sizes = [len(within) for _, within in blocks]
         return places + np.repeat(points.ends - points.survey.lengths, sizes)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import dask
-from dask import delayed
-from dask.base import tokenize
+from dask.base import compute, tokenize
+from dask.delayed import delayed
 
 from mercer.distributed.checkpoints import recalled
 
@@ -58,7 +57,7 @@ def _computed(name: str, token: str, piece: Callable, common: Any, blocks: Seque
         parts = [
             delayed(_merged)(*group, dask_key_name=f"{merge}-{i}") for i, group in enumerate(groups)
         ]
-    return dask.compute(parts[0])[0]
+    return compute(parts[0])[0]
 
 
 def _mapped(

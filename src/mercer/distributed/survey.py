@@ -72,14 +72,14 @@ class Survey(Totals):
         The distinct targets and their weights, where they were asked for.
     """
 
-    def __init__(self, given: tuple[Preparation, bool], X: Any, y: Any, weight: Any):
+    def __init__(self, given: tuple[Preparation, bool], block: tuple):
         preparation, with_labels = given
-        self.lengths = np.array([n_rows(X)])
+        self.lengths = np.array([n_rows(block[0])])
         self.mass = self.mean = self.squares = 0.0
         self.columns, self.labels, self.label_weights = -1, np.zeros(0), np.zeros(0)
-        if not n_rows(X):
+        if not self.lengths[0]:
             return
-        X, y, weight = preparation.checked(X, y, weight)
+        X, y, weight = preparation.checked(*block)
         s = np.ones(n_rows(X)) if weight is None else weight
         if isinstance(X, np.ndarray) and X.dtype.kind == "f" and s.any():
             self.mass = float(s.sum()) * X.shape[1]
@@ -114,8 +114,8 @@ class Survey(Totals):
 class Weighed(Totals):
     """Rows that have weight in each block, and the weight of all."""
 
-    def __init__(self, preparation: Preparation, X: Any, y: Any, weight: Any):
-        s = preparation(X, y, weight)[2] if n_rows(X) else None
+    def __init__(self, preparation: Preparation, block: tuple):
+        s = preparation(*block)[2] if n_rows(block[0]) else None
         self.counts = np.array([0 if s is None else np.count_nonzero(s)])
         self.total = 0.0 if s is None else float(s.sum())
 
@@ -129,10 +129,10 @@ class Weighed(Totals):
 class Places(Totals):
     """Positions in each block of those of its weighted rows that have these ranks."""
 
-    def __init__(self, preparation: Preparation, X: Any, y: Any, weight: Any, ranks: np.ndarray):
+    def __init__(self, preparation: Preparation, block: tuple, ranks: np.ndarray):
         self.places = np.zeros(0, dtype=np.int64)
         if len(ranks):
-            s = preparation(X, y, weight)[2]
+            s = preparation(*block)[2]
             assert s is not None
             self.places = np.flatnonzero(s)[ranks]
 
@@ -145,8 +145,8 @@ class Places(Totals):
 class Taken(Totals):
     """The points at some positions of a block, or of several one after another."""
 
-    def __init__(self, preparation: Preparation, X: Any, y: Any, weight: Any, at: np.ndarray):
-        self.rows = take_rows(preparation(X, y, weight)[0], at) if len(at) else None
+    def __init__(self, preparation: Preparation, block: tuple, at: np.ndarray):
+        self.rows = take_rows(preparation(*block)[0], at) if len(at) else None
 
     def merged(self, other: Taken, sign: int = 1) -> Taken:
         both = copy(self)
@@ -160,8 +160,8 @@ class Taken(Totals):
 class Diagonal(Totals):
     """The sum of k(x, x)."""
 
-    def __init__(self, given: tuple[Preparation, Kernel], X: Any, y: Any, weight: Any):
+    def __init__(self, given: tuple[Preparation, Kernel], block: tuple):
         preparation, kernel = given
         self.total = 0.0
-        if n_rows(X):
-            self.total = float(np.sum(kernel.diag(preparation(X, y, weight)[0]), dtype=np.float64))
+        if n_rows(block[0]):
+            self.total = float(np.sum(kernel.diag(preparation(*block)[0]), dtype=np.float64))

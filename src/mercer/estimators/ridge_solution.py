@@ -115,9 +115,7 @@ def fit_ridge(
     return fit
 
 
-def fit_on_centres(
-    estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
-) -> Fit:
+def fit_on_centres(estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: Any) -> Fit:
     """Fit targets (n, t) over the span of a few centres."""
     centres, moments, result, bounds = fit_nystrom(estimator, X, Y, lam, weight)
     points, dual_coef = centres.expansion(X, result.value.coef)
