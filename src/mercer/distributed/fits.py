@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mercer.distributed.checkpoints import require_seed
 from mercer.distributed.points import Points
-from mercer.estimators import KernelPCA, KernelRidge, KernelRidgeClassifier, KernelRidgeCV
+from mercer.estimators import (
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeClassifier,
+    KernelRidgeCV,
+)
+from mercer.estimators.labels import require_weight
+from mercer.estimators.machine_solution import classification_loss, fit_machines, regression_losses
 from mercer.estimators.ridge_solution import fit_on_centres, regularisers, store
 
 
@@ -76,9 +87,28 @@ def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
     return estimator
 
 
+def _machine_classifier(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    with Points(estimator, X, y, sample_weight, labels=True) as points:
+        estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
+        require_weight(points.classes, np.arange(len(points.classes)), points.class_totals())
+        targets, weight = points.vectors()
+        fit_machines(estimator, points, targets, [classification_loss(estimator)], weight)
+    return estimator
+
+
+def _machine_regressor(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    with Points(estimator, X, y, sample_weight, check={"y_numeric": True}) as points:
+        estimator.kernel_ = points.kernel()
+        targets, weight = points.vectors()
+        fit_machines(estimator, points, targets, regression_losses(estimator), weight)
+    return estimator
+
+
 FITS: dict[type, Callable] = {
     KernelRidge: _ridge,
     KernelRidgeClassifier: _ridge_classifier,
     KernelRidgeCV: _ridge_cv,
+    KernelMachineClassifier: _machine_classifier,
+    KernelMachineRegressor: _machine_regressor,
     KernelPCA: _pca,
 }

@@ -13,8 +13,9 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from mercer.arrays import n_rows, take_rows
 from mercer.distributed.keeping import Kept, kept
-from mercer.distributed.reduction import reduced
+from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.rows import row_blocks_of
+from mercer.distributed.spans import RemoteSpan, as_vector, hold
 from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, class_weights
@@ -102,6 +103,11 @@ class Points:
             factors = np.divide(weighed, totals, out=np.zeros(len(totals)), where=totals > 0)
         self.preparation = replace(self.preparation, classes=self.classes, class_weight=factors)
 
+    def class_totals(self) -> np.ndarray:
+        """The weight of each class."""
+        factors = self.preparation.class_weight
+        return self.survey.label_weights * (1.0 if factors is None else factors)
+
     def kernel(self) -> Kernel:
         """The kernel to fit with, which must be proved valid: there is no matrix to look at."""
         kernel = resolve_kernel(self.estimator, self)
@@ -140,6 +146,21 @@ class Points:
         """All points or those at rising positions, with their kernel with the centres."""
         return Blocks(self, self._sent(centres), among, dense)
 
+    def span(self, centres: Centres, fit_intercept: bool) -> RemoteSpan:
+        """The features of all points."""
+        given = self.preparation, self._sent(centres), centres.whitening, fit_intercept
+        return RemoteSpan(self.data, self.survey.lengths, *given)
+
+    def vectors(self) -> tuple[Any, Any]:
+        """Targets (n, t) and weights (n,) or None as Dask arrays, which stay with the points."""
+        lengths, t = self.survey.lengths, self.targets.shape[1]
+        targets = mapped("targets", _target, self.preparation, self.alone)
+        if self.weights is None:
+            return hold(as_vector(targets, lengths, t)), None
+        weights = mapped("weights", _weight, self.preparation, self.alone)
+        held = (as_vector(targets, lengths, t), as_vector(weights, lengths, 1)[:, 0])
+        return hold(held[0]), hold(held[1])
+
     def _sent(self, centres: Centres) -> Kept:
         for known, handle in self._kept:
             if known is centres:
@@ -148,6 +169,16 @@ class Points:
         handle = self._open.enter_context(kept(centres, *identity))
         self._kept.append((centres, handle))
         return handle
+
+
+def _target(preparation: Preparation, block: tuple) -> np.ndarray:
+    return preparation(*block)[1]
+
+
+def _weight(preparation: Preparation, block: tuple) -> Any:
+    weight = preparation(*block)[2]
+    assert weight is not None
+    return weight[:, None]
 
 
 class Blocks:

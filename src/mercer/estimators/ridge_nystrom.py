@@ -150,6 +150,12 @@ class Centres:
                 K = DenseGram(self.operator.dense()[rows][:, self.indices])
             yield Block(K, Y[rows], None if weight is None else weight[rows])
 
+    def features(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+        """Some rows at a time: which they are, and their features in float64."""
+        for block in self.blocks(X, np.arange(n_rows(X)), None):
+            rows = slice(int(block.Y[0]), int(block.Y[-1]) + 1)
+            yield rows, self.whitening.features(block.gram)
+
     def part(
         self, X: Any, weight: np.ndarray | None, lam: np.ndarray, tol: float
     ) -> tuple[int | None, bool]:

@@ -114,10 +114,10 @@ class PointwiseLoss(Loss):
             return None if conjugates is None else float(np.sum(conjugates))
         # (s l)* (u) = s l*(u / s), and a point of no weight must have u = 0.
         s = self._weight
-        if np.any(u[s == 0] != 0):
+        if np.any((s == 0) & (u != 0)):
             return np.inf
-        conjugates = self.conjugates(y[s > 0], u[s > 0] / s[s > 0])
-        return None if conjugates is None else float(np.sum(s[s > 0] * conjugates))
+        conjugates = self.conjugates(y, u / np.where(s > 0, s, 1.0))
+        return None if conjugates is None else float(np.sum(np.where(s > 0, s * conjugates, 0.0)))
 
     def values(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError(f"{type(self).__name__} must define values(y, f)")

@@ -102,7 +102,8 @@ def relative_gap(
 ) -> float:
     """A first-order gap over the size of the objective, with what the bias may still gain."""
     slack = float(np.sum(np.abs(np.sum(g, axis=0)))) if fit_intercept else 0.0
-    return (gap + slack * (1.0 + float(np.max(np.abs(f), initial=0.0)))) / (size or 1.0)
+    largest = float(np.max(np.abs(f))) if len(f) else 0.0
+    return (gap + slack * (1.0 + largest)) / (size or 1.0)
 
 
 def balanced(u: np.ndarray) -> np.ndarray:
@@ -117,7 +118,7 @@ def balanced(u: np.ndarray) -> np.ndarray:
     >>> balanced(np.array([1.0, 1.0, -1.0]))
     array([ 0.5,  0.5, -1. ])
     """
-    positive, negative = u[u > 0].sum(), -u[u < 0].sum()
+    positive, negative = float(np.maximum(u, 0.0).sum()), -float(np.minimum(u, 0.0).sum())
     if positive > negative:
         return np.where(u > 0, u * (negative / positive), u)
     if negative > 0:

@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, lstsq
 
 from mercer.arrays import row_blocks
 from mercer.solvers.losses import Loss
-from mercer.solvers.risk import balanced, relative_gap
+from mercer.solvers.risk import balanced, best_intercept, relative_gap
 
 Rows = tuple[slice, np.ndarray]
 # Rows that are scaled at a time, so that they stay in the processor's cache.
@@ -104,6 +104,10 @@ class Span:
     def squares(self, h: np.ndarray) -> float:
         """The trace of ``Phi^T diag(h) Phi``, without the bias."""
         return float(sum(np.einsum("i,ij,ij->", h[rows], Phi, Phi) for rows, Phi in self))
+
+    def intercept(self, loss: Loss, y: np.ndarray) -> float:
+        """The best bias where all else is zero."""
+        return best_intercept(loss, y, np.zeros(self.n))
 
     def norms(self, z: np.ndarray) -> np.ndarray:
         """``||w||^2`` for each machine: shape () or (c,)."""

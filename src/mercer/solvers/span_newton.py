@@ -9,7 +9,6 @@ import numpy as np
 from mercer.solvers.losses import Loss
 from mercer.solvers.newton import NEAR, PATH_START, step_along
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.risk import best_intercept
 from mercer.solvers.span import Span, certified, solve_scaled
 
 # float32 curvatures serve where the regulariser is at least this share of their sum.
@@ -60,12 +59,12 @@ def span_newton(
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
     z = np.zeros(span.p)
     if span.fit_intercept:
-        z[-1] = best_intercept(loss, y, np.zeros(span.n))
+        z[-1] = span.intercept(loss, y)
     f = span.predict(z)
     (gap, found), status = certified(span, y, loss, lam, z, f), None
     if gap <= tol:
         return monitor.result(found, gap, status=Status.CONVERGED, method="newton")
-    now = max(lam, PATH_START * span.squares(np.ones(span.n)) / span.n)
+    now = max(lam, PATH_START * span.squares(np.ones_like(f)) / span.n)
     while True:
         h = loss.curvature(y, f)
         assert h is not None
