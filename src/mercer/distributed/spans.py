@@ -8,7 +8,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.base import compute, tokenize
+from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from mercer.distributed.keeping import Kept
@@ -77,8 +77,13 @@ class RemoteSpan(Span):
         """Nearly the best bias where all else is zero: a start, for which few passes are enough."""
         reach = 2.0 ** np.arange(TRIALS // 2)
         trials = np.concatenate([-reach[::-1], reach])
+        weight = getattr(loss, "_weight", None)
+        parts = [vector.to_delayed() for vector in (y, weight) if vector is not None]
+        blocks = list(zip(*parts, strict=True))
+        alone = loss if weight is None else loss.weighted(None)
+        low = high = 0.0
         for _ in range(1 + ROUNDS):
-            slopes = np.array(compute(*(np.sum(loss.gradient(y, 0 * y + b)) for b in trials)))
+            slopes = reduced("slopes", _slopes, (alone, trials), blocks).value
             if not (slopes[0] <= 0 <= slopes[-1]):
                 return 0.0
             low = trials[slopes <= 0].max()
@@ -105,6 +110,17 @@ class Summed(Totals):
 
     def __init__(self, value: np.ndarray):
         self.value = value
+
+
+def _slopes(
+    given: tuple[Any, np.ndarray], y: np.ndarray, weight: np.ndarray | None = None
+) -> Summed:
+    """The slope of the loss at each of some constant predictions."""
+    loss, trials = given
+    loss = loss if weight is None else loss.weighted(weight)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slopes = [np.sum(loss.gradient(y, np.full_like(y, b))) for b in trials]
+    return Summed(np.nan_to_num(slopes, nan=np.inf, posinf=np.inf, neginf=-np.inf))
 
 
 def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.ndarray:
