@@ -95,6 +95,13 @@ def distributed() -> Any:
     return importlib.import_module("mercer.distributed")
 
 
+def numbers(*values: Any) -> tuple[float, ...]:
+    """Numbers as they are; those that Dask has yet to compute, all in one go."""
+    if any(is_collection(value) for value in values):
+        values = importlib.import_module("dask").compute(*values)
+    return tuple(float(value) for value in values)
+
+
 def over_blocks(method: Callable) -> Callable:
     """A method of points that, given a Dask collection of them, maps over its blocks, lazily."""
 

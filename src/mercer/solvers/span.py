@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
 
-from mercer.arrays import row_blocks
+from mercer.arrays import numbers, row_blocks
 from mercer.solvers.losses import Loss
 from mercer.solvers.risk import balanced, best_intercept, relative_gap
 
@@ -142,12 +142,14 @@ def certified(
     g = loss.gradient(y, f)
     u = balanced(g) if span.fit_intercept else g
     conjugate = loss.conjugate(y, u)
-    value, norm = loss.value(y, f), 0.5 * lam * float(span.norms(z))
+    norm = 0.5 * lam * float(span.norms(z))
     if conjugate is None:
+        (value,) = numbers(loss.value(y, f))
         r = span.gather(g) + lam * z
         gap = 0.5 / lam * float(span.norms(r))
         relative = relative_gap(gap, g, f, abs(value) + norm, span.fit_intercept)
         return relative, Solution(z, g, relative * ((abs(value) + norm) or 1.0))
+    value, conjugate = numbers(loss.value(y, f), conjugate)
     dual_norm = 0.5 / lam * float(span.norms(span.gather(u)))
     size = max(abs(value) + norm, abs(conjugate) + dual_norm if np.isfinite(conjugate) else 0.0)
     excess = max(value + norm + conjugate + dual_norm, 0.0)

@@ -89,6 +89,6 @@ def span_newton(
             gap, found = certified(span, y, loss, lam, z, f)
             if monitor.record(gap):
                 break
-        if not step or certified(span, y, loss, now, z, f)[0] <= NEAR:
+        if now > lam and (not step or certified(span, y, loss, now, z, f)[0] <= NEAR):
             now = max(lam, 0.1 * now)
     return monitor.result(found, gap, status=status, method="newton")
