@@ -12,8 +12,8 @@ import numpy as np
 from dask.base import tokenize
 from dask.delayed import delayed
 
-# What a fit keeps to learn from more points, which no prediction needs.
-SUMS = ("centres_", "moments_")
+# What a fit keeps to learn from more points, and who listens to it: no prediction needs them.
+LEFT_HERE = ("centres_", "moments_", "_skl_callbacks", "_callback_fit_ctx")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def map_blocks(model: Any, method: str, X: Any, *arguments: Any, **named: Any) -
     How many columns come out is told by one row of zeros or, of a table, by its example.
     """
     model = copy(model)
-    for name in SUMS:
+    for name in LEFT_HERE:
         vars(model).pop(name, None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

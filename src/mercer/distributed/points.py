@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from mercer.arrays import n_rows, take_rows
@@ -64,7 +63,7 @@ class Points:
         example = X._meta if hasattr(X, "_meta_nonempty") else np.empty((0, X.shape[1]), X.dtype)
         _check_feature_names(estimator, example, reset=True)
         _check_n_features(estimator, example, reset=True)
-        stub = clone(estimator)
+        stub = type(estimator)(**estimator.get_params(deep=False))  # without its callbacks
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):
                 setattr(stub, name, getattr(estimator, name))
