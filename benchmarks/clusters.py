@@ -26,8 +26,8 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import psutil
-from distributed import Client, LocalCluster
 
+from distributed import Client, LocalCluster
 from mercer import KernelMachineClassifier, KernelRidge
 from mercer.distributed.reduction import reduced
 from mercer.solvers.nystrom import Totals

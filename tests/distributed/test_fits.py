@@ -113,6 +113,23 @@ def test_the_fit_equals_the_one_in_memory(name, weighted):
             assert_allclose(getattr(there, attribute), getattr(here, attribute), atol=1e-10)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("loss", ["hinge", "absolute", "quantile"])
+def test_losses_with_corners_are_certified(loss):
+    kind = mercer.KernelMachineClassifier if loss == "hinge" else mercer.KernelMachineRegressor
+    model, y = (
+        kind(loss, gamma=0.2, alpha=1.0, tol=1e-6, **NYSTROM),
+        Y > 0 if loss == "hinge" else Y,
+    )
+    here, there = fitted(model, X, y, W), fitted(model, as_dask(X), as_dask(y), as_dask(W))
+    assert there.result_.status.name == "CONVERGED"
+    assert there.result_.gap <= 1e-6
+    expected, found = (outputs(each, X) for each in (here, there))
+    method = "decision_function" if loss == "hinge" else "predict"
+    assert_allclose(found[method], expected[method], atol=2e-2)
+    assert np.abs(found[method] - expected[method]).mean() < 2e-3
+
+
 def test_passes_over_all_points_equal_those_in_memory(monkeypatch):
     """So many points that sums over a part of them precondition passes over all."""
     monkeypatch.setattr("mercer.estimators.ridge_nystrom.PASSES_PAY", 0)
@@ -230,6 +247,8 @@ def refusals():
     )
     one = mercer.KernelRidgeClassifier(**NYSTROM)
     yield "class", one, (points, as_dask(np.ones(240))), ValueError, "one class only"
+    levels = mercer.KernelMachineRegressor("quantile", quantile=[0.1, 0.9], **NYSTROM)
+    yield "levels", levels, (points, targets), ValueError, "one level at a time"
     folds = mercer.KernelRidgeCV(cv=5, **NYSTROM)
     yield "folds", folds, (points, targets), ValueError, "cv=None or 'gcv'"
     none = da.zeros((0, 3))

@@ -18,7 +18,12 @@ from mercer.estimators import (
     KernelRidgeCV,
 )
 from mercer.estimators.labels import require_weight
-from mercer.estimators.machine_solution import classification_loss, fit_machines, regression_losses
+from mercer.estimators.machine_solution import (
+    classification_loss,
+    fit_machines,
+    has_levels,
+    regression_losses,
+)
 from mercer.estimators.ridge_solution import fit_on_centres, regularisers, store
 
 
@@ -97,8 +102,15 @@ def _machine_classifier(estimator: Any, X: Any, y: Any, sample_weight: Any = Non
 
 
 def _machine_regressor(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    if has_levels(estimator):
+        raise ValueError(
+            f"quantile={estimator.quantile!r}; a Dask collection takes one level at a time, since "
+            "fits that must not cross need all points in one memory"
+        )
     with Points(estimator, X, y, sample_weight, check={"y_numeric": True}) as points:
         estimator.kernel_ = points.kernel()
+        if estimator.loss == "quantile":
+            estimator.quantiles_ = np.atleast_1d(np.float64(estimator.quantile))
         targets, weight = points.vectors()
         fit_machines(estimator, points, targets, regression_losses(estimator), weight)
     return estimator

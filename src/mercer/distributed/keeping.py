@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from dask.base import get_scheduler, tokenize
-from distributed import Client, WorkerPlugin
 from threadpoolctl import threadpool_limits
+
+from distributed import Client, WorkerPlugin
 
 # What this process keeps, by token.
 _HERE: dict[str, Any] = {}

@@ -73,6 +73,7 @@ class Points:
         self.dtype = getattr(example, "dtype", np.dtype(np.float64))
         self._open = ExitStack()
         self._kept: list[tuple[Centres, Kept]] = []
+        self._known_diagonal: Diagonal | None = None
         self._seen: tuple[np.ndarray, Any] | None = None
         self.survey: Survey = reduced("survey", Survey, (self.preparation, labels), self.alone)
         self.ends = np.cumsum(self.survey.lengths)
@@ -121,9 +122,20 @@ class Points:
         """The variance of all entries, each counted as often as its row weighs."""
         return self.survey.squares / self.survey.mass if self.survey.mass > 0 else 0.0
 
-    def diagonal_sum(self, kernel: Kernel) -> float:
+    def trace(self, kernel: Kernel) -> float:
         """The sum of k(x, x) over the points."""
-        return reduced("diagonal", Diagonal, (self.preparation, kernel), self.alone).total
+        return self._diagonal(kernel).total
+
+    def diagonal(self, kernel: Kernel) -> np.ndarray:
+        """The largest k(x, x) by itself, which is what fits ask the diagonal for."""
+        return np.array([self._diagonal(kernel).largest])
+
+    def _diagonal(self, kernel: Kernel) -> Diagonal:
+        found = self._known_diagonal
+        if found is None:
+            found = reduced("diagonal", Diagonal, (self.preparation, kernel), self.alone)
+            self._known_diagonal = found
+        return found
 
     def beside(self, positions: np.ndarray, ends: np.ndarray) -> list[tuple]:
         """Every block, and which of rising positions lie in it, where blocks end there."""
@@ -153,7 +165,7 @@ class Points:
     def vectors(self) -> tuple[Any, Any]:
         """Targets (n, t) and weights (n,) or None as Dask arrays, which stay with the points."""
         lengths, t = self.survey.lengths, self.targets.shape[1]
-        targets = mapped("targets", _target, self.preparation, self.alone)
+        targets = mapped("targets", _target, (self.preparation, t), self.alone)
         if self.weights is None:
             return hold(as_vector(targets, lengths, t)), None
         weights = mapped("weights", _weight, self.preparation, self.alone)
@@ -170,12 +182,13 @@ class Points:
         return handle
 
 
-def _target(preparation: Preparation, block: tuple) -> np.ndarray:
-    return preparation(*block)[1]
+def _target(given: tuple[Preparation, int], block: tuple) -> np.ndarray:
+    preparation, t = given
+    return preparation(*block)[1] if n_rows(block[0]) else np.zeros((0, t))
 
 
 def _weight(preparation: Preparation, block: tuple) -> Any:
-    weight = preparation(*block)[2]
+    weight = preparation(*block)[2] if n_rows(block[0]) else np.zeros(0)
     assert weight is not None
     return weight[:, None]
 

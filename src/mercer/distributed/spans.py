@@ -11,10 +11,10 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
+from mercer.arrays import n_rows
 from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
-from mercer.solvers.losses import Loss
 from mercer.solvers.nystrom import Pulled, Totals, Whitening
 from mercer.solvers.span import Span
 
@@ -73,7 +73,7 @@ class RemoteSpan(Span):
     def squares(self, h: Any) -> float:
         return float(np.trace(self.curvature(h)[: self.r, : self.r]))
 
-    def intercept(self, loss: Loss, y: Any) -> float:
+    def intercept(self, loss: Any, y: Any) -> float:
         """Nearly the best bias where all else is zero: a start, for which few passes are enough."""
         reach = 2.0 ** np.arange(TRIALS // 2)
         trials = np.concatenate([-reach[::-1], reach])
@@ -126,6 +126,8 @@ def _slopes(
 def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.ndarray:
     """``K coef + level``, shape (b, c)."""
     task, coef, level = given
+    if not n_rows(block[0]):
+        return np.zeros((0, coef.shape[1]))
     X, Y, _ = task.preparation(*block)
     parts = task.centres.value.blocks(X, Y, None, dense=False)
     return np.vstack([part.gram @ coef for part in parts]) + level
@@ -133,9 +135,11 @@ def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.n
 
 def _gathered(task: Task, block: tuple, u: np.ndarray) -> Pulled:
     """``K^T u`` and the sums of u (b, c)."""
-    u = u.reshape(len(u), -1)
-    centres, X = task.centres.value, task.preparation(*block)[0]
+    u, centres = u.reshape(len(u), -1), task.centres.value
     totals = Pulled(len(centres.whitening.kept), u.shape[1])
+    if not len(u):
+        return totals
+    X = task.preparation(*block)[0]
     for part in centres.blocks(X, u, None, dense=False):
         totals.pulled += part.gram.T @ part.Y
         totals.total += part.Y.sum(axis=0)
@@ -144,8 +148,11 @@ def _gathered(task: Task, block: tuple, u: np.ndarray) -> Pulled:
 
 def _curved(task: Task, block: tuple, h: np.ndarray) -> Summed:
     """``Phi^T diag(h) Phi``, as a span of these points alone has it."""
-    centres, X = task.centres.value, task.preparation(*block)[0]
+    centres = task.centres.value
     r = len(centres.whitening.kept)
+    if not len(h):
+        return Summed(np.zeros((r + task.fit_intercept,) * 2))
+    X = task.preparation(*block)[0]
     span = Span(lambda: centres.features(X), len(h), r, task.fit_intercept, keep=False)
     return Summed(span.curvature(h))
 
@@ -157,7 +164,7 @@ def as_vector(parts: list[Any], lengths: np.ndarray, width: int) -> Any:
         name, {(name, i, 0): part.key for i, part in enumerate(parts)}, dependencies=parts
     )
     chunks = tuple(int(length) for length in lengths), (width,)
-    return da.Array(graph, name, chunks, meta=np.zeros((0, 0)))
+    return da.Array(graph, name=name, chunks=chunks, meta=np.zeros((0, 0)))
 
 
 def hold(vector: Any) -> Any:

@@ -158,10 +158,17 @@ class Taken(Totals):
 
 
 class Diagonal(Totals):
-    """The sum of k(x, x)."""
+    """The sum of k(x, x), and the one of largest size."""
 
     def __init__(self, given: tuple[Preparation, Kernel], block: tuple):
         preparation, kernel = given
-        self.total = 0.0
+        self.total = self.largest = 0.0
         if n_rows(block[0]):
-            self.total = float(np.sum(kernel.diag(preparation(*block)[0]), dtype=np.float64))
+            values = np.asarray(kernel.diag(preparation(*block)[0]), dtype=np.float64)
+            self.total, self.largest = float(values.sum()), float(np.abs(values).max())
+
+    def merged(self, other: Diagonal, sign: int = 1) -> Diagonal:
+        both = copy(self)
+        both.total = self.total + other.total
+        both.largest = max(self.largest, other.largest)
+        return both

@@ -21,6 +21,7 @@ from mercer.solvers.newton import newton
 from mercer.solvers.nystrom import Whitening
 from mercer.solvers.piecewise import piecewise_machine
 from mercer.solvers.result import Result
+from mercer.solvers.smoothing_path import smoothing_path
 from mercer.solvers.softmax import softmax_machine
 from mercer.solvers.span import Solution, Span
 from mercer.solvers.span_newton import span_newton
@@ -205,7 +206,10 @@ def _in_span(machine: Any, span: Span, y: np.ndarray, loss: Loss) -> Result:
     stopping = _stopping(machine, max_iter)
     if name == "box":
         assert isinstance(loss, BoxLoss)
-        result = piecewise_machine(span, y, [loss], machine.alpha, **stopping)
+        if is_collection(y):
+            result = smoothing_path(span, y, loss, machine.alpha, **stopping)
+        else:
+            result = piecewise_machine(span, y, [loss], machine.alpha, **stopping)
     else:
         solver = span_newton if name == "newton" else span_lbfgs
         result = solver(span, y, loss, machine.alpha, **stopping)

@@ -133,13 +133,19 @@ class Solution(NamedTuple):
 
 
 def certified(
-    span: Span, y: np.ndarray, loss: Loss, lam: float, z: np.ndarray, f: np.ndarray
+    span: Span,
+    y: np.ndarray,
+    loss: Loss,
+    lam: float,
+    z: np.ndarray,
+    f: np.ndarray,
+    g: np.ndarray | None = None,
 ) -> tuple[float, Solution]:
     """The relative duality gap of coordinates z with predictions f, as `Risk.gap`; and its parts.
 
-    The dual point is the gradient of the loss.
+    The dual point is g, by default the gradient of the loss.
     """
-    g = loss.gradient(y, f)
+    g = loss.gradient(y, f) if g is None else g
     u = balanced(g) if span.fit_intercept else g
     conjugate = loss.conjugate(y, u)
     norm = 0.5 * lam * float(span.norms(z))
