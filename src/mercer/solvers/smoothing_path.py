@@ -9,14 +9,15 @@ import numpy as np
 from mercer.arrays import numbers
 from mercer.solvers.losses import BoxLoss, PointwiseLoss
 from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.ridge import EPS
 from mercer.solvers.span import Solution, Span, certified
 from mercer.solvers.span_newton import span_newton
 
 # The rounding of corners shrinks by so much from one minimum to the next, each of which is found
 # to this share of the gap that the last one had.
 SHRINK, SHARE = 0.1, 1e-2
-# Minima in a row that do not halve the gap are taken as the work of rounding.
-PATIENCE = 3
+# So many minima in a row that do not halve the gap are taken as the work of rounding, near the end.
+PATIENCE, NEARLY_THERE = 3, 1e-3
 
 
 class Rounded(PointwiseLoss):
@@ -100,8 +101,9 @@ def smoothing_path(
     z = np.zeros(span.p)
     if span.fit_intercept:
         z[-1] = span.intercept(loss, y)
-    (mu,) = numbers(np.mean(np.abs(y - z[span.r :].sum())))
-    mu, gap, best, status = mu or 1.0, 1.0, (np.inf, Solution(z)), None
+    (spread,) = numbers(np.mean(np.abs(y - z[span.r :].sum())))
+    mu = scale = spread or 1.0
+    gap, best, status = 1.0, (np.inf, Solution(z)), None
     while True:
         rounded = Rounded(loss, mu)
         inner = span_newton(
@@ -121,7 +123,8 @@ def smoothing_path(
         if monitor.record(gap, steps=max(inner.n_iter, 1)):
             break
         before = monitor.history[-PATIENCE - 1 :]
-        if len(before) > PATIENCE and best[0] > 0.5 * before[0]:
+        slow = len(before) > PATIENCE and 0.5 * before[0] < best[0] < NEARLY_THERE
+        if slow or mu < EPS * scale:
             status = Status.STALLED
             break
         mu *= SHRINK
