@@ -13,6 +13,8 @@ from mercer.solvers.ridge import EPS
 from mercer.solvers.span import Solution, Span, certified
 from mercer.solvers.span_newton import span_newton
 
+# At first the loss is as good as quadratic: few of the mean residual's slopes are at their bounds.
+START = 10.0
 # The rounding of corners shrinks by so much from one minimum to the next, each of which is found
 # to this share of the gap that the last one had.
 SHRINK, SHARE = 0.1, 1e-2
@@ -102,7 +104,7 @@ def smoothing_path(
     if span.fit_intercept:
         z[-1] = span.intercept(loss, y)
     (spread,) = numbers(np.mean(np.abs(y - z[span.r :].sum())))
-    mu = scale = spread or 1.0
+    mu = scale = START * (spread or 1.0)
     gap, best, status = 1.0, (np.inf, Solution(z)), None
     while True:
         rounded = Rounded(loss, mu)
