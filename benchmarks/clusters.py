@@ -112,11 +112,11 @@ def workers(options: argparse.Namespace) -> None:
     for count in (1, 2):
         with cluster(count) as client:
             client.run(lambda: __import__("mercer"))
-            X, y = X.persist(), y.persist()
+            points, targets = X.persist(), y.persist()
             estimator = model(options.centres)
-            seconds[count], fitted = timed(lambda: estimator.fit(X, y))
+            seconds[count], fitted = timed(lambda: estimator.fit(points, targets))
             coefficients[count] = fitted.dual_coef_
-            predicting, _ = timed(lambda: fitted.predict(X).sum().compute())
+            predicting, _ = timed(lambda: fitted.predict(points).sum().compute())
             print(
                 f"{count} worker(s), {options.rows:,} x {D}, {options.centres} centres: fit "
                 f"{seconds[count]:.1f} s, predict {predicting:.1f} s; {fitted.result_.method}"
@@ -140,9 +140,7 @@ def parquet(options: argparse.Namespace) -> None:
             print(f"fit {fitting:.0f} s, at most {peak[0]:,.0f} MB in a worker")
             print(f"  {fitted.result_.message}")
             predicted = fitted.predict(table[FEATURES])
-            predicting, error = timed(
-                lambda: ((predicted - table[TARGET].values) ** 2).mean().compute()
-            )
+            predicting, error = timed(lambda: ((predicted - table[TARGET]) ** 2).mean().compute())
             print(
                 f"predict {predicting:.0f} s, mean squared error {error:.4f} (noise 0.01), at most "
                 f"{peak[0]:,.0f} MB in a worker"
