@@ -230,7 +230,7 @@ def overhead(options: argparse.Namespace) -> None:
                 lambda: reduced("count", Counted, centres, [(i,) for i in range(count)])
             )
         per_task = (costs[2000] - costs[500]) / 1500
-        start = costs[500] - 500 * per_task
+        start = max(costs[500] - 500 * per_task, 0.0)
         print(f"a pass costs {1e3 * start:.0f} ms, and {1e3 * per_task:.2f} ms per block")
         part = 100_000
         X = da.random.default_rng(0).normal(size=(8 * part, D), chunks=(part, D)).persist()

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from dask.base import tokenize
 from dask.delayed import delayed
+from sklearn import config_context
 
 # What a fit keeps to learn from more points, and who listens to it: no prediction needs them.
 LEFT_HERE = ("centres_", "moments_", "_skl_callbacks", "_callback_fit_ctx")
+# What a task may take for one temporary, such as kernel values: a worker runs several tasks.
+MEGABYTES = 128
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class _Call:
     def __call__(self, block: Any, model: Any, nothing: np.ndarray) -> Any:
         found = nothing
         if len(block):
-            found = getattr(model, self.method)(block, *self.arguments, **self.named)
+            with config_context(working_memory=MEGABYTES):
+                found = getattr(model, self.method)(block, *self.arguments, **self.named)
             found = found if self.part is None else found[self.part]
         return _indexed(block, found) if hasattr(block, "index") else np.asarray(found)
 

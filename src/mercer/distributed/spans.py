@@ -164,7 +164,8 @@ def as_vector(parts: list[Any], lengths: np.ndarray, width: int) -> Any:
         name, {(name, i, 0): part.key for i, part in enumerate(parts)}, dependencies=parts
     )
     chunks = tuple(int(length) for length in lengths), (width,)
-    return da.Array(graph, name=name, chunks=chunks, meta=np.zeros((0, 0)))
+    array: Any = da.Array
+    return array(graph, name, chunks, meta=np.zeros((0, 0)))
 
 
 def hold(vector: Any) -> Any:
