@@ -105,7 +105,7 @@ def peak_memory(client: Client) -> Iterator[list[float]]:
 
 def workers(options: argparse.Namespace) -> None:
     """Two workers beside one, on points that each makes up as it reads them."""
-    part = max(options.rows // 40, 1)
+    part = max(options.rows // 16, 1)
     X = da.random.default_rng(0).normal(size=(options.rows, D), chunks=(part, D))
     y = np.sin(1.5 * X[:, 0]) * np.cos(X[:, 1])
     seconds, coefficients = {}, {}
