@@ -45,6 +45,7 @@ IN_THREADS := tests/kernels/test_contracts.py tests/operators tests/estimators/t
 # Everything, with a soak of ten thousand fits, many more random kernels and files, and the core at
 # every instruction-set level.
 test-all: test
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -m long tests
 	MERCER_TEST_LENGTH=20 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \
 	  tests/kernels tests/persistence tests/cli/test_readers.py
 	MERCER_TEST_LENGTH=50 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/hardening

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,49 @@ def take_rows(X: Any, indices: Any) -> Any:
     if isinstance(indices, slice):
         return X[indices]
     return [X[i] for i in indices]
+
+
+def joined(X: Any, Y: Any) -> Any:
+    """The objects of X and then those of Y, both of one form."""
+    if hasattr(X, "iloc"):
+        return importlib.import_module("pandas").concat([X, Y])
+    if sp.issparse(X):
+        return sp.vstack([X, Y], format="csr")
+    return np.concatenate([X, Y]) if hasattr(X, "shape") else [*X, *Y]
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or table, of which the rows are elsewhere."""
+    return hasattr(type(X), "__dask_graph__")
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X stands for points on other machines, with ``blocks`` that are summed there."""
+    return getattr(type(X), "elsewhere", False)
+
+
+def distributed() -> Any:
+    """What works on Dask collections, imported when the first of them comes."""
+    return importlib.import_module("mercer.distributed")
+
+
+def numbers(*values: Any) -> tuple[float, ...]:
+    """Numbers as they are; those that Dask has yet to compute, all in one go."""
+    if any(is_collection(value) for value in values):
+        values = importlib.import_module("dask").compute(*values)
+    return tuple(float(value) for value in values)
+
+
+def over_blocks(method: Callable) -> Callable:
+    """A method of points that, given a Dask collection of them, maps over its blocks, lazily."""
+
+    @functools.wraps(method)
+    def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
+        if is_collection(X):
+            return distributed().map_blocks(self, method.__name__, X, *arguments, **named)
+        return method(self, X, *arguments, **named)
+
+    return mapped
 
 
 def as_dense(X: Array) -> np.ndarray:

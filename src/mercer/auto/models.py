@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from mercer.arrays import over_blocks
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out
 from mercer.auto.search import Clock, Search
 from mercer.auto.tables import as_table, mean_and_spread
@@ -194,6 +195,7 @@ class AutoKernelRegressor(RegressorMixin, _AutoKernel):
         self.one_target_ = y.ndim == 1
         return self
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for a table."""
         values = self._scores(X) * self.y_scale_ + self.y_mean_
@@ -264,16 +266,19 @@ class AutoKernelClassifier(ClassifierMixin, _AutoKernel):
         self.report_["baseline_accuracy"] = float(np.bincount(codes).max() / len(codes))
         return self
 
+    @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes, (n, n_classes); of two classes one, positive for the second."""
         scores = self._scores(X) + self.shares_
         return 2 * scores[:, 0] - 1 if scores.shape[1] == 1 else scores
 
+    @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, (n, n_classes)."""
         scores = _by_class(self._scores(X) + self.shares_) * self.steepness_
         return np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score."""
         scores = _by_class(self._scores(X) + self.shares_)

@@ -17,6 +17,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags
@@ -309,6 +310,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         )
         return REGULARIZATIONS[int(np.argmax(self.loo_scores_))]
 
+    @over_blocks
     def transform(self, X: Any, Y: Any = None, *, y: Any = None) -> Any:
         """The canonical variates of new points.
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import over_blocks
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram
@@ -127,6 +128,7 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
         self.X_fit_ = X
         return self
 
+    @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, shape (m,) for two classes and (m, n_classes) for more.
 
@@ -136,6 +138,7 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
         scores = self._affinities(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the nearest mean, shape (m,)."""
         scores = self._affinities(X)

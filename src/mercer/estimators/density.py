@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.arrays import row_blocks
+from mercer.arrays import over_blocks, row_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
@@ -192,12 +192,14 @@ class KernelDensity(BaseEstimator):
             X = np.concatenate([self.X_fit_, X])
         return self._settle(X, weight)
 
+    @over_blocks
     def score_samples(self, X: Any) -> np.ndarray:
         """log p(x) at each row of ``X: (m, d)``, shape (m,)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self._log_density(X, self.method, self.rtol, self.atol)
 
+    @over_blocks
     def pdf(self, X: Any) -> np.ndarray:
         """p(x) at each row of ``X: (m, d)``, shape (m,)."""
         return np.exp(self.score_samples(X))
@@ -250,6 +252,7 @@ class KernelDensity(BaseEstimator):
             return axes, self.pdf(mesh).reshape(tuple(shape))
         return axes, mixture.on_grid(first, last, shape)
 
+    @over_blocks
     def standard_error(self, X: Any) -> np.ndarray:
         """Standard error of p(x) at each row of ``X: (m, d)``, over samples of the same size.
 

@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.arrays import distributed, is_collection
 from mercer.estimators.progress import announced
 
 # Packages that call an estimator's fit on behalf of the user.
@@ -21,7 +22,7 @@ def fitting(fit: Callable) -> Callable:
     """Around every ``fit``: parameters are validated, and it happens wholly or not at all.
 
     An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end, and
-    a ``result_`` whose status is not ok is warned of.
+    a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they are.
     """
 
     @functools.wraps(fit)
@@ -29,7 +30,9 @@ def fitting(fit: Callable) -> Callable:
         before = dict(vars(self))
         try:
             with announced(self):
-                fitted = fit(self, *arguments, **named)
+                remote = is_collection(arguments[0] if arguments else named.get("X"))
+                work = distributed().fitter(self, fit.__name__) if remote else fit
+                fitted = work(self, *arguments, **named)
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")

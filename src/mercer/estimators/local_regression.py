@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from mercer.arrays import over_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
     feature_scales,
@@ -290,6 +291,7 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
         self.target_bandwidth_ = self._settle_target_bandwidth(self._Y - loo)
         return self
 
+    @over_blocks
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The regression y(x) = E[t | x] at each row of ``X: (m, d)``.
 
@@ -321,6 +323,7 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
         shape = (len(X), *self.y_fit_.shape[1:])
         return mean.reshape(shape), np.sqrt(variance).reshape(shape)
 
+    @over_blocks
     def standard_error(self, X: Any) -> np.ndarray:
         """Standard error of the regression at each row of ``X: (m, d)``, shaped as `predict`.
 
@@ -401,6 +404,7 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
             out[rows] = conditional.quantiles(W, targets, levels)
         return out if np.ndim(q) else out[:, 0]
 
+    @over_blocks
     def conditional_density(self, X: Any, t: Any) -> np.ndarray:
         """p(t | x) from the joint Parzen density, at each row of X and each t.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.arrays import memory_budget, n_rows, physical_memory
+from mercer.arrays import is_collection, is_elsewhere, memory_budget, n_rows, physical_memory
 from mercer.estimators.inputs import expand, stored, training_gram
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_nystrom import Centres, doubled
@@ -21,8 +21,9 @@ from mercer.solvers.newton import newton
 from mercer.solvers.nystrom import Whitening
 from mercer.solvers.piecewise import piecewise_machine
 from mercer.solvers.result import Result
+from mercer.solvers.smoothing_path import smoothing_path
 from mercer.solvers.softmax import softmax_machine
-from mercer.solvers.span import Rows, Solution, Span
+from mercer.solvers.span import Solution, Span
 from mercer.solvers.span_newton import span_newton
 
 SOLVERS = {"auto", "exact", "nystrom"}
@@ -91,7 +92,7 @@ def fit_machines(
         losses = [_weighted(loss, weight) for loss in losses]
     for y in targets.T:
         losses[0].check_targets(y)
-    solver, reason = _choice(machine, n_rows(X))
+    solver, reason = _choice(machine, X)
     softmax = is_logistic(losses[0]) and targets.shape[1] > 1
     if solver == "exact" and not softmax and len(losses) == 1:
         fit = _over_points(machine, X, targets, losses[0])
@@ -119,10 +120,13 @@ class _Fit(NamedTuple):
     results: list[Result]
 
 
-def _choice(machine: Any, n: int) -> tuple[str, str]:
+def _choice(machine: Any, X: Any) -> tuple[str, str]:
     """The solver, and why where it was not asked for."""
+    n = n_rows(X)
     if machine.solver != "auto":
         return machine.solver, ""
+    if is_elsewhere(X):
+        return "nystrom", "the points are elsewhere"
     if machine.n_centers is not None:
         return "nystrom", "n_centers is given"
     if n > EXACT_AT_MOST:
@@ -183,8 +187,11 @@ def _over_features(
         result = piecewise_machine(span, targets[:, 0], boxes, lam, **_stopping(machine, None))
         results = [replace(result, method=f"{result.method}: quantiles that do not cross")]
     else:
-        results = [_in_span(machine, span, np.ascontiguousarray(y), losses[0]) for y in targets.T]
+        columns = (targets[:, j] for j in range(targets.shape[1]))
+        results = [_in_span(machine, span, y, losses[0]) for y in columns]
     results = [_bounded(result, span, lam, product) for result in results]
+    if is_elsewhere(X):  # the dual point is with the points
+        results = [replace(result, value=result.value._replace(u=None)) for result in results]
     if solver == "nystrom":
         words = f"nystrom with {span.r} centres"
         results = [replace(result, method=f"{words}, {result.method}") for result in results]
@@ -194,11 +201,15 @@ def _over_features(
 
 
 def _in_span(machine: Any, span: Span, y: np.ndarray, loss: Loss) -> Result:
+    y = y if is_collection(y) else np.ascontiguousarray(y)
     name, reason, max_iter = _method(loss, y)
     stopping = _stopping(machine, max_iter)
     if name == "box":
         assert isinstance(loss, BoxLoss)
-        result = piecewise_machine(span, y, [loss], machine.alpha, **stopping)
+        if is_collection(y):
+            result = smoothing_path(span, y, loss, machine.alpha, **stopping)
+        else:
+            result = piecewise_machine(span, y, [loss], machine.alpha, **stopping)
     else:
         solver = span_newton if name == "newton" else span_lbfgs
         result = solver(span, y, loss, machine.alpha, **stopping)
@@ -248,17 +259,14 @@ def _span(
             return X, operator.carry(alpha)
 
         return Span.of(Phi, machine.fit_intercept), at_points, None
-    centres = Centres(machine, X, weight)
+    centres = Centres(machine, X, X.weights if is_elsewhere(X) else weight)
     whitening, r = centres.whitening, len(centres.whitening.kept)
-
-    def blocks() -> Iterator[Rows]:
-        for block in centres.blocks(X, np.arange(n), None):
-            rows = slice(int(block.Y[0]), int(block.Y[-1]) + 1)
-            yield rows, whitening.features(block.gram)
-
-    keep = 8 * n * r <= max(memory_budget(), (physical_memory() or 0) // 4)
-    span = Span(blocks, n, r, machine.fit_intercept, keep)
     product = None
+    if is_elsewhere(X):
+        span = X.span(centres, machine.fit_intercept)
+        return span, lambda w: centres.expansion(X, whitening.W @ w), product
+    keep = 8 * n * r <= max(memory_budget(), (physical_memory() or 0) // 4)
+    span = Span(lambda: centres.features(X), n, r, machine.fit_intercept, keep)
     if n <= max(BOUND_PAYS * r, BOUND_AT_ONCE):
         K = centres.operator if centres.operator is not None else gram(centres.kernel, doubled(X))
         product = K.__matmul__

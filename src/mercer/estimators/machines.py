@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import over_blocks
 from mercer.estimators.constraints import (
     CLASS_WEIGHT,
     KERNEL,
@@ -223,17 +224,20 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         fit_machines(self, X, targets, [classification_loss(self)], weight)
         return self
 
+    @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
         return scores_of(self, X)
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score, shape (m,)."""
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
 
     @available_if(lambda self: is_logistic(classification_loss(self)))
+    @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of shape (m, n_classes), for the logistic loss."""
         scores = self.decision_function(X)
@@ -242,6 +246,7 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         return softmax(scores, axis=1)
 
     @available_if(lambda self: is_logistic(classification_loss(self)))
+    @over_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
         scores = self.decision_function(X)
@@ -391,6 +396,7 @@ default="squared"
         fit_machines(self, X, targets, regression_losses(self), weight)
         return self
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predict on the scale of y: f itself, or exp(f) for "poisson".
 

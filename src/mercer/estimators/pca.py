@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import n_rows, refuse_beyond_memory
+from mercer.arrays import is_collection, is_elsewhere, n_rows, over_blocks, refuse_beyond_memory
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -119,7 +119,8 @@ class KernelPCA(
     eigenvalues_ : ndarray of shape (n_components,)
         Eigenvalues of the centred Gram, decreasing; those that are rounding are set to zero.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
-        Unit eigenvectors, each with its largest entry positive.
+        Unit eigenvectors, each with its largest entry positive; without rows where the training
+        points are a Dask collection.
     explained_variance_ : ndarray of shape (n_components,)
         ``eigenvalues_ / (n_samples - 1)``: the variance of each component.
     explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -282,7 +283,7 @@ class KernelPCA(
         more = "raise max_iter (or iterated_power of 'randomized'), or use eigen_solver='dense'"
         self.result_ = found if found.status is Status.STOPPED else found.advised(more)
         total = float(np.sum(centred.diagonal(), dtype=np.float64))
-        self._keep(self.result_.value, total, floor, dtype)
+        self._keep(self.result_.value, total, floor, dtype, n)
         # v_j / sqrt(lam_j), zero where lam_j is.
         values = self.eigenvalues_.astype(np.float64)
         scale = np.zeros_like(values)
@@ -296,24 +297,26 @@ class KernelPCA(
         self.corrected_ = isinstance(K, CorrectedGram)
 
     def _fit_centres(self, X: Any) -> None:
-        diagonal = self.kernel_.diag(X)
+        diagonal = X.diagonal(self.kernel_) if is_elsewhere(X) else self.kernel_.diag(X)
         refuse_non_finite(diagonal, self.kernel_)
         floor = rounding_floor(n_rows(X), np.max(np.abs(diagonal)))
         found = nystrom_components(self, X, self.n_components, floor)
         self.result_, self.X_fit_ = found.result, found.points
-        kept = self._keep(found.result.value, found.trace, floor, _float_type(X))
+        kept = self._keep(found.result.value, found.trace, floor, _float_type(X), n_rows(X))
         nonzero = self.eigenvalues_ > 0
         self.projection_ = found.projection[:, kept] * nonzero
         self.projection_offset_ = found.offset[kept] * nonzero
         self.mean_coef_, self.mean_similarity_ = found.mean_coef, found.mean_similarity
         self.corrected_ = found.corrected
 
-    def _keep(self, pairs: Eigenpairs, total: float, floor: float, dtype: np.dtype) -> np.ndarray:
+    def _keep(
+        self, pairs: Eigenpairs, total: float, floor: float, dtype: np.dtype, n: int
+    ) -> np.ndarray:
         """Keep the pairs with what follows from them; which ones they are, as a mask.
 
         ``dtype`` is that of the kernel's values; pairs are kept in that of the points.
         """
-        values, n = pairs.values, len(pairs.vectors)
+        values = pairs.values
         floor = max(floor, ZERO_RATIO[dtype] * float(values.max(initial=0.0)))
         values = np.where(values > floor, values, 0.0)
         kept = np.ones(len(values), dtype=bool)
@@ -346,11 +349,13 @@ class KernelPCA(
         -------
         ndarray of shape (n_samples, n_components)
         """
-        return self.fit(X, **params)._training_components()
+        fitted = self.fit(X, **params)
+        return fitted.transform(X) if is_collection(X) else fitted._training_components()
 
     def _training_components(self) -> np.ndarray:
         return self.eigenvectors_ * np.sqrt(self.eigenvalues_)
 
+    @over_blocks
     def transform(self, X: Any) -> np.ndarray:
         """The components of new points.
 
@@ -372,6 +377,7 @@ class KernelPCA(
         dtype = np.result_type(_float_type(X), self.eigenvectors_.dtype)
         return components.astype(dtype, copy=False)
 
+    @over_blocks
     def reconstruction_error(self, X: Any) -> np.ndarray:
         r"""How far points are, in feature space, from the space that the components span.
 
@@ -429,7 +435,7 @@ class KernelPCA(
     def _learn_pre_images(self, X: np.ndarray) -> None:
         """Kernel ridge from components to points: dual_coef_ = (K + alpha I)^-1 X."""
         components = self._training_components()
-        if self.eigen_solver == "nystrom":
+        if self.eigen_solver == "nystrom" or not len(components):
             components = self._components(X)
         refuse_beyond_memory(len(components))
         try:
@@ -451,6 +457,7 @@ class KernelPCA(
             ) from error
         self.X_transformed_fit_ = components
 
+    @over_blocks
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Approximate points whose components are the rows of X.
 

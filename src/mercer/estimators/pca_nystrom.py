@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import n_rows
+from mercer.arrays import is_elsewhere, n_rows
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.operators import CorrectedGram
-from mercer.solvers.nystrom import accumulated
+from mercer.solvers.nystrom import Block, Totals, Whitening, accumulated, summed
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS
-from mercer.solvers.spectral import Eigenpairs, completed, largest_eigenpairs, signs
+from mercer.solvers.spectral import TIE, Eigenpairs, completed, largest_eigenpairs, signs
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,14 @@ def nystrom_components(estimator: Any, X: Any, k: int | None, floor: float) -> N
     U = np.hstack([U[:, :r], np.zeros((len(U), k - r))])
     mean = moments.sums / n
     blocks = centres.blocks(X, nothing, None, dense=False)
-    scores = np.vstack([block.gram @ (W @ U[:, :r]) for block in blocks])
-    scores -= scores.mean(axis=0)
-    vectors = completed(scores / np.linalg.norm(scores, axis=0), k)
-    vectors, U = vectors * signs(vectors), U * signs(vectors)
+    if is_elsewhere(X):  # points that are elsewhere, and their components with them
+        found = summed(blocks, centres.whitening, _LargestScores(W @ U, mean @ U))
+        vectors, U = np.zeros((0, k)), U * np.where(found.scores < 0, -1.0, 1.0)
+    else:
+        scores = np.vstack([block.gram @ (W @ U[:, :r]) for block in blocks])
+        scores -= scores.mean(axis=0)
+        vectors = completed(scores / np.linalg.norm(scores, axis=0), k)
+        vectors, U = vectors * signs(vectors), U * signs(vectors)
     points, coef = centres.expansion(X, W @ np.column_stack([U, mean]))
     grand_mean = float(mean @ mean)
     trace = _trace(centres, X)
@@ -123,6 +127,36 @@ def nystrom_components(estimator: Any, X: Any, k: int | None, floor: float) -> N
     )
 
 
+class Largest(Totals):
+    """Scores of largest size, the first of those that are as large but for rounding: (k,)."""
+
+    def __init__(self, scores: np.ndarray):
+        self.scores = scores
+
+    def merged(self, other: Largest, sign: int = 1) -> Largest:
+        larger = (1 - TIE) * np.abs(other.scores) > np.abs(self.scores)
+        return Largest(np.where(larger, other.scores, self.scores))
+
+
+@dataclass(frozen=True)
+class _LargestScores:
+    """The largest of ``K coef - offset``, whose signs tell which way components point."""
+
+    coef: np.ndarray
+    offset: np.ndarray
+
+    def start(self, whitening: Whitening) -> Largest:
+        return Largest(np.zeros(len(self.offset)))
+
+    def add(self, totals: Largest, block: Block, whitening: Whitening) -> None:
+        scores = block.gram @ self.coef - self.offset
+        first = np.argmax(np.abs(scores) >= (1 - TIE) * np.abs(scores).max(axis=0), axis=0)
+        largest = Largest(scores[first, np.arange(len(first))])
+        totals.scores = totals.merged(largest).scores
+
+
 def _trace(centres: Centres, X: Any) -> float:
+    if is_elsewhere(X):
+        return X.trace(centres.kernel)
     diagonal = centres.kernel.diag(X) if centres.operator is None else centres.operator.diagonal()
     return float(np.sum(diagonal, dtype=np.float64))

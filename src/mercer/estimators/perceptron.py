@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from mercer.arrays import memory_budget, n_rows, take_rows
+from mercer.arrays import memory_budget, n_rows, over_blocks, take_rows
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -235,11 +235,13 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         self._store(points, positions, self.result_.value, operator)
         return self
 
+    @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
         return expand(self, X, self.dual_coef_) + self.intercept_
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score, shape (m,)."""
         scores = self.decision_function(X)

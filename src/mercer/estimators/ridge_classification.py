@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import over_blocks
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE
 from mercer.estimators.fitting import fitting
@@ -255,11 +256,13 @@ result_
         self.moments_ = moments
         return self
 
+    @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
         return evaluate(self, X)
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score, shape (m,)."""
         scores = self.decision_function(X)

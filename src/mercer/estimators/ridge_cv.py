@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import memory_budget, n_rows
+from mercer.arrays import is_elsewhere, memory_budget, n_rows, over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, is_precomputed, stored, training_gram
@@ -20,8 +20,8 @@ from mercer.estimators.labels import checked_weights, labelled
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.estimators.ridge_solution import Fit, evaluate, store, warn_if_undetermined
 from mercer.solvers.eigh import Eigensystem, solve_eigh
-from mercer.solvers.nystrom import Block, accumulated, solve_nystrom
-from mercer.solvers.nystrom_path import NystromPath
+from mercer.solvers.nystrom import Block, accumulated, solve_nystrom, summed
+from mercer.solvers.nystrom_path import LeftOutSums, NystromPath
 
 
 class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -71,7 +71,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     loo_scores_ : ndarray of shape (n_alphas,)
         The score of each alpha, in the order given.
     loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        What each training point is predicted to be without it or its fold, for the alpha chosen.
+        What each training point is predicted to be without it or its fold, for the alpha chosen;
+        not of a Dask collection.
     dual_coef_, intercept_, error_bound_, X_fit_, kernel_, n_iter_, result_
         As in `KernelRidge`.
 
@@ -154,11 +155,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
-        alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
-        if not len(alphas) or not np.all(np.isfinite(alphas) & (alphas >= 0)):
-            raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
-        if self.cv == "gcv" and self.scoring is not None:
-            raise ValueError(f"scoring={self.scoring!r} has no effect with cv='gcv'; leave it None")
+        alphas = self._regularisers()
         y = np.asarray(y, dtype=np.float64)
         solver, reason = self._choice(n_rows(X))
         choose = self._by_centres if solver == "nystrom" else self._by_decomposition
@@ -166,6 +163,14 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         result = replace(fit.result, method=f"{fit.result.method}{reason}")
         store(self, X, fit._replace(result=result), flat=y.ndim == 1)
         return self
+
+    def _regularisers(self) -> np.ndarray:
+        alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
+        if not len(alphas) or not np.all(np.isfinite(alphas) & (alphas >= 0)):
+            raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
+        if self.cv == "gcv" and self.scoring is not None:
+            raise ValueError(f"scoring={self.scoring!r} has no effect with cv='gcv'; leave it None")
+        return alphas
 
     def _choice(self, n: int) -> tuple[str, str]:
         """The solver and why."""
@@ -201,12 +206,19 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Y = y.reshape(len(y), -1)
         centres = Centres(self, X, weight)
 
-        def blocks() -> Iterator[Block]:
+        def blocks() -> Iterable[Block]:
             return centres.blocks(X, Y, weight)
 
         moments = accumulated(blocks(), centres.whitening, Y.shape[1])
         path = NystromPath(centres.whitening, moments, self.fit_intercept)
-        if self.cv == "gcv":
+        if is_elsewhere(X):  # points that are elsewhere, and their predictions with them
+            if self.cv == "gcv":
+                scores = -path.generalised(alphas).mean(axis=1)
+            else:
+                found = summed(blocks(), centres.whitening, LeftOutSums(path, alphas))
+                scores = -found.errors / found.weight
+            self._choose(alphas, scores)
+        elif self.cv == "gcv":
             best = self._choose(alphas, -path.generalised(alphas).mean(axis=1))
             left_out = [path.leave_one_out(block, alphas[[best]], equal=True) for block in blocks()]
             self.loo_predictions_ = np.concatenate(left_out, axis=1)[0].reshape(y.shape)
@@ -240,6 +252,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.alpha_, self.best_score_ = float(alphas[best]), float(scores[best])
         return best
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predict with the alpha chosen, shape (m,) or (m, n_targets)."""
         check_is_fitted(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from mercer.arrays import as_vectors, memory_budget, n_rows, row_blocks, take_rows
+from mercer.arrays import as_vectors, is_elsewhere, memory_budget, n_rows, row_blocks, take_rows
 from mercer.estimators.inputs import (
     is_precomputed,
     refuse_non_finite,
@@ -68,7 +68,7 @@ class Centres:
         if is_precomputed(self.kernel) or self.kernel.validity.status != "valid":
             operator = training_gram(estimator, X, self.kernel)
             self.operator = operator if isinstance(operator, DenseGram) else None
-        eligible = None if weight is None or not weight.any() else np.flatnonzero(weight)
+        eligible = None if weight is None or not weight.any() else weight.nonzero()[0]
         chosen = self._chosen(estimator, X, eligible)
         points = estimator.centers if chosen is None else take_rows(X, chosen)
         if chosen is None and takes_vectors(self.kernel):
@@ -119,11 +119,24 @@ class Centres:
         weight: np.ndarray | None,
         among: np.ndarray | None = None,
         dense: bool = True,
-    ) -> Iterator[Block]:
+    ) -> Iterable[Block]:
         """The data, or those at the positions ``among``, some rows at a time.
 
         Without ``dense`` only products are going to be asked for, and blocks of vectors are larger.
+        Points that are elsewhere have their blocks there.
         """
+        if is_elsewhere(X):
+            return X.blocks(self, among, dense)
+        return self._blocks(X, Y, weight, among, dense)
+
+    def _blocks(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        weight: np.ndarray | None,
+        among: np.ndarray | None,
+        dense: bool,
+    ) -> Iterator[Block]:
         n = len(Y) if among is None else len(among)
         width = len(self.whitening.kept)
         if not dense and len(getattr(X, "shape", ())) == 2:
@@ -137,6 +150,12 @@ class Centres:
                 K = DenseGram(self.operator.dense()[rows][:, self.indices])
             yield Block(K, Y[rows], None if weight is None else weight[rows])
 
+    def features(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+        """Some rows at a time: which they are, and their features in float64."""
+        for block in self.blocks(X, np.arange(n_rows(X)), None):
+            rows = slice(int(block.Y[0]), int(block.Y[-1]) + 1)
+            yield rows, self.whitening.features(block.gram)
+
     def part(
         self, X: Any, weight: np.ndarray | None, lam: np.ndarray, tol: float
     ) -> tuple[int | None, bool]:
@@ -148,7 +167,7 @@ class Centres:
         if float(n) * r**2 < PASSES_PAY or self.operator is not None:
             return None, False
         # Values that are dear to recompute are computed as seldom as can be.
-        if not self.kernel.over(doubled(take_rows(X, slice(0, 1))), doubled(self.points)).native:
+        if not self.kernel.over(doubled(self.points), doubled(self.points)).native:
             return None, False
         largest = float(np.max(self.kernel.over(self.points, None).diagonal()))
         total = float(n) if weight is None else float(weight.sum())
@@ -178,7 +197,7 @@ def fit_nystrom(
     centres = Centres(estimator, X, weight)
     n, r = len(Y), len(centres.whitening.kept)
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterable[Block]:
         return centres.blocks(X, Y, weight, dense=False)
 
     def solve(moments: Moments, single: bool = False) -> Result:
@@ -209,8 +228,10 @@ def fit_nystrom(
     if result is None or result.status is Status.STALLED:
         moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
         result = solve(moments)
-    if n > BOUND_PAYS * r:
-        words = f"no bound on the distance from the exact solution: {n} points take too long"
+    remote = is_elsewhere(X)
+    if n > BOUND_PAYS * r or remote:
+        reason = "the points are elsewhere" if remote else f"{n} points take too long"
+        words = f"no bound on the distance from the exact solution: {reason}"
         return centres, moments, replace(result, method=f"{result.method}; {words}"), None
     if np.any(lam <= 0):
         return centres, moments, result, None

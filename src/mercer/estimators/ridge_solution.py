@@ -105,10 +105,7 @@ def fit_ridge(
     elif solver == "primal":
         fit = _in_the_primal(estimator, phi, X, Y, lam, weight)
     elif solver == "nystrom":
-        centres, moments, result, bounds = fit_nystrom(estimator, X, Y, lam, weight)
-        points, dual_coef = centres.expansion(X, result.value.coef)
-        fit = Fit(dual_coef, result, result.value.intercept, bounds=bounds, points=points)
-        fit = fit._replace(centres=centres, moments=moments)
+        fit = fit_on_centres(estimator, X, Y, lam, weight)
     else:
         fit = _in_the_dual(estimator, solver, X, Y, lam, weight, start)
     name, mark, rest = fit.result.method.partition("; ")
@@ -116,6 +113,14 @@ def fit_ridge(
         method = f"{name}: {reason}{mark}{rest}"
         fit = fit._replace(result=replace(fit.result, method=method))
     return fit
+
+
+def fit_on_centres(estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: Any) -> Fit:
+    """Fit targets (n, t) over the span of a few centres."""
+    centres, moments, result, bounds = fit_nystrom(estimator, X, Y, lam, weight)
+    points, dual_coef = centres.expansion(X, result.value.coef)
+    fit = Fit(dual_coef, result, result.value.intercept, bounds=bounds, points=points)
+    return fit._replace(centres=centres, moments=moments)
 
 
 def _steps_that_pay(X: Any, Y: np.ndarray) -> int:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import n_rows
+from mercer.arrays import n_rows, over_blocks
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram
@@ -142,11 +142,13 @@ class KernelSGDClassifier(ClassifierMixin, BaseEstimator):
         self.X_fit_ = X
         return self
 
+    @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
         return expand(self, X, self.dual_coef_)
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score, shape (m,)."""
         scores = self.decision_function(X)

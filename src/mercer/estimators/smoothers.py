@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
+from mercer.arrays import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.local_regression import (
     BANDWIDTH_CONSTRAINTS,
@@ -363,15 +364,18 @@ class NadarayaWatsonClassifier(ClassifierMixin, Smoother):
         self.loo_probabilities_ = self._settle(self._indicators(), np.ones(len(self.classes_)))
         return self
 
+    @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(c | x) for each row of ``X: (m, d)`` and each class, (m, n_classes)."""
         return self._means(self._queries(X), self._indicators())
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row of ``X: (m, d)``, shape (m,)."""
         probabilities = self.predict_proba(X)
         return self.classes_[np.argmax(probabilities, axis=1)]
 
+    @over_blocks
     def conditional_density(self, X: Any, t: Any) -> np.ndarray:
         """P(t | x) for each row of ``X: (m, d)`` and each label of ``t: (q,)``, (m, q)."""
         probabilities = self.predict_proba(X)

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting, warn_the_caller
 from mercer.estimators.labels import class_labels, labelled
@@ -157,6 +158,7 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
     def _columns(self) -> np.ndarray:
         return self.pair_coef_
 
+    @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Values of f: how far, in units of the margin, a point lies on a class's side.
 
@@ -173,6 +175,7 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         """
         return self._shaped(self._expand(X))
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class with most votes, the earliest of equals unless ``break_ties``; shape (m,)."""
         check_is_fitted(self)
@@ -205,6 +208,7 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         return self.classes_[order[np.argmax(votes[:, order], axis=1)]]
 
     @available_if(lambda self: _has_probabilities(self))
+    @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of shape (m, n_classes), with ``probability=True``."""
         check_is_fitted(self)
@@ -215,6 +219,7 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         return self.calibrated_.predict_proba(X)
 
     @available_if(lambda self: _has_probabilities(self))
+    @over_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
         with np.errstate(divide="ignore"):

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
 
-from mercer.arrays import n_rows
+from mercer.arrays import n_rows, over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validate_training
@@ -136,6 +136,7 @@ indefinite
             "and the kernel has none; use a finite C, a larger epsilon, or a richer kernel"
         )
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,)."""
         return self._expand(X)[:, 0]
@@ -228,6 +229,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         super()._keep(training, found, applied, models)
         self.epsilon_ = -models[0].width
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,)."""
         return self._expand(X)[:, 0]
@@ -348,14 +350,17 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         return one_class(gram_matrix, self.nu, weight)
 
+    @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,): positive inside, negative outside."""
         return self._expand(X)[:, 0]
 
+    @over_blocks
     def score_samples(self, X: Any) -> np.ndarray:
         """``<w, phi(x)>``, that is f before the offset is taken off, shape (m,)."""
         return self.decision_function(X) + self.offset_
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """+1 for points inside or on the boundary, -1 for points outside, shape (m,).
 

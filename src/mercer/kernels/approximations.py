@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array, as_vectors, n_rows, take_rows
+from mercer.arrays import Array, as_vectors, n_rows, over_blocks, take_rows
 from mercer.kernels.algebra import spectral_terms
 from mercer.kernels.kernel import Kernel
 
@@ -34,6 +34,7 @@ class ApproximateMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def fit(self, X: Any, y: Any = None) -> ApproximateMap:
         raise NotImplementedError
 
+    @over_blocks
     def transform(self, X: Any) -> Array:
         raise NotImplementedError
 
@@ -74,6 +75,7 @@ class FourierMap(ApproximateMap):
         self.n_features_in_ = X.shape[1]
         return self
 
+    @over_blocks
     def transform(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = as_vectors(X)
@@ -112,6 +114,7 @@ class NystromMap(ApproximateMap):
         self.whitening_ = vectors * scale
         return self
 
+    @over_blocks
     def transform(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         return self.kernel(X, self.centers_) @ self.whitening_
@@ -143,6 +146,7 @@ class SketchMap(ApproximateMap):
         ).fit(as_vectors(X))
         return self
 
+    @over_blocks
     def transform(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         return self.sketch_.transform(as_vectors(X))

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array, as_dense, as_vectors, n_rows
+from mercer.arrays import Array, as_dense, as_vectors, n_rows, over_blocks
 from mercer.kernels.budget import BYTES_PER_ENTRY, quantity, refuse_oversized
 from mercer.kernels.domains import INDICES
 from mercer.kernels.monomials import dense_monomials, n_sparse_monomials, sparse_monomials
@@ -50,6 +50,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.n_features_out_ = self.width(X)
         return self
 
+    @over_blocks
     def transform(self, X: Any) -> Array:
         return self.mapped(X)
 

@@ -96,7 +96,7 @@ class PointwiseLoss(Loss):
 
     def value(self, y: np.ndarray, f: np.ndarray) -> float:
         values = self.values(y, f)
-        return float(np.sum(values if self._weight is None else self._weight * values))
+        return np.sum(values if self._weight is None else self._weight * values)
 
     def gradient(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         slopes = self.slopes(y, f)
@@ -111,13 +111,15 @@ class PointwiseLoss(Loss):
     def conjugate(self, y: np.ndarray, u: np.ndarray) -> float | None:
         if self._weight is None:
             conjugates = self.conjugates(y, u)
-            return None if conjugates is None else float(np.sum(conjugates))
+            return None if conjugates is None else np.sum(conjugates)
         # (s l)* (u) = s l*(u / s), and a point of no weight must have u = 0.
         s = self._weight
-        if np.any(u[s == 0] != 0):
-            return np.inf
-        conjugates = self.conjugates(y[s > 0], u[s > 0] / s[s > 0])
-        return None if conjugates is None else float(np.sum(s[s > 0] * conjugates))
+        divisor = np.where(s > 0, s, 1.0)
+        conjugates = self.conjugates(y, u / divisor)
+        if conjugates is None:
+            return None
+        nothing = np.where(u == 0, 0.0, np.inf)
+        return np.sum(np.where(s > 0, divisor * conjugates, nothing))
 
     def values(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError(f"{type(self).__name__} must define values(y, f)")

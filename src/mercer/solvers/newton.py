@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, lstsq
 
+from mercer.arrays import numbers
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.losses import Loss
@@ -186,27 +187,30 @@ def step_along(
     care; near the minimum the first one tried, 1, is it. Zero where rounding hides any decrease.
     """
 
-    def slope(step: float) -> float:
+    def at(*steps: float) -> list[tuple[float, float]]:
+        """Slope and value of the loss alone, for each step."""
         with np.errstate(over="ignore", invalid="ignore"):
-            along = float(np.sum(loss.gradient(y, f + step * d_f) * d_f))
+            ahead = [f + step * d_f for step in steps]
+            slopes = [np.sum(loss.gradient(y, there) * d_f) for there in ahead]
+            found = numbers(*slopes, *(loss.value(y, there) for there in ahead))
         # Past the range of floating point the loss is rising.
-        return along + linear + step * quadratic if np.isfinite(along) else np.inf
+        slopes = [
+            along + linear + step * quadratic if np.isfinite(along) else np.inf
+            for along, step in zip(found, steps, strict=False)
+        ]
+        return list(zip(slopes, found[len(steps) :], strict=True))
 
-    here = loss.value(y, f)
-
-    def change(step: float) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return loss.value(y, f + step * d_f) - here + step * linear + 0.5 * step**2 * quadratic
-
-    first = slope(0.0)
+    (first, here), (now, value) = at(0.0, 1.0)
     if not first < 0:
         return 0.0
     low, high, step = 0.0, np.inf, 1.0
     for _ in range(60):
-        now = slope(step)
+        change = value - here + step * linear + 0.5 * step**2 * quadratic
         # A gentle slope can lie far beyond the minimum, and higher than the start.
-        if abs(now) <= 0.1 * abs(first) and change(step) <= ROUNDING * abs(here):
+        if abs(now) <= 0.1 * abs(first) and change <= ROUNDING * abs(here):
             break
         low, high = (step, high) if now < 0 else (low, step)
         step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
-    return step if change(step) < 0 else 0.0
+        ((now, value),) = at(step)
+    change = value - here + step * linear + 0.5 * step**2 * quadratic
+    return step if change < 0 else 0.0

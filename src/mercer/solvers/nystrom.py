@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas
@@ -87,7 +88,36 @@ class Whitening:
         return triangular_solve(self._factor, V, transposed=True)
 
 
-class Moments:
+class Totals:
+    """Numbers and arrays that add up over points: those of two sets of points can be merged."""
+
+    def merged(self, other: Any, sign: int = 1) -> Any:
+        """The totals of both sets of points or, with sign -1, without the other's."""
+        both = copy(self)
+        for name, value in vars(other).items():
+            setattr(both, name, getattr(self, name) + sign * value)
+        return both
+
+
+class Sums(Protocol):
+    """What is summed over the points: how to begin, and how to add a block to the totals."""
+
+    def start(self, whitening: Whitening) -> Any: ...
+
+    def add(self, totals: Any, block: Block, whitening: Whitening) -> None: ...
+
+
+def summed(blocks: Any, whitening: Whitening, sums: Sums) -> Any:
+    """The totals over all blocks; blocks that are elsewhere are summed there."""
+    if hasattr(blocks, "summed"):
+        return blocks.summed(sums)
+    totals = sums.start(whitening)
+    for block in blocks:
+        sums.add(totals, block, whitening)
+    return totals
+
+
+class Moments(Totals):
     """``Phi^T S Phi``, ``Phi^T S Y`` and the sums that an intercept needs: additive over points.
 
     Parameters
@@ -136,13 +166,6 @@ class Moments:
         self.target_sums += s @ Y
         self.weight += float(s.sum())
         self.n += int(np.count_nonzero(s))
-
-    def merged(self, other: Moments, sign: int = 1) -> Moments:
-        """The moments of both sets of points or, with sign -1, without the other's."""
-        both = copy(self)
-        for name, value in vars(other).items():
-            setattr(both, name, getattr(self, name) + sign * value)
-        return both
 
     def of_targets(self, columns: list[int]) -> Moments:
         """The same with some of the targets."""
@@ -203,10 +226,41 @@ def accumulated(
     With ``single`` features are computed in float32, and their products summed in float64 across
     blocks.
     """
-    moments = Moments(len(whitening.kept), n_targets)
-    for block in blocks:
-        moments.add(whitening.features(block.gram, single), block.Y, block.weight)
-    return moments
+    return summed(blocks, whitening, FeatureSums(n_targets, single))
+
+
+@dataclass(frozen=True)
+class FeatureSums:
+    """The moments of t targets."""
+
+    t: int
+    single: bool = False
+
+    def start(self, whitening: Whitening) -> Moments:
+        return Moments(len(whitening.kept), self.t)
+
+    def add(self, totals: Moments, block: Block, whitening: Whitening) -> None:
+        totals.add(whitening.features(block.gram, self.single), block.Y, block.weight)
+
+
+@dataclass(frozen=True)
+class TargetSums:
+    """The moments that need no features, and ``K_Mn S (Y, 1)`` in place of the others."""
+
+    t: int
+
+    def start(self, whitening: Whitening) -> Moments:
+        moments = Moments(0, self.t)
+        moments.cross = np.zeros((len(whitening.kept), self.t))
+        moments.sums = np.zeros(len(whitening.kept))
+        return moments
+
+    def add(self, totals: Moments, block: Block, whitening: Whitening) -> None:
+        s = np.ones(len(block.Y)) if block.weight is None else block.weight
+        pulled = block.gram.T @ (s[:, None] * np.column_stack([block.Y, np.ones(len(s))]))
+        totals.cross += pulled[:, :-1]
+        totals.sums += pulled[:, -1]
+        totals.add_targets(block.Y, s)
 
 
 def estimated(blocks: Iterable[Block], whitening: Whitening, part: Moments) -> Moments:
@@ -216,19 +270,41 @@ def estimated(blocks: Iterable[Block], whitening: Whitening, part: Moments) -> M
     the transposed kernel per block, which is far less.
     """
     t = part.cross.shape[1]
-    moments = Moments(0, t)
-    pulled = np.zeros((len(whitening.kept), t + 1))
-    for block in blocks:
-        s = np.ones(len(block.Y)) if block.weight is None else block.weight
-        pulled += block.gram.T @ (s[:, None] * np.column_stack([block.Y, np.ones(len(s))]))
-        moments.add_targets(block.Y, s)
-    pulled = whitening.pull(pulled)
+    moments = summed(blocks, whitening, TargetSums(t))
+    pulled = whitening.pull(np.column_stack([moments.cross, moments.sums]))
     moments.cross, moments.sums = pulled[:, :t], pulled[:, t]
     H, _, _ = part.system(fit_intercept=True)
     moments.features = H * (moments.weight / part.weight if part.weight > 0 else 0.0)
     moments.features += np.outer(moments.sums, moments.sums) / max(moments.weight, EPS)
     moments.exact = False
     return moments
+
+
+class Pulled(Totals):
+    """``K^T S R`` of shape (r, t) and the sums of ``S R``, for some R at the points."""
+
+    def __init__(self, r: int, t: int):
+        self.pulled, self.total = np.zeros((r, t)), np.zeros(t)
+
+
+@dataclass(frozen=True)
+class ProductSums:
+    """``K^T S K coef`` or, for the targets of a mask, ``K^T S (Y - K coef - level)``."""
+
+    coef: np.ndarray
+    columns: np.ndarray | None = None
+    level: float | np.ndarray = 0.0
+    single: bool = False
+
+    def start(self, whitening: Whitening) -> Pulled:
+        return Pulled(*self.coef.shape)
+
+    def add(self, totals: Pulled, block: Block, whitening: Whitening) -> None:
+        K = block.gram.single() if self.single else block.gram
+        targets = None if self.columns is None else block.Y[:, self.columns] - self.level
+        pulled, total = K.normal_product(self.coef, targets, block.weight)
+        totals.pulled += pulled
+        totals.total += total
 
 
 class _NormalEquations:
@@ -273,16 +349,11 @@ class _NormalEquations:
     ) -> np.ndarray:
         """``Phi^T S Phi V`` or, for the targets of a mask, ``Phi^T S (Y - Phi V - level)``."""
         coef = self.whitening.apply(V)
-        pulled, total = np.zeros_like(coef), np.zeros(V.shape[1])
-        for block in self.blocks():
-            K = block.gram.single() if single else block.gram
-            targets = None if columns is None else block.Y[:, columns] - level
-            found, beside = K.normal_product(coef, targets, block.weight)
-            pulled += found
-            total += beside
-        out = self.whitening.pull(pulled)
+        sums = ProductSums(coef, columns, level, single)
+        found = summed(self.blocks(), self.whitening, sums)
+        out = self.whitening.pull(found.pulled)
         if self.centred:
-            out -= np.outer(self.moments.sums, total / self.moments.weight)
+            out -= np.outer(self.moments.sums, found.total / self.moments.weight)
         return out
 
     def quick(self, V: np.ndarray, columns: np.ndarray) -> np.ndarray:

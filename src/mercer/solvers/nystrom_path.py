@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import eigh
 
-from mercer.solvers.nystrom import Block, Moments, Whitening
+from mercer.solvers.nystrom import Block, Moments, Totals, Whitening
 from mercer.solvers.ridge import EPS
 
 
@@ -75,3 +77,27 @@ class NystromPath:
         cutoff = len(self._values) * EPS * float(self._values.max(initial=0.0))
         seen = (self._values > cutoff) | (lam > cutoff)
         return np.divide(1.0, self._values + lam, out=np.zeros(len(seen)), where=seen)
+
+
+class LeftOut(Totals):
+    """Weighted squared errors of points left out, the mean over targets: (a,), and the weight."""
+
+    def __init__(self, a: int):
+        self.errors, self.weight = np.zeros(a), 0.0
+
+
+@dataclass(frozen=True)
+class LeftOutSums:
+    """The errors of leaving out one point at a time, for every regulariser."""
+
+    path: NystromPath
+    lams: np.ndarray
+
+    def start(self, whitening: Whitening) -> LeftOut:
+        return LeftOut(len(self.lams))
+
+    def add(self, totals: LeftOut, block: Block, whitening: Whitening) -> None:
+        s = np.ones(len(block.Y)) if block.weight is None else block.weight
+        errors = (block.Y - self.path.leave_one_out(block, self.lams)) ** 2
+        totals.errors += errors.mean(axis=2) @ s
+        totals.weight += float(s.sum())

@@ -12,7 +12,6 @@ from mercer.solvers.cholesky import factorised
 from mercer.solvers.losses import BoxLoss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS
-from mercer.solvers.risk import best_intercept
 from mercer.solvers.span import Solution, Span
 
 _STEP_TO_BOUNDARY = 0.995
@@ -132,7 +131,7 @@ class _CentralPath:
         self.penalty = span.penalties(lam)[:, None]
         self.z = np.zeros((span.p, len(losses)))
         if span.fit_intercept:
-            self.z[-1] = [best_intercept(loss, y, np.zeros(len(y))) for loss in losses]
+            self.z[-1] = [span.intercept(loss, y) for loss in losses]
         self.f = span.predict(self.z)
         c = self.pieces.c
         self.on, self.finite = c > 0, (c > 0) & np.isfinite(c)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.arrays import numbers
 from mercer.solvers.losses import Loss
 
 
@@ -101,8 +102,9 @@ def relative_gap(
     gap: float, g: np.ndarray, f: np.ndarray, size: float, fit_intercept: bool
 ) -> float:
     """A first-order gap over the size of the objective, with what the bias may still gain."""
-    slack = float(np.sum(np.abs(np.sum(g, axis=0)))) if fit_intercept else 0.0
-    return (gap + slack * (1.0 + float(np.max(np.abs(f), initial=0.0)))) / (size or 1.0)
+    slack = np.sum(np.abs(np.sum(g, axis=0))) if fit_intercept else 0.0
+    slack, largest = numbers(slack, np.max(np.abs(f)) if len(f) else 0.0)
+    return (gap + slack * (1.0 + largest)) / (size or 1.0)
 
 
 def balanced(u: np.ndarray) -> np.ndarray:
@@ -117,12 +119,9 @@ def balanced(u: np.ndarray) -> np.ndarray:
     >>> balanced(np.array([1.0, 1.0, -1.0]))
     array([ 0.5,  0.5, -1. ])
     """
-    positive, negative = u[u > 0].sum(), -u[u < 0].sum()
-    if positive > negative:
-        return np.where(u > 0, u * (negative / positive), u)
-    if negative > 0:
-        return np.where(u < 0, u * (positive / negative), u)
-    return u
+    positive, negative = np.maximum(u, 0.0).sum(), -np.minimum(u, 0.0).sum()
+    larger = np.maximum(np.maximum(positive, negative), np.finfo(np.float64).tiny)
+    return u * np.where(u > 0, negative / larger, positive / larger)
 
 
 def best_intercept(loss: Loss, y: np.ndarray, f: np.ndarray) -> float:

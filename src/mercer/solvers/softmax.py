@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import cho_solve
-from scipy.special import logsumexp, softmax
 
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.losses import Loss
@@ -29,10 +28,20 @@ class Softmax(Loss):
         self.weight = 1.0 if weight is None else weight[:, None]
 
     def value(self, y: np.ndarray, f: np.ndarray) -> float:
-        return float(np.sum(self.weight * (logsumexp(f, axis=1, keepdims=True) - f) * y))
+        return float(np.sum(self.weight * (_log_sums(f) - f) * y))
 
     def gradient(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return self.weight * (softmax(f, axis=1) - y)
+        return self.weight * (_probabilities(f) - y)
+
+
+def _log_sums(f: np.ndarray) -> np.ndarray:
+    """``log sum_c exp f_ic``, shape (n, 1)."""
+    top = np.max(f, axis=1, keepdims=True)
+    return top + np.log(np.sum(np.exp(f - top), axis=1, keepdims=True))
+
+
+def _probabilities(f: np.ndarray) -> np.ndarray:
+    return np.exp(f - _log_sums(f))
 
 
 def softmax_machine(
@@ -83,10 +92,10 @@ def softmax_machine(
     """
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
     loss = Softmax(weight)
-    s = np.ones(span.n) if weight is None else weight
+    s = np.ones_like(T[:, 0]) if weight is None else weight
     z = np.zeros((span.p, T.shape[1]))
     if span.fit_intercept:
-        shares = np.log(s @ T)
+        shares = np.log(np.asarray(s @ T))
         z[-1] = shares - shares.mean()
     penalty = span.penalties(lam)[:, None]
     f, status = span.predict(z), None
@@ -96,7 +105,7 @@ def softmax_machine(
     if gap <= tol:
         return monitor.result(found, gap, status=Status.CONVERGED, method="newton (softmax)")
     while True:
-        P = softmax(f, axis=1)
+        P = _probabilities(f)
         if span.p * T.shape[1] <= DENSE:
             d = -_by_factor(span, P, s, lam, g)
         else:

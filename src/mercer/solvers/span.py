@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
 
-from mercer.arrays import row_blocks
+from mercer.arrays import numbers, row_blocks
 from mercer.solvers.losses import Loss
-from mercer.solvers.risk import balanced, relative_gap
+from mercer.solvers.risk import balanced, best_intercept, relative_gap
 
 Rows = tuple[slice, np.ndarray]
 # Rows that are scaled at a time, so that they stay in the processor's cache.
@@ -105,6 +105,10 @@ class Span:
         """The trace of ``Phi^T diag(h) Phi``, without the bias."""
         return float(sum(np.einsum("i,ij,ij->", h[rows], Phi, Phi) for rows, Phi in self))
 
+    def intercept(self, loss: Loss, y: np.ndarray) -> float:
+        """The best bias where all else is zero."""
+        return best_intercept(loss, y, np.zeros(self.n))
+
     def norms(self, z: np.ndarray) -> np.ndarray:
         """``||w||^2`` for each machine: shape () or (c,)."""
         return np.sum(z[: self.r] ** 2, axis=0)
@@ -129,21 +133,29 @@ class Solution(NamedTuple):
 
 
 def certified(
-    span: Span, y: np.ndarray, loss: Loss, lam: float, z: np.ndarray, f: np.ndarray
+    span: Span,
+    y: np.ndarray,
+    loss: Loss,
+    lam: float,
+    z: np.ndarray,
+    f: np.ndarray,
+    g: np.ndarray | None = None,
 ) -> tuple[float, Solution]:
     """The relative duality gap of coordinates z with predictions f, as `Risk.gap`; and its parts.
 
-    The dual point is the gradient of the loss.
+    The dual point is g, by default the gradient of the loss.
     """
-    g = loss.gradient(y, f)
+    g = loss.gradient(y, f) if g is None else g
     u = balanced(g) if span.fit_intercept else g
     conjugate = loss.conjugate(y, u)
-    value, norm = loss.value(y, f), 0.5 * lam * float(span.norms(z))
+    norm = 0.5 * lam * float(span.norms(z))
     if conjugate is None:
+        (value,) = numbers(loss.value(y, f))
         r = span.gather(g) + lam * z
         gap = 0.5 / lam * float(span.norms(r))
         relative = relative_gap(gap, g, f, abs(value) + norm, span.fit_intercept)
         return relative, Solution(z, g, relative * ((abs(value) + norm) or 1.0))
+    value, conjugate = numbers(loss.value(y, f), conjugate)
     dual_norm = 0.5 / lam * float(span.norms(span.gather(u)))
     size = max(abs(value) + norm, abs(conjugate) + dual_norm if np.isfinite(conjugate) else 0.0)
     excess = max(value + norm + conjugate + dual_norm, 0.0)

@@ -9,7 +9,6 @@ import numpy as np
 from mercer.solvers.losses import Loss
 from mercer.solvers.newton import NEAR, PATH_START, step_along
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.risk import best_intercept
 from mercer.solvers.span import Span, certified, solve_scaled
 
 # float32 curvatures serve where the regulariser is at least this share of their sum.
@@ -26,6 +25,7 @@ def span_newton(
     max_iter: int | None = 100,
     max_time: float | None = None,
     report: Callable[[int, float], bool | None] | None = None,
+    start: np.ndarray | None = None,
 ) -> Result:
     r"""Minimise ``L(y, Phi w + b) + 1/2 lam ||w||^2`` for a convex, smooth, pointwise L.
 
@@ -43,6 +43,8 @@ def span_newton(
         Regulariser, positive.
     tol, max_iter, max_time, report
         See `Monitor`.
+    start : ndarray of shape (p,), optional
+        Coordinates to begin with, near enough to go for ``lam`` at once.
 
     Returns
     -------
@@ -58,14 +60,16 @@ def span_newton(
     array([0.5])
     """
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
-    z = np.zeros(span.p)
-    if span.fit_intercept:
-        z[-1] = best_intercept(loss, y, np.zeros(span.n))
+    z = np.zeros(span.p) if start is None else start
+    if start is None and span.fit_intercept:
+        z[-1] = span.intercept(loss, y)
     f = span.predict(z)
     (gap, found), status = certified(span, y, loss, lam, z, f), None
     if gap <= tol:
         return monitor.result(found, gap, status=Status.CONVERGED, method="newton")
-    now = max(lam, PATH_START * span.squares(np.ones(span.n)) / span.n)
+    now = lam
+    if start is None:
+        now = max(lam, PATH_START * span.squares(np.ones_like(f)) / span.n)
     while True:
         h = loss.curvature(y, f)
         assert h is not None
@@ -90,6 +94,6 @@ def span_newton(
             gap, found = certified(span, y, loss, lam, z, f)
             if monitor.record(gap):
                 break
-        if not step or certified(span, y, loss, now, z, f)[0] <= NEAR:
+        if now > lam and (not step or certified(span, y, loss, now, z, f)[0] <= NEAR):
             now = max(lam, 0.1 * now)
     return monitor.result(found, gap, status=status, method="newton")

@@ -1,0 +1,11 @@
+"""Fits over Dask collections, and predictions that map over their blocks.
+
+Nothing here solves anything: the sums that the solvers take over blocks of points are taken where
+the points are, and merged in a fixed order.
+"""
+
+from mercer.distributed.checkpoints import checkpoint
+from mercer.distributed.fits import fitter
+from mercer.distributed.mapping import map_blocks
+
+__all__ = ["checkpoint", "fitter", "map_blocks"]

@@ -1,0 +1,126 @@
+"""Which estimators fit Dask collections, and how: checks, then the solver of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.distributed.checkpoints import require_seed
+from mercer.distributed.points import Points
+from mercer.estimators import (
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeClassifier,
+    KernelRidgeCV,
+)
+from mercer.estimators.labels import require_weight
+from mercer.estimators.machine_solution import (
+    classification_loss,
+    fit_machines,
+    has_levels,
+    regression_losses,
+)
+from mercer.estimators.ridge_solution import fit_on_centres, regularisers, store
+
+
+def fitter(estimator: Any, method: str) -> Callable:
+    """What fits the estimator to Dask collections in place of its own method."""
+    found = [fit for kind, fit in FITS.items() if isinstance(estimator, kind)]
+    name = type(estimator).__name__
+    if not found or method != "fit":
+        able = ", ".join(kind.__name__ for kind in FITS)
+        raise TypeError(
+            f"{name}.{method} takes no Dask collection; fit a sample in memory (X.compute()), or "
+            f"one of {able}. Methods of a fitted {name} take them all"
+        )
+    solver = getattr(estimator, "solver", getattr(estimator, "eigen_solver", "nystrom"))
+    if solver not in ("auto", "nystrom"):
+        raise ValueError(
+            f"solver={solver!r} needs all points in one memory; Dask collections are fitted with "
+            "'nystrom'"
+        )
+    require_seed(estimator)
+    return found[0]
+
+
+def _ridge(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    check = {"multi_output": True, "y_numeric": True}
+    with Points(estimator, X, y, sample_weight, check=check) as points:
+        estimator.kernel_ = points.kernel()
+        return _ridge_on(estimator, points, flat=points.survey.columns == 0)
+
+
+def _ridge_classifier(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    with Points(estimator, X, y, sample_weight, labels=True) as points:
+        estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
+        return _ridge_on(estimator, points, flat=len(points.classes) == 2)
+
+
+def _ridge_on(estimator: Any, points: Points, flat: bool) -> Any:
+    lam = regularisers(estimator.alpha, points.targets.shape[1])
+    fit = fit_on_centres(estimator, points, points.targets, lam, points.weights)
+    store(estimator, None, fit, flat=flat)
+    return estimator
+
+
+def _ridge_cv(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    if estimator.cv not in (None, "gcv") or estimator.scoring is not None:
+        raise ValueError(
+            f"cv={estimator.cv!r} and scoring={estimator.scoring!r}; a Dask collection takes "
+            "cv=None or 'gcv', and no other score than the mean squared error"
+        )
+    alphas = estimator._regularisers()
+    check = {"multi_output": True, "y_numeric": True}
+    with Points(estimator, X, y, sample_weight, check=check) as points:
+        estimator.kernel_ = points.kernel()
+        fit = estimator._by_centres(points, points.targets, alphas, points.weights)
+        store(estimator, None, fit, flat=points.survey.columns == 0)
+    return estimator
+
+
+def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
+    with Points(estimator, X) as points:
+        estimator.kernel_ = points.kernel()
+        estimator._fit_centres(points)
+    estimator._check_invertible(estimator.X_fit_)
+    if estimator.fit_inverse_transform:
+        estimator._learn_pre_images(estimator.X_fit_)
+    return estimator
+
+
+def _machine_classifier(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    with Points(estimator, X, y, sample_weight, labels=True) as points:
+        estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
+        require_weight(points.classes, np.arange(len(points.classes)), points.class_totals())
+        targets, weight = points.vectors()
+        fit_machines(estimator, points, targets, [classification_loss(estimator)], weight)
+    return estimator
+
+
+def _machine_regressor(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    if has_levels(estimator):
+        raise ValueError(
+            f"quantile={estimator.quantile!r}; a Dask collection takes one level at a time, since "
+            "fits that must not cross need all points in one memory"
+        )
+    with Points(estimator, X, y, sample_weight, check={"y_numeric": True}) as points:
+        estimator.kernel_ = points.kernel()
+        if estimator.loss == "quantile":
+            estimator.quantiles_ = np.atleast_1d(np.float64(estimator.quantile))
+        targets, weight = points.vectors()
+        fit_machines(estimator, points, targets, regression_losses(estimator), weight)
+    return estimator
+
+
+FITS: dict[type, Callable] = {
+    KernelRidge: _ridge,
+    KernelRidgeClassifier: _ridge_classifier,
+    KernelRidgeCV: _ridge_cv,
+    KernelMachineClassifier: _machine_classifier,
+    KernelMachineRegressor: _machine_regressor,
+    KernelPCA: _pca,
+}

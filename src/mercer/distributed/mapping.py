@@ -1,0 +1,82 @@
+"""Methods of fitted estimators over the blocks of a collection, computed when asked for."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.base import tokenize
+from dask.delayed import delayed
+from sklearn import config_context
+
+# What a fit keeps to learn from more points, and who listens to it: no prediction needs them.
+LEFT_HERE = ("centres_", "moments_", "_skl_callbacks", "_callback_fit_ctx")
+# What a task may take for one temporary, such as kernel values: a worker runs several tasks.
+MEGABYTES = 128
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A method with its other arguments; of several arrays that it returns, one."""
+
+    method: str
+    arguments: tuple
+    named: dict
+    part: int | None = None
+
+    def __call__(self, block: Any, model: Any, nothing: np.ndarray) -> Any:
+        found = nothing
+        if len(block):
+            with config_context(working_memory=MEGABYTES):
+                found = getattr(model, self.method)(block, *self.arguments, **self.named)
+            found = found if self.part is None else found[self.part]
+        return _indexed(block, found) if hasattr(block, "index") else np.asarray(found)
+
+
+def map_blocks(model: Any, method: str, X: Any, *arguments: Any, **named: Any) -> Any:
+    """The method of every block of rows, nothing of which is computed yet.
+
+    Of an array comes an array; of a table a column or a table, with its index.
+    The model is one item of the graph: it goes to each worker once, and again where one is lost.
+    How many columns come out is told by one row of zeros or, of a table, by its example.
+    """
+    model = copy(model)
+    for name in LEFT_HERE:
+        vars(model).pop(name, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        example = getattr(model, method)(_example(X), *arguments, **named)
+    if not isinstance(example, tuple):
+        return _mapped(X, model, _Call(method, arguments, named), example)
+    calls = [_Call(method, arguments, named, part) for part in range(len(example))]
+    return tuple(_mapped(X, model, *pair) for pair in zip(calls, example, strict=True))
+
+
+def _mapped(X: Any, model: Any, call: _Call, example: np.ndarray) -> Any:
+    identity, nothing = tokenize(model), example[:0]
+    name = f"mercer-{call.method}-{tokenize(identity, call, X)}"
+    item = delayed(model, name=f"mercer-model-{identity}", traverse=False)
+    if hasattr(X, "chunks"):
+        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        columns = {"drop_axis": 1} if example.ndim == 1 else {}
+        chunks = (X.chunks[0], *((size,) for size in example.shape[1:]))
+        return X.map_blocks(call, item, nothing, meta=nothing, chunks=chunks, name=name, **columns)
+    meta = _indexed(X._meta, nothing)
+    return X.map_partitions(call, item, nothing, meta=meta, token=f"mercer-{call.method}")
+
+
+def _indexed(block: Any, found: np.ndarray) -> Any:
+    """What was found for the rows of a table, with its index."""
+    kind = "Series" if found.ndim == 1 else "DataFrame"
+    return getattr(importlib.import_module("pandas"), kind)(found, index=block.index)
+
+
+def _example(X: Any) -> Any:
+    """One row of the kind that X has."""
+    if hasattr(X, "_meta_nonempty"):
+        return X._meta_nonempty.iloc[:1]
+    return np.zeros((1, *X.shape[1:]), dtype=X.dtype)

@@ -1,0 +1,259 @@
+"""Training points that are elsewhere, as the solvers of one machine see them."""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+from mercer.arrays import n_rows, take_rows
+from mercer.distributed.keeping import Kept, kept
+from mercer.distributed.reduction import mapped, reduced
+from mercer.distributed.rows import row_blocks_of
+from mercer.distributed.spans import RemoteSpan, as_vector, hold
+from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
+from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.labels import class_labels, class_weights
+from mercer.estimators.ridge_nystrom import Centres
+from mercer.kernels import Kernel
+from mercer.solvers.nystrom import Sums
+
+# Bytes from which on what all tasks need is no part of the graph, but sent to the workers.
+LARGE = 2**20
+
+
+class Points:
+    """Points on a cluster: how many there are, some of them, and sums over all.
+
+    It has what the Nyström fits ask of an array: ``shape``, ``dtype``, ``var()``, rows by position
+    and, in place of the rows themselves, ``blocks`` that are summed where they are.
+
+    Parameters
+    ----------
+    estimator : its ``n_features_in_`` is set
+    X, y, weight : Dask collections; the last two may be None
+    check : dict, optional
+        For `labelled`.
+    labels : bool
+        Whether targets are class labels; ``classes`` has them then.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n, t)
+        Stands for the targets, and has nothing but their shape.
+    weights : Weights or None
+    """
+
+    elsewhere = True
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        weight: Any = None,
+        *,
+        check: dict | None = None,
+        labels: bool = False,
+    ):
+        example = X._meta if hasattr(X, "_meta_nonempty") else np.empty((0, X.shape[1]), X.dtype)
+        _check_feature_names(estimator, example, reset=True)
+        _check_n_features(estimator, example, reset=True)
+        stub = type(estimator)(**estimator.get_params(deep=False))  # without its callbacks
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(stub, name, getattr(estimator, name))
+        self.preparation = Preparation(stub, check or {}, y is not None)
+        self.estimator, self.data = estimator, row_blocks_of(X, y, weight)
+        self.alone = [(block,) for block in self.data]
+        self.dtype = getattr(example, "dtype", np.dtype(np.float64))
+        self._open = ExitStack()
+        self._kept: list[tuple[Centres, Kept]] = []
+        self._known_diagonal: Diagonal | None = None
+        self._seen: tuple[np.ndarray, Any] | None = None
+        self.survey: Survey = reduced("survey", Survey, (self.preparation, labels), self.alone)
+        self.ends = np.cumsum(self.survey.lengths)
+        self.shape = (int(self.ends[-1]), example.shape[1])
+        if self.shape[0] == 0:
+            raise ValueError("X has no rows; expected at least one")
+        if labels:
+            self._settle_classes()
+        columns = len(self.classes) if labels and len(self.classes) > 2 else self.survey.columns
+        self.targets = np.broadcast_to(0.0, (self.shape[0], max(columns, int(y is not None))))
+        weighted = weight is not None or self.preparation.class_weight is not None
+        self.weights = Weights(self) if weighted else None
+
+    def __enter__(self) -> Points:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.close()
+
+    def _settle_classes(self) -> None:
+        survey, asked = self.survey, self.estimator.class_weight
+        self.classes, _ = class_labels(self.estimator, survey.labels)
+        factors = None
+        if asked is not None:
+            totals = survey.label_weights
+            weighed = np.asarray(class_weights(asked, self.classes, totals))
+            factors = np.divide(weighed, totals, out=np.zeros(len(totals)), where=totals > 0)
+        self.preparation = replace(self.preparation, classes=self.classes, class_weight=factors)
+
+    def class_totals(self) -> np.ndarray:
+        """The weight of each class."""
+        factors = self.preparation.class_weight
+        return self.survey.label_weights * (1.0 if factors is None else factors)
+
+    def kernel(self) -> Kernel:
+        """The kernel to fit with, which must be proved valid: there is no matrix to look at."""
+        kernel = resolve_kernel(self.estimator, self)
+        if kernel.validity.status != "valid":
+            raise ValueError(
+                f"kernel={kernel!r} is not proved positive semidefinite, and of a Dask collection "
+                "there is no matrix that could be corrected; choose another kernel"
+            )
+        return kernel
+
+    def var(self) -> float:
+        """The variance of all entries, each counted as often as its row weighs."""
+        return self.survey.squares / self.survey.mass if self.survey.mass > 0 else 0.0
+
+    def trace(self, kernel: Kernel) -> float:
+        """The sum of k(x, x) over the points."""
+        return self._diagonal(kernel).total
+
+    def diagonal(self, kernel: Kernel) -> np.ndarray:
+        """The largest k(x, x) by itself, which is what fits ask the diagonal for."""
+        return np.array([self._diagonal(kernel).largest])
+
+    def _diagonal(self, kernel: Kernel) -> Diagonal:
+        found = self._known_diagonal
+        if found is None:
+            found = reduced("diagonal", Diagonal, (self.preparation, kernel), self.alone)
+            self._known_diagonal = found
+        return found
+
+    def beside(self, positions: np.ndarray, ends: np.ndarray) -> list[tuple]:
+        """Every block, and which of rising positions lie in it, where blocks end there."""
+        parts = np.split(positions, np.searchsorted(positions, ends[:-1]))
+        starts = np.append(0, ends[:-1])
+        within = [part - start for part, start in zip(parts, starts, strict=True)]
+        return list(zip(self.data, within, strict=True))
+
+    def __getitem__(self, positions: np.ndarray) -> Any:
+        """The points at these positions, from one pass; those of the last pass are at hand."""
+        wanted = np.unique(positions)
+        if self._seen is None or np.setdiff1d(wanted, self._seen[0]).size:
+            blocks = self.beside(wanted, self.ends)
+            self._seen = wanted, reduced("rows", Taken, self.preparation, blocks).rows
+        there, rows = self._seen
+        return take_rows(rows, np.searchsorted(there, positions))
+
+    def blocks(self, centres: Centres, among: np.ndarray | None, dense: bool) -> Blocks:
+        """All points or those at rising positions, with their kernel with the centres."""
+        return Blocks(self, self._sent(centres), among, dense)
+
+    def span(self, centres: Centres, fit_intercept: bool) -> RemoteSpan:
+        """The features of all points."""
+        given = self.preparation, self._sent(centres), centres.whitening, fit_intercept
+        return RemoteSpan(self.data, self.survey.lengths, *given)
+
+    def vectors(self) -> tuple[Any, Any]:
+        """Targets (n, t) and weights (n,) or None as Dask arrays, which stay with the points."""
+        lengths, t = self.survey.lengths, self.targets.shape[1]
+        targets = mapped("targets", _target, (self.preparation, t), self.alone)
+        if self.weights is None:
+            return hold(as_vector(targets, lengths, t)), None
+        weights = mapped("weights", _weight, self.preparation, self.alone)
+        held = (as_vector(targets, lengths, t), as_vector(weights, lengths, 1)[:, 0])
+        return hold(held[0]), hold(held[1])
+
+    def _sent(self, centres: Centres) -> Kept:
+        for known, handle in self._kept:
+            if known is centres:
+                return handle
+        identity = centres.kernel, centres.points, centres.whitening.kept
+        handle = self._open.enter_context(kept(centres, *identity))
+        self._kept.append((centres, handle))
+        return handle
+
+
+def _target(given: tuple[Preparation, int], block: tuple) -> np.ndarray:
+    preparation, t = given
+    return preparation(*block)[1] if n_rows(block[0]) else np.zeros((0, t))
+
+
+def _weight(preparation: Preparation, block: tuple) -> Any:
+    weight = preparation(*block)[2] if n_rows(block[0]) else np.zeros(0)
+    assert weight is not None
+    return weight[:, None]
+
+
+class Blocks:
+    """Blocks of points that are summed where they are."""
+
+    def __init__(self, points: Points, centres: Kept, among: np.ndarray | None, dense: bool):
+        self.points, self.centres, self.dense = points, centres, dense
+        self.data = points.alone if among is None else points.beside(among, points.ends)
+
+    def summed(self, sums: Sums) -> Any:
+        work = Pass(sums, self.centres, self.points.preparation, self.dense)
+        name = type(sums).__name__
+        if len(pickle.dumps(work)) <= LARGE:
+            return reduced(name, _run, work, self.data)
+        with kept(work, work) as handle:
+            return reduced(name, _run, handle, self.data)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What workers do with a block: prepare it, and add its parts to the totals."""
+
+    sums: Sums
+    centres: Kept
+    preparation: Preparation
+    dense: bool
+
+    def __call__(self, block: tuple, among: np.ndarray | None = None) -> Any:
+        centres = self.centres.value
+        totals = self.sums.start(centres.whitening)
+        if n_rows(block[0]) and (among is None or len(among)):
+            for part in centres.blocks(*self.preparation(*block), among, self.dense):
+                self.sums.add(totals, part, centres.whitening)
+        return totals
+
+
+def _run(work: Pass | Kept, *block: Any) -> Any:
+    return work.value(*block) if isinstance(work, Kept) else work(*block)
+
+
+class Weights:
+    """The weights of points on a cluster, as far as the choice of centres asks about them."""
+
+    def __init__(self, points: Points):
+        self.points = points
+        self.found: Weighed = reduced("weights", Weighed, points.preparation, points.alone)
+        self.ends = np.cumsum(self.found.counts)
+
+    def any(self) -> bool:
+        return self.found.total > 0
+
+    def sum(self) -> float:
+        return self.found.total
+
+    def nonzero(self) -> tuple[Weights]:
+        """As of an array: what gives positions of rows that have weight, by their rank."""
+        return (self,)
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def __getitem__(self, ranks: np.ndarray) -> np.ndarray:
+        points, blocks = self.points, self.points.beside(ranks, self.ends)
+        places = reduced("places", Places, points.preparation, blocks).places
+        sizes = [len(within) for _, within in blocks]
+        return places + np.repeat(points.ends - points.survey.lengths, sizes)

@@ -1,0 +1,76 @@
+"""Dask collections as blocks of rows: points, targets and weights that belong together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from mercer.arrays import is_collection
+
+
+def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
+    """Dask objects of tuples (points, targets, weights), one per block of rows of X.
+
+    What is not given is None. Reading a block and its parts is one task. An array's columns are
+    brought together, and its targets and weights cut as it is; those of a table must be columns of
+    it, or made from them.
+    """
+    if getattr(X, "ndim", 2) != 2:
+        raise ValueError(f"X has {X.ndim} dimensions; expected an array or table of 2")
+    beside = {"y": y, "sample_weight": weight}
+    if is_table(X):
+        for name, given in beside.items():
+            if given is not None and not is_table(given):
+                raise TypeError(
+                    f"{name} is of type {type(given).__name__} and X is a table; give columns of "
+                    "the same table"
+                )
+        together = X.map_partitions(
+            _together, y, weight, meta=X._meta, enforce_metadata=False, align_dataframes=False
+        )
+        return together.to_delayed()
+    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+    parts: list[Any] = [X, "ij"]
+    for name, given in beside.items():
+        given = None if given is None else _cut_as(X, given, name)
+        parts += [given, None if given is None else "ik"[: given.ndim]]
+    nothing = np.empty((0, 0), dtype=object)
+    together = da.blockwise(_together, "ij", *parts, meta=nothing, concatenate=True)
+    return together.to_delayed().ravel().tolist()
+
+
+def is_table(X: Any) -> bool:
+    """Whether X is a Dask table or a column of one."""
+    return hasattr(X, "map_partitions")
+
+
+def _together(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    return X, y, weight
+
+
+def _cut_as(X: Any, given: Any, name: str) -> Any:
+    """Targets or weights in the blocks of the array X."""
+    if is_table(given):
+        raise TypeError(f"{name} is a table and X is an array; give {name}.to_dask_array()")
+    counted = not np.isnan(X.shape[0])
+    if not is_collection(given):
+        if not counted:
+            raise TypeError(
+                f"{name} is of type {type(given).__name__}, and the rows of X are not counted; "
+                "give a Dask array, or call X.compute_chunk_sizes() first"
+            )
+        given = np.asarray(given)
+        given = np.broadcast_to(given, X.shape[:1]) if given.ndim == 0 else given
+        given = da.from_array(given, name=None)
+    if counted and given.shape[0] != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows and {name} has {given.shape[0]}")
+    if counted:
+        return given.rechunk({0: X.chunks[0], **dict.fromkeys(range(1, given.ndim), -1)})
+    if given.numblocks[0] != X.numblocks[0]:
+        raise ValueError(
+            f"{name} has {given.numblocks[0]} blocks and X has {X.numblocks[0]}, of lengths not "
+            "known; call compute_chunk_sizes() on both first"
+        )
+    return given

@@ -1,0 +1,173 @@
+"""Features of points on a cluster, and vectors over the points that stay there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from mercer.arrays import n_rows
+from mercer.distributed.keeping import Kept
+from mercer.distributed.reduction import mapped, reduced
+from mercer.distributed.survey import Preparation
+from mercer.solvers.nystrom import Pulled, Totals, Whitening
+from mercer.solvers.span import Span
+
+# Biases that one pass over the targets tries, and passes after the first.
+TRIALS, ROUNDS = 64, 4
+
+
+class RemoteSpan(Span):
+    """A `Span` whose points are on a cluster: a pass goes to them, and p or p x p numbers return.
+
+    Vectors over the points are Dask arrays cut as the blocks of points are, computed where these
+    are, and kept there.
+
+    Parameters
+    ----------
+    blocks : list of Dask objects
+    lengths : ndarray of shape (n_blocks,)
+    preparation : Preparation
+    centres : Kept
+    whitening : Whitening
+    fit_intercept : bool
+    """
+
+    def __init__(
+        self,
+        blocks: list[Any],
+        lengths: np.ndarray,
+        preparation: Preparation,
+        centres: Kept,
+        whitening: Whitening,
+        fit_intercept: bool,
+    ):
+        super().__init__(list, int(lengths.sum()), len(whitening.kept), fit_intercept, keep=False)
+        self.data, self.lengths, self.whitening = blocks, lengths, whitening
+        self.task = Task(centres, preparation, fit_intercept)
+        self._curvature: tuple[Any, np.ndarray] = None, np.zeros((0, 0))
+
+    def predict(self, z: np.ndarray) -> Any:
+        w = z[: self.r].reshape(self.r, -1)
+        given = self.task, self.whitening.apply(w), z[self.r :].sum(axis=0)
+        parts = mapped("predict", _predicted, given, [(block,) for block in self.data])
+        f = as_vector(parts, self.lengths, w.shape[1])
+        return hold(f[:, 0] if z.ndim == 1 else f)
+
+    def gather(self, u: Any) -> np.ndarray:
+        found = self._summed("GatherSums", _gathered, u)
+        pulled = self.whitening.pull(found.pulled)
+        total = np.vstack([pulled, found.total[None]]) if self.fit_intercept else pulled
+        return total[:, 0] if u.ndim == 1 else total
+
+    def curvature(self, h: Any, single: bool = False) -> np.ndarray:
+        if self._curvature[0] is not h:
+            self._curvature = h, self._summed("CurvatureSums", _curved, h).value
+        return self._curvature[1].copy()
+
+    def squares(self, h: Any) -> float:
+        return float(np.trace(self.curvature(h)[: self.r, : self.r]))
+
+    def intercept(self, loss: Any, y: Any) -> float:
+        """Nearly the best bias where all else is zero: a start, for which few passes are enough."""
+        reach = 2.0 ** np.arange(TRIALS // 2)
+        trials = np.concatenate([-reach[::-1], reach])
+        weight = getattr(loss, "_weight", None)
+        parts = [vector.to_delayed() for vector in (y, weight) if vector is not None]
+        blocks = list(zip(*parts, strict=True))
+        alone = loss if weight is None else loss.weighted(None)
+        low = high = 0.0
+        for _ in range(1 + ROUNDS):
+            slopes = reduced("slopes", _slopes, (alone, trials), blocks).value
+            if not (slopes[0] <= 0 <= slopes[-1]):
+                return 0.0
+            low = trials[slopes <= 0].max()
+            high = trials[slopes >= 0].min()
+            trials = np.linspace(low, high, TRIALS)
+        return 0.5 * (low + high)
+
+    def _summed(self, name: str, piece: Callable, vector: Any) -> Any:
+        parts = vector.rechunk({1: -1} if vector.ndim == 2 else {}).to_delayed().ravel()
+        return reduced(name, piece, self.task, list(zip(self.data, parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What workers need to make features of a block."""
+
+    centres: Kept
+    preparation: Preparation
+    fit_intercept: bool
+
+
+class Summed(Totals):
+    """An array that adds up."""
+
+    def __init__(self, value: np.ndarray):
+        self.value = value
+
+
+def _slopes(
+    given: tuple[Any, np.ndarray], y: np.ndarray, weight: np.ndarray | None = None
+) -> Summed:
+    """The slope of the loss at each of some constant predictions."""
+    loss, trials = given
+    loss = loss if weight is None else loss.weighted(weight)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slopes = [np.sum(loss.gradient(y, np.full_like(y, b))) for b in trials]
+    return Summed(np.nan_to_num(slopes, nan=np.inf, posinf=np.inf, neginf=-np.inf))
+
+
+def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.ndarray:
+    """``K coef + level``, shape (b, c)."""
+    task, coef, level = given
+    if not n_rows(block[0]):
+        return np.zeros((0, coef.shape[1]))
+    X, Y, _ = task.preparation(*block)
+    parts = task.centres.value.blocks(X, Y, None, dense=False)
+    return np.vstack([part.gram @ coef for part in parts]) + level
+
+
+def _gathered(task: Task, block: tuple, u: np.ndarray) -> Pulled:
+    """``K^T u`` and the sums of u (b, c)."""
+    u, centres = u.reshape(len(u), -1), task.centres.value
+    totals = Pulled(len(centres.whitening.kept), u.shape[1])
+    if not len(u):
+        return totals
+    X = task.preparation(*block)[0]
+    for part in centres.blocks(X, u, None, dense=False):
+        totals.pulled += part.gram.T @ part.Y
+        totals.total += part.Y.sum(axis=0)
+    return totals
+
+
+def _curved(task: Task, block: tuple, h: np.ndarray) -> Summed:
+    """``Phi^T diag(h) Phi``, as a span of these points alone has it."""
+    centres = task.centres.value
+    r = len(centres.whitening.kept)
+    if not len(h):
+        return Summed(np.zeros((r + task.fit_intercept,) * 2))
+    X = task.preparation(*block)[0]
+    span = Span(lambda: centres.features(X), len(h), r, task.fit_intercept, keep=False)
+    return Summed(span.curvature(h))
+
+
+def as_vector(parts: list[Any], lengths: np.ndarray, width: int) -> Any:
+    """Dask objects of arrays (b, width) as one Dask array of shape (n, width)."""
+    name = f"mercer-vector-{tokenize(parts)}"
+    graph = HighLevelGraph.from_collections(
+        name, {(name, i, 0): part.key for i, part in enumerate(parts)}, dependencies=parts
+    )
+    chunks = tuple(int(length) for length in lengths), (width,)
+    array: Any = da.Array
+    return array(graph, name, chunks, meta=np.zeros((0, 0)))
+
+
+def hold(vector: Any) -> Any:
+    """The vector, computed where its blocks are and kept there."""
+    return vector.persist()

@@ -1,0 +1,261 @@
+"""Fits on Dask collections give what fits in memory give, and the same bits on any scheduler."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import mercer
+from mercer import kernels as K
+from mercer.solvers.nystrom import Totals
+
+dask = pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 3))
+Y = np.sin(X).sum(axis=1) + 0.3 * RNG.normal(size=240)
+W = RNG.integers(0, 3, size=240).astype(float)
+THREE = np.array(["a", "b", "c"])[np.digitize(Y, [-0.8, 0.5])]
+COUNTS = np.round(np.exp(np.clip(Y, -2, 2)))
+CENTRES = {"n_centers": 25, "random_state": 0}
+NYSTROM = {"solver": "nystrom", **CENTRES}
+# Newton's steps are taken until rounding ends them, for both to be at the minimum itself.
+TO_THE_END = {"tol": 1e-300, "gamma": 0.2, "alpha": 0.5, **NYSTROM}
+
+CASES = {
+    "ridge": (mercer.KernelRidge(0.1, kernel="rbf", gamma="scale", **NYSTROM), Y),
+    "intercept": (mercer.KernelRidge(0.1, kernel="rbf", fit_intercept=True, **NYSTROM), Y),
+    "targets": (
+        mercer.KernelRidge([0.1, 2.0], kernel=K.Laplacian(0.3), **NYSTROM),
+        np.column_stack([Y, X[:, 0]]),
+    ),
+    "two classes": (mercer.KernelRidgeClassifier(0.1, **NYSTROM), Y > 0),
+    "three classes": (
+        mercer.KernelRidgeClassifier(0.1, class_weight="balanced", **NYSTROM),
+        THREE,
+    ),
+    "a class of no weight": (
+        mercer.KernelRidgeClassifier(0.1, class_weight={"b": 0.0}, **NYSTROM),
+        THREE,
+    ),
+    "leave-one-out": (mercer.KernelRidgeCV([1e-3, 0.1, 10.0], kernel="rbf", **NYSTROM), Y),
+    "gcv": (mercer.KernelRidgeCV([1e-3, 0.1, 10.0], kernel="rbf", cv="gcv", **NYSTROM), Y),
+    "components": (
+        mercer.KernelPCA(4, kernel="rbf", gamma=0.1, eigen_solver="nystrom", **CENTRES),
+        None,
+    ),
+    "logistic": (mercer.KernelMachineClassifier("logistic", **TO_THE_END), Y > 0),
+    "softmax": (
+        mercer.KernelMachineClassifier("logistic", class_weight="balanced", **TO_THE_END),
+        THREE,
+    ),
+    "huber": (mercer.KernelMachineRegressor("huber", **TO_THE_END), Y),
+    "poisson": (mercer.KernelMachineRegressor("poisson", **TO_THE_END), COUNTS),
+}
+# Fits of many passes take a while even where they are small.
+LONG = ("logistic", "softmax", "huber", "poisson")
+PAIRS = [
+    pytest.param(name, weighted, marks=[pytest.mark.long] if name in LONG else [])
+    for name in CASES
+    for weighted in (False, True)
+    if not (name == "components" and weighted)
+]
+
+
+def as_dask(y, chunks=50):
+    return None if y is None else da.from_array(y, chunks=(chunks, *y.shape[1:]))
+
+
+def fitted(model, *data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return clone(model).fit(*data)
+
+
+def outputs(model, points):
+    names = ("decision_function", "predict_proba", "transform", "predict")
+    return {name: getattr(model, name)(points) for name in names if hasattr(model, name)}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.mark.parametrize(("name", "weighted"), PAIRS)
+def test_the_fit_equals_the_one_in_memory(name, weighted):
+    model, y = CASES[name]
+    data = [each for each in (y, W if weighted else None) if each is not None]
+    here = fitted(model, X, *data)
+    there = fitted(model, da.from_array(X, chunks=(70, 2)), *map(as_dask, data))
+    assert there.n_features_in_ == 3
+    expected, found = outputs(here, X), outputs(there, X)
+    for method, values in expected.items():
+        if values.dtype.kind == "f":
+            assert_allclose(found[method], values, atol=1e-10, err_msg=method)
+        else:
+            assert_array_equal(found[method], values)
+    if name in ("leave-one-out", "gcv"):
+        assert there.alpha_ == here.alpha_
+        assert_allclose(there.loo_scores_, here.loo_scores_, rtol=1e-10)
+    if name == "components":
+        for attribute in ("eigenvalues_", "explained_variance_ratio_", "residuals_"):
+            assert_allclose(getattr(there, attribute), getattr(here, attribute), atol=1e-10)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("loss", ["hinge", "quantile"])
+def test_losses_with_corners_are_certified(loss):
+    kind = mercer.KernelMachineClassifier if loss == "hinge" else mercer.KernelMachineRegressor
+    model = kind(loss, gamma=0.2, alpha=5.0, tol=1e-3, **NYSTROM)
+    y = Y > 0 if loss == "hinge" else Y
+    here, there = fitted(model, X, y, W), fitted(model, as_dask(X, 120), as_dask(y), as_dask(W))
+    assert there.result_.status.name == "CONVERGED"
+    assert there.result_.gap <= 1e-3
+    method = "decision_function" if loss == "hinge" else "predict"
+    expected, found = (outputs(each, X)[method] for each in (here, there))
+    assert np.abs(found - expected).max() < 0.1
+    assert np.abs(found - expected).mean() < 0.01
+
+
+def test_passes_over_all_points_equal_those_in_memory(monkeypatch):
+    """So many points that sums over a part of them precondition passes over all."""
+    monkeypatch.setattr("mercer.estimators.ridge_nystrom.PASSES_PAY", 0)
+    model = mercer.KernelRidge(1.0, kernel="rbf", fit_intercept=True, tol=1e-13, **NYSTROM)
+    here = fitted(model, X, Y, W)
+    there = fitted(model, as_dask(X), as_dask(Y), as_dask(W))
+    assert here.result_.n_iter > 2
+    assert "precondition" in there.result_.method
+    assert_allclose(there.predict(X), here.predict(X), atol=1e-10)
+
+
+def test_the_bits_do_not_depend_on_the_scheduler():
+    """In this process by one thread or some, and on a cluster of two workers inside it."""
+    model, y = CASES["ridge"]
+    data = as_dask(X, 20), as_dask(y, 30)
+    expected = fitted(model, *data)
+    with dask.config.set(scheduler="threads"):
+        assert_array_equal(fitted(model, *data).dual_coef_, expected.dual_coef_)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        dask.config.set(scheduler=None),
+        distributed.LocalCluster(processes=False, **options) as cluster,
+        distributed.Client(cluster),
+    ):
+        found = fitted(model, *data)
+        assert_array_equal(found.dual_coef_, expected.dual_coef_)
+        assert_array_equal(found.predict(data[0]).compute(), expected.predict(data[0]).compute())
+    from mercer.distributed import keeping
+
+    assert not keeping._HERE
+
+
+def test_sums_are_merged_in_the_order_of_the_blocks():
+    from mercer.distributed.reduction import reduced
+
+    class Words(Totals):
+        def __init__(self, mark, word):
+            self.text = mark + word
+
+        def merged(self, other, sign=1):
+            return Words("", self.text + other.text)
+
+    letters = [(chr(97 + i % 26),) for i in range(100)]
+    expected = "".join("-" + letter for (letter,) in letters)
+    with dask.config.set(scheduler="threads"):
+        assert reduced("words", Words, "-", letters).text == expected
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The same points in every kind of file that Dask reads."""
+    table = pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=Y)
+    (tmp_path / "parquet").mkdir()
+    for i in range(12):
+        table[20 * i : 20 * (i + 1)].to_parquet(tmp_path / f"parquet/{i:02d}.parquet")
+    table.to_csv(tmp_path / "table.csv", index=False)
+    np.save(tmp_path / "points.npy", X)
+    return tmp_path
+
+
+def test_points_come_from_files(files):
+    model, y = CASES["ridge"]
+    expected = fitted(model, pd.DataFrame(X, columns=["u", "v", "w"]), y).predict(
+        pd.DataFrame(X, columns=["u", "v", "w"])
+    )
+    for table in (dd.read_parquet(files / "parquet"), dd.read_csv(files / "table.csv")):
+        points = table[["u", "v", "w"]]
+        found = fitted(model, points, table["y"])
+        assert list(found.feature_names_in_) == ["u", "v", "w"]
+        predicted = found.predict(points)
+        assert isinstance(predicted, dd.Series)
+        assert_allclose(predicted.compute(), expected, atol=1e-10)
+        error = ((predicted - table["y"]) ** 2).mean().compute()
+        assert_allclose(error, np.mean((expected - y) ** 2))
+    mapped = da.from_array(np.load(files / "points.npy", mmap_mode="r"), chunks=(70, 3))
+    assert_allclose(fitted(model, mapped, y).predict(X), expected, atol=1e-10)
+
+
+def test_points_come_from_zarr(tmp_path):
+    pytest.importorskip("zarr", reason="zarr is not installed")
+    model, y = CASES["ridge"]
+    as_dask(X).to_zarr(str(tmp_path / "points.zarr"))
+    points = da.from_zarr(str(tmp_path / "points.zarr"))
+    assert_allclose(fitted(model, points, y).predict(X), fitted(model, X, y).predict(X), atol=1e-10)
+
+
+def test_blocks_may_be_empty_and_their_lengths_unknown():
+    model, y = CASES["ridge"]
+    table = pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=y, row=np.arange(240))
+    some = dd.from_pandas(table, npartitions=6)
+    some = some[some["row"] >= 100]
+    points = some[["u", "v", "w"]]
+    found = fitted(model, points, some["y"])
+    rest = table[["u", "v", "w"]][100:]
+    expected = fitted(model, rest, y[100:]).predict(rest)
+    assert_allclose(found.predict(points).compute(), expected, atol=1e-10)
+
+
+def refusals():
+    ridge = CASES["ridge"][0]
+    points, targets = as_dask(X), as_dask(Y)
+    hole = X.copy()
+    hole[130, 1] = np.nan
+    yield "SVC", mercer.SVC(), (points, targets), TypeError, "SVC.fit takes no Dask"
+    exact = mercer.KernelRidge(solver="cholesky")
+    yield "solver", exact, (points, targets), ValueError, "solver='cholesky' needs all points"
+    yield "rows", ridge, (points, targets[:-1]), ValueError, "X has 240 rows and y has 239"
+    yield "missing", ridge, (as_dask(hole), targets), ValueError, "NaN"
+    yield (
+        "kernel",
+        clone(ridge).set_params(kernel="sigmoid"),
+        (points, targets),
+        ValueError,
+        "proved",
+    )
+    one = mercer.KernelRidgeClassifier(**NYSTROM)
+    yield "class", one, (points, as_dask(np.ones(240))), ValueError, "one class only"
+    levels = mercer.KernelMachineRegressor("quantile", quantile=[0.1, 0.9], **NYSTROM)
+    yield "levels", levels, (points, targets), ValueError, "one level at a time"
+    folds = mercer.KernelRidgeCV(cv=5, **NYSTROM)
+    yield "folds", folds, (points, targets), ValueError, "cv=None or 'gcv'"
+    none = da.zeros((0, 3))
+    yield "nothing", ridge, (none, da.zeros(0)), ValueError, "no rows"
+
+
+@pytest.mark.parametrize("refusal", list(refusals()), ids=lambda refusal: refusal[0])
+def test_errors_say_what_to_do(refusal):
+    _, model, data, error, words = refusal
+    with pytest.raises(error, match=words):
+        model.fit(*data)
+    assert not hasattr(model, "n_features_in_")

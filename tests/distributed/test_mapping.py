@@ -1,0 +1,125 @@
+"""Methods of every fitted estimator map over the blocks of a collection, lazily."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import is_regressor
+
+import mercer
+from mercer import kernels as K
+from model_zoo import IRIS, SPECIES, X_REG, Y_REG
+
+dask = pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+
+METHODS = [
+    "predict",
+    "decision_function",
+    "predict_proba",
+    "predict_log_proba",
+    "transform",
+    "score_samples",
+    "pdf",
+    "standard_error",
+    "reconstruction_error",
+]
+MORE = {
+    "NuSVC": {"nu": 0.2},
+    "KernelPerceptron": {"random_state": 0},
+    "KernelSGDClassifier": {"n_iter": 50, "random_state": 0},
+    "KernelPCA": {"n_components": 2},
+    "KernelDensity": {"bandwidth": 0.7},
+    "NadarayaWatsonRegressor": {"bandwidth": 1.0},
+    "NadarayaWatsonClassifier": {"bandwidth": 1.0},
+    "LocalLinearRegressor": {"bandwidth": 2.0},
+    "KernelMachineRegressor": {"loss": "quantile", "quantile": [0.2, 0.8]},
+    "AutoKernelClassifier": {"max_time": 1.0, "random_state": 0},
+    "AutoKernelRegressor": {"max_time": 1.0, "random_state": 0},
+}
+NAMES = sorted({*mercer.estimators.__all__, "AutoKernelClassifier", "AutoKernelRegressor"})
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def fitted(name):
+    model = getattr(mercer, name)(**MORE.get(name, {}))
+    X, y = (X_REG, Y_REG) if is_regressor(model) else (IRIS, SPECIES)
+    if name == "KernelCCA":
+        return model.fit(X[:, :2], X[:, 2:]), X[:, :2]
+    if "y" not in inspect.signature(model.fit).parameters:
+        return model.fit(X), X
+    return model.fit(X, y), X
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_methods_of_every_estimator_map_over_blocks(name):
+    model, X = fitted(name)
+    points = da.from_array(X, chunks=(17, 1))
+    table = dd.from_pandas(pd.DataFrame(X), npartitions=3)
+    tried = [method for method in METHODS if hasattr(model, method)]
+    assert tried
+    for method in tried:
+        expected = getattr(model, method)(X)
+        found = getattr(model, method)(points)
+        assert isinstance(found, da.Array)
+        assert found.shape == expected.shape
+        assert found.dtype == expected.dtype
+        blocks = found.compute()
+        if expected.dtype.kind == "f":
+            assert_allclose(blocks, expected, atol=1e-10, err_msg=method)
+        else:
+            assert_array_equal(blocks, expected)
+    lazy = getattr(model, tried[0])(table)
+    assert lazy.npartitions == 3
+    first, expected = np.asarray(lazy.compute()), getattr(model, tried[0])(X)
+    if expected.dtype.kind == "f":
+        assert_allclose(first, expected, atol=1e-10)
+    else:
+        assert_array_equal(first, expected)
+
+
+def test_several_arrays_come_as_several_collections():
+    model = mercer.NadarayaWatsonRegressor(bandwidth=1.0).fit(X_REG, Y_REG)
+    points = da.from_array(X_REG, chunks=(25, 4))
+    for found, expected in zip(
+        model.predict(points, return_std=True), model.predict(X_REG, return_std=True), strict=True
+    ):
+        assert_allclose(found.compute(), expected, atol=1e-10)
+
+
+def test_feature_maps_and_pre_images_map_over_blocks():
+    points = da.from_array(IRIS, chunks=(40, 4))
+    features = K.RBF(0.3).approximate_map(20, random_state=0).fit(IRIS)
+    assert_allclose(features.transform(points).compute(), features.transform(IRIS), atol=1e-12)
+    explicit = K.Polynomial(2).feature_map().fit(IRIS)
+    assert_allclose(explicit.transform(points).compute(), explicit.transform(IRIS), atol=1e-12)
+    components = mercer.KernelPCA(3, kernel="rbf", gamma=0.2, fit_inverse_transform=True).fit(IRIS)
+    back = components.inverse_transform(components.transform(points))
+    expected = components.inverse_transform(components.transform(IRIS))
+    assert_allclose(back.compute(), expected, atol=1e-10)
+
+
+def test_nothing_is_computed_until_it_is_asked_for():
+    read = []
+
+    def block(seed):
+        read.append(seed)
+        return np.random.default_rng(seed).normal(size=(10, 4))
+
+    parts = [da.from_delayed(dask.delayed(block)(i), (10, 4), float) for i in range(5)]
+    points = da.concatenate(parts)
+    model = mercer.KernelRidge(kernel="rbf").fit(X_REG, Y_REG)
+    predicted = model.predict(points)
+    assert read == []
+    assert len(predicted[10:30].compute()) == 20
+    assert sorted(read) == [1, 2]
