@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +13,55 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.utils.validation import check_array
 
-Array = Any  # a NumPy array or a SciPy CSR array; other libraries join here
+Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
 
 
-def rows_in_order(A: Any, dtype: Any = None) -> np.ndarray:
+class Later:
+    """A module that is imported when something of it is first asked for."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+torch: Any = Later("torch")
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a torch tensor, on whatever device; torch is not imported to find out."""
+    return "torch" in sys.modules and isinstance(X, torch.Tensor)
+
+
+def namespace(X: Any) -> Any:
+    """The library that X's functions come from: NumPy, or torch."""
+    return torch if is_tensor(X) else np
+
+
+def beside(values: Any, X: Any) -> Any:
+    """Numbers as an array of X's library, dtype and device."""
+    if is_tensor(X):
+        return torch.as_tensor(values, dtype=X.dtype, device=X.device)
+    return np.asarray(values, dtype=X.dtype)
+
+
+def dtype_of(X: Any) -> np.dtype:
+    """X's dtype by NumPy's name."""
+    return np.dtype(str(X.dtype).removeprefix("torch."))
+
+
+def device_budget(device: Any) -> int:
+    """Bytes that one temporary may take there: half of what is free, scikit-learn's on the host."""
+    if getattr(device, "type", "cpu") != "cuda":
+        return memory_budget()
+    return torch.cuda.mem_get_info(device)[0] // 2
+
+
+def rows_in_order(A: Any, dtype: Any = None) -> Any:
     """An array as the core takes it: row by row, aligned; itself if it is so already."""
+    if is_tensor(A):
+        return A.to(dtype and getattr(torch, np.dtype(dtype).name)).contiguous()
     return np.require(A, dtype, ("C_CONTIGUOUS", "ALIGNED"))
 
 
@@ -68,21 +114,26 @@ def take_rows(X: Any, indices: Any) -> Any:
     return [X[i] for i in indices]
 
 
-def as_dense(X: Array) -> np.ndarray:
+def as_dense(X: Array) -> Any:
     """X as a dense array."""
+    if is_tensor(X):
+        return X
     return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
 def as_vectors(X: Any, name: str = "X") -> Array:
     """Points in R^d as a finite float array of shape (n, d).
 
-    float32 stays float32, everything else becomes float64; sparse input becomes CSR.
+    float32 stays float32, everything else becomes float64; sparse input becomes CSR; tensors stay
+    tensors where they are.
 
     Examples
     --------
     >>> as_vectors([[1, 2], [3, 4]]).dtype
     dtype('float64')
     """
+    if is_tensor(X):
+        return _tensor_of_vectors(X, name)
     columns = list(getattr(X, "columns", ())) or None
     if not hasattr(X, "ndim") and isinstance(X, str | bytes):
         raise TypeError(
@@ -103,6 +154,21 @@ def as_vectors(X: Any, name: str = "X") -> Array:
         array.sum_duplicates()
     refuse_non_finite(array, name, columns)
     return array
+
+
+def _tensor_of_vectors(X: Any, name: str) -> Any:
+    if X.is_complex() or X.layout != torch.strided:
+        raise TypeError(f"{name} is a complex or sparse tensor; expected real numbers, all stored")
+    if X.ndim != 2 or not X.numel():
+        raise ValueError(
+            f"{name} is not an array of numbers of shape (n, d): it is a tensor of shape "
+            f"{tuple(X.shape)}"
+        )
+    X = X.detach()
+    if X.dtype not in (torch.float32, torch.float64):
+        X = X.to(torch.float64)
+    refuse_non_finite(X, name)
+    return X
 
 
 def refuse_text(X: Any, name: str = "X") -> None:
@@ -136,10 +202,10 @@ def _is_number(text: str | bytes) -> bool:
 
 def refuse_non_finite(X: Array, name: str = "X", columns: list | None = None) -> None:
     """Raise a ValueError that names the first missing or infinite entry of X, if there is one."""
-    values = X.data if sp.issparse(X) else X
-    if np.isfinite(values.sum()):
+    values, xp = X.data if sp.issparse(X) else X, namespace(X)
+    if xp.isfinite(values.sum()):
         return
-    bad = ~np.isfinite(values)
+    bad = ~xp.isfinite(values)
     if not bad.any():
         return
     if sp.issparse(X):
@@ -147,8 +213,8 @@ def refuse_non_finite(X: Array, name: str = "X", columns: list | None = None) ->
         where = int(np.flatnonzero(~np.isfinite(coo.data))[0])
         row, column, value = coo.row[where], coo.col[where], coo.data[where]
     else:
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        value = X[row, column]
+        row, column = (int(i) for i in xp.argwhere(bad)[0])
+        value = float(X[row, column])
     label = repr(columns[column]) if columns else str(column)
     if np.isnan(value):
         raise ValueError(
