@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Later, is_tensor
-
 from mercer.expressions.nodes import (
     Add,
     Constant,

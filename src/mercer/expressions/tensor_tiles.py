@@ -132,7 +132,7 @@ def statistic(leaf: Leaf, rows: slice) -> Any:
 
 
 def _sqdist(leaf: Leaf, rows: slice) -> Any:
-    """Squared distances from dot products; those of points that nearly coincide from differences."""
+    """Squared distances from dot products; where points nearly coincide, from differences."""
     X, Y = leaf.X[rows], leaf.Y
     given = leaf.X_given[rows]
     if X.shape[1] <= EXACT_FEATURES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -141,10 +140,14 @@ class TensorPairs(Pairs):
 
     # What is asked for.
 
-    def tiles(self, rows: Any = None, columns: Any = None) -> Any:
-        """What computes the values of some rows and columns, by default all of them."""
-        if rows is None and columns is None and "all" in self._tiles:
-            return self._tiles["all"]
+    def tiles(self, rows: Any = None, columns: Any = None, logarithmic: bool = False) -> Any:
+        """What computes the values of some rows and columns, by default all of them.
+
+        ``logarithmic`` where it is their exponentials that count.
+        """
+        whole = rows is None and columns is None
+        if whole and logarithmic in self._tiles:
+            return self._tiles[logarithmic]
         n, m = self.shape
         leaves = []
         for node in self.lowering.leaves:
@@ -157,11 +160,11 @@ class TensorPairs(Pairs):
         dtype = getattr(torch, self.dtype.name)
         arguments = (self.lowering.program, leaves, row_terms, column_terms, n, m)
         if by_triton(self.device.type):
-            made = TritonTiles(*arguments, self.device, dtype, self.precision)
+            made = TritonTiles(*arguments, self.device, dtype, self.precision, logarithmic)
         else:
             made = Tiles(*arguments, self.device, dtype)
-        if rows is None and columns is None:
-            self._tiles["all"] = made
+        if whole:
+            self._tiles[logarithmic] = made
         return made
 
     def block(self, rows: Any, columns: Any, out: Any = None) -> Any:
@@ -198,7 +201,7 @@ class TensorPairs(Pairs):
             raise ValueError(
                 f"log_weight has shape {tuple(log_weight.shape)}; expected {self.shape[1:]}"
             )
-        return self.tiles().log_sum_exp(log_weight)
+        return self.tiles(logarithmic=True).log_sum_exp(log_weight)
 
     def combination(self, columns: Any, V: Any) -> Any:
         V = beside(V, self._some_points())

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from mercer.core.programs import Kind, Op, Source
 
 LOG2E = 1 / math.log(2)
-# Features are unrolled up to this number.
-UNROLLED = 16
+# The rows' features are kept in registers up to this number.
+UNROLLED = 4
 # Squared distances below this fraction of the squared norms are summed from differences.
 NEAR = {"float32": 1e-2, "float64": 1e-4}
 FEATUREWISE = {
@@ -206,17 +206,17 @@ class _Epilogue:
             case Op.AFFINE:
                 return f"{x} * {c} + {d}", full
             case Op.ADD:
-                y, other = self._second(b, source)
+                y, _ = self._second(b, source)
                 return f"{x} * {c} + {d} * {y}", True
             case Op.MULTIPLY:
-                y, other = self._second(b, source)
+                y, _ = self._second(b, source)
                 return f"{x} * {c} * {y} + {d}", True
             case Op.ACCUMULATE:
                 total, _ = self._value(out)
-                y, other = self._second(b, source)
+                y, _ = self._second(b, source)
                 return f"{total} + {self.slot(k, 0, None)} * {x} * {y}", True
             case Op.DIVIDE:
-                y, other = self._second(b, source)
+                y, _ = self._second(b, source)
                 at_zero = self.slot(k, 0, None)
                 return f"tl.where({y} == 0, {at_zero}, {x} / tl.where({y} == 0, 1, {y}))", True
             case Op.INTEGER_POWER:
@@ -321,7 +321,8 @@ class _Statistics:
                 f" + ({begin} + {place})",
             ]
             self.inside += [
-                f"b{i}_{begin} = tl.load(y{i}_{begin} + tl.cast(j, tl.int64) * (BN * {leaf.width}))",
+                f"b{i}_{begin} = tl.load(y{i}_{begin}"
+                f" + tl.cast(j, tl.int64) * (BN * {leaf.width}))",
                 self._dot(i, f"x{i}_{begin}", f"b{i}_{begin}", start, leaf),
             ]
             start = f"s{i}"
@@ -380,9 +381,10 @@ class _Statistics:
         else:
             lines.append(f"for f in range(0, {leaf.features}, {stride}):")
             for f in range(stride):
+                at = f"(tl.cast(f, tl.int64) + {f})"
                 lines += [
-                    f"    a{i}_{f} = tl.load(A{i} + (tl.cast(f, tl.int64) + {f}) * n + rows)[:, None]",
-                    f"    b{i}_{f} = tl.load(B{i} + (tl.cast(f, tl.int64) + {f}) * m + columns)[None, :]",
+                    f"    a{i}_{f} = tl.load(A{i} + {at} * n + rows)[:, None]",
+                    f"    b{i}_{f} = tl.load(B{i} + {at} * m + columns)[None, :]",
                 ]
             names = {"s": f"s{i}", "x": f"a{i}_0", "y": f"b{i}_0"}
             lines.append("    " + update.format(dx=f"a{i}_1", dy=f"b{i}_1", **names))
@@ -506,7 +508,10 @@ def log_sum_exp_source(form: TileForm) -> KernelText:
 
     L has log weights, -inf where there is no column.
     """
-    opening = [f"top = tl.full((BM,), -1e30, tl.{form.dtype})", "total = tl.zeros((BM,), tl.float64)"]
+    opening = [
+        f"top = tl.full((BM,), -1e30, tl.{form.dtype})",
+        "total = tl.zeros((BM,), tl.float64)",
+    ]
     loop = [
         "value += tl.load(L + columns)[None, :]",
         "new = tl.maximum(top, tl.max(value, axis=1))",

@@ -34,8 +34,8 @@ PRECISIONS = ("fp16x3", "tf32x3", "tf32")
 PADDED = 256  # points are made up to a multiple of this, so that no tile is in part
 # Below this many features squared distances that must be exact are summed from differences.
 FEW_FEATURES = 8
-# Wider operands are read in steps.
-RESIDENT, STEP = 256, 64
+# Operands of more bytes per point are read in steps of so many.
+RESIDENT, STEP = 512, 128
 # In half precision numbers are scaled to below this, and those of the middling point must not be
 # smaller than the largest by more than that.
 LARGEST_HALF, SPREAD = 2.0**14, 2.0**12
@@ -44,7 +44,7 @@ FEW_COLUMNS, COLUMNS = 4, 32
 # Programs per multiprocessor to split the columns for.
 PROGRAMS = 8
 # How much of a value may be lost by rounding a squared distance before care is taken.
-CARE = 4.0
+CARE = 32.0
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,13 @@ class Launch:
 def launch_for(form: TileForm) -> Launch:
     """What was fastest on an H200."""
     width = max((leaf.width for leaf in form.leaves), default=0)
-    if form.dtype == "float64":
+    if form.dtype == "float64" or not width:
         return Launch(64, 64, 4)
     if width <= 128:
         return Launch(64, 128, 4)
     if any(leaf.step for leaf in form.leaves):
-        return Launch(128, 256, 8) if width > 512 else Launch(128, 128, 8)
+        careful = any(leaf.features for leaf in form.leaves)
+        return Launch(128, 256, 8) if width > 512 and not careful else Launch(128, 128, 8)
     return Launch(128, 64, 4)
 
 
@@ -77,6 +78,8 @@ class TritonTiles:
     program, leaves, row_terms, column_terms, n, m, device, dtype : as for `tensor_tiles.Tiles`
     precision : "fp16x3", "tf32x3" or "tf32"
         Of dot products in float32.
+    logarithmic : bool
+        Whether it is the exponentials of the values that count.
     """
 
     launch: Launch | None = None  # in place of the usual one
@@ -92,11 +95,12 @@ class TritonTiles:
         device: Any,
         dtype: Any,
         precision: str = "fp16x3",
+        logarithmic: bool = False,
     ):
         self.program, self.leaves = program, list(leaves)
         self.row_terms, self.column_terms = list(row_terms), list(column_terms)
         self.n, self.m, self.device, self.dtype = n, m, device, dtype
-        self.precision = precision
+        self.precision, self.logarithmic = precision, logarithmic
         self._arrays: dict[str, Any] = {}
         self._scales: list[float] = []
         self.form = self._made_ready()
@@ -118,9 +122,7 @@ class TritonTiles:
         ]
         operations = tuple(
             (*operation, exponent)
-            for operation, exponent in zip(
-                self.program.operations.tolist(), exponents, strict=True
-            )
+            for operation, exponent in zip(self.program.operations.tolist(), exponents, strict=True)
         )
         name = str(self.dtype).removeprefix("torch.")
         return TileForm(name, tuple(forms), operations, self.program.result)
@@ -140,7 +142,8 @@ class TritonTiles:
         if shared is not None:
             precision, scale = before[shared].precision, self._scales[shared] ** -0.5
         width = d * (3 if precision == "fp16" else 1)
-        step = 0 if width * (2 if self.dtype == torch.float64 else 1) <= RESIDENT else STEP
+        size = 2 if precision == "fp16" else 8 if precision == "ieee" else 4
+        step = 0 if width * size <= RESIDENT else STEP // size
         width = _multiple(width, step or 16)
         if shared is None:
             self._arrays[f"X{i}"], self._arrays[f"Y{i}"] = (
@@ -185,24 +188,23 @@ class TritonTiles:
         return "fp16", 2.0**exponent
 
     def _needs_care(self, i: int, leaf: Leaf) -> bool:
-        """Whether values near k(x, x) change by more than rounding if ‖x - z‖² is off by its own."""
-        some = min(64, self.n, self.m)
+        """Whether values near k(x, x) would feel the rounding of a distance made from norms."""
         norms = leaf.X_norms
         assert norms is not None
-        at = torch.topk(norms, some).indices
+        at = torch.topk(norms, min(64, self.n, self.m)).indices
         eps = torch.finfo(self.dtype).eps
-        statistics, moved = [], []
-        for k, other in enumerate(self.leaves):
-            own = _at_one_point(other, at, self.dtype)
-            statistics.append(own)
-            moved.append(own + eps * 2 * norms[at] if k == i else own)
+        own = [_at_one_point(other, at, self.dtype) for other in self.leaves]
         rows = [term[at] for term in self.row_terms]
         # At (x, x) columns are rows: terms of the columns that are there are close enough.
         columns = [term[torch.clamp(at, max=self.m - 1)] for term in self.column_terms]
-        values = [_flat_run(self.program, s, rows, columns) for s in (statistics, moved)]
-        change = torch.as_tensor(values[1] - values[0])
-        size = torch.as_tensor(values[0]).abs().amax()
-        return not bool((change.abs() <= CARE * eps * size).all())
+
+        def value(distance: Any) -> Any:
+            statistics = [distance if k == i else s for k, s in enumerate(own)]
+            return _flat_run(self.program, statistics, rows, columns).to(torch.float64)
+
+        here, beside, away = (value(norms[at] * t) for t in (0.0, 2 * eps, 2.0))
+        size = 1.0 if self.logarithmic else torch.maximum(here.abs().max(), away.abs().max())
+        return not bool(((beside - here).abs() <= CARE * eps * size).all())
 
     # Running.
 
@@ -288,7 +290,7 @@ class TritonTiles:
 
     def gram(self, symmetric: bool, diagonal: Any) -> Any:
         """All values, (n, m); a symmetric matrix has equal halves and its own diagonal."""
-        launch = self.launch or launch_for(self.form)
+        launch = self.launch or Launch(64, 64, 4)
         out = torch.empty((self.n, self.m), dtype=self.dtype, device=self.device)
         text = gram_source(self.form, symmetric)
         more = {"diagonal": _padded(diagonal.to(self.dtype))} if symmetric else {}
