@@ -42,8 +42,21 @@ def namespace(X: Any) -> Any:
 def beside(values: Any, X: Any) -> Any:
     """Numbers as an array of X's library, dtype and device."""
     if is_tensor(X):
+        values = values if is_tensor(values) else np.require(values, requirements=("C", "W"))
         return torch.as_tensor(values, dtype=X.dtype, device=X.device)
     return np.asarray(values, dtype=X.dtype)
+
+
+def doubled(X: Any) -> Any:
+    """Points with float32 features in float64; others as they are."""
+    if is_tensor(X):
+        return X.to(torch.float64)
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def as_numpy(X: Any) -> np.ndarray:
+    """X as a NumPy array, in this machine's own memory."""
+    return X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
 
 
 def dtype_of(X: Any) -> np.dtype:
@@ -78,16 +91,36 @@ def physical_memory() -> int | None:
         return None
 
 
-def refuse_beyond_memory(n: int, matrices: int = 3) -> None:
-    """Raise a MemoryError where this many n x n matrices exceed the machine's memory."""
-    needed, present = matrices * 8 * n**2, physical_memory()
+def free_memory(X: Any) -> int | None:
+    """Bytes that are free where X is; on the host all that there are, None where none is told."""
+    on_device = is_tensor(X) and X.device.type == "cuda"
+    return torch.cuda.mem_get_info(X.device)[0] if on_device else physical_memory()
+
+
+def refuse_beyond_memory(n: int, matrices: int = 3, X: Any = None) -> None:
+    """Raise a MemoryError where this many n x n matrices exceed the memory where X is."""
+    needed, present = matrices * 8 * n**2, free_memory(X)
     if present is not None and needed > present:
+        where = f"{X.device} has" if is_tensor(X) else "this machine has"
         raise MemoryError(
             f"a dense solver for n = {n:,} points needs {needed // 2**20:,} MiB ({matrices} "
-            f"matrices of {n:,} x {n:,}), and this machine has {present // 2**20:,} MiB; fit on "
+            f"matrices of {n:,} x {n:,}), and {where} {present // 2**20:,} MiB; fit on "
             "fewer points, on features that approximate the kernel (a pipeline that begins with "
             "kernel.approximate_map(1000)), or on a larger machine"
         )
+
+
+def copy_of(A: Any) -> Any:
+    """A's numbers in memory of their own."""
+    return A.clone() if is_tensor(A) else A.copy()
+
+
+def tensor_solve(A: Any, B: Any) -> Any:
+    """A⁻¹ B for a positive definite tensor A, by a Cholesky factorisation where A is."""
+    L, failed = torch.linalg.cholesky_ex(A)
+    if int(failed):
+        raise np.linalg.LinAlgError("the matrix is not positive definite after rounding")
+    return torch.cholesky_solve(B, L)
 
 
 def row_blocks(n: int, bytes_per_row: float, budget: float | None = None) -> Iterator[slice]:

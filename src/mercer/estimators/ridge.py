@@ -161,6 +161,7 @@ default="pivoted"
     """
 
     moments_: Any
+    _takes_tensors = True
     _parameter_constraints: dict = {**KERNEL, **SOLVER}
 
     def __init__(

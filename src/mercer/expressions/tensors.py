@@ -29,7 +29,7 @@ def over(e: Expression, X: Any, Y: Any = None) -> Pairs:
     X : n points
     Y : m points, or None for X itself
     """
-    return (TensorPairs if is_tensor(X) else Pairs)(e, X, Y)
+    return (TensorPairs if is_tensor(X) or is_tensor(Y) else Pairs)(e, X, Y)
 
 
 class TensorPairs(Pairs):
@@ -52,11 +52,9 @@ class TensorPairs(Pairs):
     def __init__(self, e: Expression, X: Any, Y: Any = None, precision: str = "fp16x3"):
         if precision not in PRECISIONS:
             raise ValueError(f"precision={precision!r}; expected one of {PRECISIONS}")
-        if Y is not None and not (is_tensor(Y) and Y.device == X.device):
-            where = f"on {Y.device}" if is_tensor(Y) else f"a {type(Y).__name__}"
-            raise TypeError(
-                f"X is a tensor on {X.device} and Y is {where}; move both to one device"
-            )
+        places = [_place(P) for P in (X, Y) if P is not None]
+        if len(set(places)) > 1:
+            raise TypeError(f"X is {places[0]} and Y is {places[1]}; move both to one device")
         self.precision, self.device = precision, X.device
         self._tiles: dict[Any, Any] = {}
         super().__init__(e, X, Y)
@@ -221,6 +219,10 @@ class TensorPairs(Pairs):
 def by_triton(device: str) -> bool:
     """Whether Triton kernels run on this kind of device."""
     return device == "cuda" and find_spec("triton") is not None
+
+
+def _place(X: Any) -> str:
+    return f"a tensor on {X.device}" if is_tensor(X) else f"a {type(X).__name__}"
 
 
 def _per_point(function: Any, points: Any) -> Any:
