@@ -71,7 +71,7 @@ def device_budget(device: Any) -> int:
     return torch.cuda.mem_get_info(device)[0] // 2
 
 
-def rows_in_order(A: Any, dtype: Any = None) -> Any:
+def rows_in_order(A: Any, dtype: Any = None) -> np.ndarray:
     """An array as the core takes it: row by row, aligned; itself if it is so already."""
     if is_tensor(A):
         return A.to(dtype and getattr(torch, np.dtype(dtype).name)).contiguous()

@@ -63,7 +63,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
-    fitted = getattr(estimator, "X_fit_", None)
+    fitted: Any = getattr(estimator, "X_fit_", None)
     if is_tensor(fitted) != is_tensor(X) and getattr(estimator, "_takes_tensors", False):
         was = f"tensors on {fitted.device}" if is_tensor(fitted) else "arrays in memory"
         raise TypeError(

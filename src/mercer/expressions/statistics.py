@@ -152,12 +152,12 @@ def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centr
     return (right if F is G else _Centred(F - origin, F)), right
 
 
-def centre(G: np.ndarray) -> np.ndarray:
+def centre(G: Any) -> Any:
     """The median of some rows: one far point would draw the mean away from all the others."""
     return _some(G).median(0).values if is_tensor(G) else np.median(_some(G), axis=0)
 
 
-def _some(G: np.ndarray) -> np.ndarray:
+def _some(G: Any) -> Any:
     return G[:: max(1, -(-len(G) // CENTRE_ROWS))]
 
 

@@ -1,0 +1,106 @@
+"""Estimators given tensors: the answers they give for arrays, as tensors where the points are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import KernelRidge
+from mercer import kernels as K
+from mercer.arrays import as_numpy
+from tensor_devices import DEVICE, WAYS, tensor, torch, use
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 3))
+y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=120)
+weight = RNG.uniform(size=120)
+NEW = RNG.normal(size=(17, 3))
+
+
+@pytest.fixture(params=WAYS)
+def way(request, monkeypatch):
+    use(request.param, monkeypatch)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "pcg"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("targets", [y, np.column_stack([y, y**2])], ids=["one", "two"])
+def test_ridge_is_that_of_arrays(dtype, solver, weighted, targets, monkeypatch):
+    use("torch", monkeypatch)
+    points, new, s = X.astype(dtype), NEW.astype(dtype), weight if weighted else None
+    for fit_intercept in (False, True):
+        model = KernelRidge(0.3, kernel=K.RBF(0.5), fit_intercept=fit_intercept, tol=1e-10)
+        expected = model.fit(points, targets, s).predict(new)
+        model.set_params(solver=solver)
+        model.fit(tensor(points), tensor(targets), None if s is None else tensor(s))
+        found = model.predict(tensor(new))
+        assert model.result_.status.ok
+        assert f"tensors on {DEVICE.type}" in model.result_.method
+        for array in (found, model.dual_coef_, model.X_fit_):
+            assert array.device.type == DEVICE.type
+            assert array.dtype == getattr(torch, np.dtype(dtype).name)
+        assert tuple(found.shape) == expected.shape
+        atol = 1e-8 if dtype == np.float64 else 1e-5
+        np.testing.assert_allclose(as_numpy(found), expected, atol=atol)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "pcg"])
+def test_ridge_by_kernels_of_triton(solver, way):
+    model = KernelRidge(0.3, kernel=K.Laplacian(0.2) + K.RBF(0.5), solver=solver)
+    expected = model.fit(X[:40], y[:40]).predict(NEW)
+    found = model.fit(tensor(X[:40]), tensor(y[:40])).predict(tensor(NEW))
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-6)
+    if solver == "pcg":
+        assert float(model.error_bound_) < 1e-4
+
+
+def test_names_and_widths_are_those_of_arrays():
+    for gamma in (None, "scale", 0.7):
+        for s in (None, weight):
+            model = KernelRidge(kernel="rbf", gamma=gamma)
+            expected = model.fit(X, y, s).kernel_.gamma
+            assert model.fit(tensor(X), tensor(y), s).kernel_.gamma == pytest.approx(expected)
+    assert model.score(tensor(X), tensor(y)) == pytest.approx(model.fit(X, y, s).score(X, y))
+
+
+def test_a_warm_start_goes_on():
+    model = KernelRidge(1e-3, kernel=K.RBF(0.5), solver="pcg", n_centers=2, warm_start=True)
+    first = model.fit(tensor(X), tensor(y)).n_iter_
+    assert model.fit(tensor(X), tensor(y)).n_iter_ < first
+
+
+def test_what_is_refused():
+    model = KernelRidge(kernel="rbf")
+    with pytest.raises(TypeError, match=r"fitted on arrays in memory"):
+        model.fit(X, y).predict(tensor(X))
+    with pytest.raises(TypeError, match=rf"X is a ndarray .* fitted on tensors on {DEVICE.type}"):
+        model.fit(tensor(X), y).predict(X)
+    with pytest.raises(ValueError, match="solver='nystrom' is not there for tensors"):
+        KernelRidge(solver="nystrom").fit(tensor(X), y)
+    with pytest.raises(ValueError, match="alpha=1e-18 is lost"):
+        KernelRidge(1e-18, kernel="rbf").fit(tensor(np.vstack([X, X])), np.append(y, y))
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        KernelRidge(kernel="sigmoid", indefinite="clip").fit(tensor(X), y)
+    with pytest.raises(ValueError, match="120 samples and y has 119"):
+        model.fit(tensor(X), y[1:])
+    with pytest.raises(ValueError, match="2 features, but KernelRidge is expecting 3"):
+        model.fit(tensor(X), y).predict(tensor(X[:, :2]))
+    with pytest.raises(TypeError, match="with tensors pass a kernel object"):
+        KernelRidge(kernel=lambda a, b: a @ b).fit(tensor(X), y)
+
+
+def test_a_matrix_too_large_for_the_device_is_refused_and_auto_does_without(monkeypatch):
+    monkeypatch.setattr("mercer.estimators.ridge_tensors.free_memory", lambda X: 3 * 8 * 119**2)
+    model = KernelRidge(0.3, kernel=K.RBF(0.5)).fit(tensor(X), tensor(y))
+    assert model.result_.method.startswith("pcg")
+    monkeypatch.setattr("mercer.arrays.free_memory", lambda X: 3 * 8 * 119**2)
+    with pytest.raises(MemoryError, match="n = 120 points"):
+        model.set_params(solver="cholesky").fit(tensor(X), tensor(y))
+
+
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="tensors elsewhere are refused")
+def test_other_estimators_take_tensors_of_the_host_as_arrays():
+    model = mercer.SVC(kernel="rbf").fit(tensor(X), tensor(y > 0))
+    assert isinstance(model.predict(tensor(NEW)), np.ndarray)
