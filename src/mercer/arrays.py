@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -115,12 +115,12 @@ def copy_of(A: Any) -> Any:
     return A.clone() if is_tensor(A) else A.copy()
 
 
-def tensor_solve(A: Any, B: Any) -> Any:
-    """A⁻¹ B for a positive definite tensor A, by a Cholesky factorisation where A is."""
+def tensor_factor(A: Any) -> Callable[[Any], Any]:
+    """B -> A⁻¹ B for a positive definite tensor A, by a Cholesky factorisation where A is."""
     L, failed = torch.linalg.cholesky_ex(A)
     if int(failed):
         raise np.linalg.LinAlgError("the matrix is not positive definite after rounding")
-    return torch.cholesky_solve(B, L)
+    return lambda B: torch.cholesky_solve(B, L)
 
 
 def row_blocks(n: int, bytes_per_row: float, budget: float | None = None) -> Iterator[slice]:

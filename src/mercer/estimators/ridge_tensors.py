@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import beside, doubled, free_memory, refuse_beyond_memory
+from mercer.arrays import as_numpy, beside, doubled, free_memory, refuse_beyond_memory
 from mercer.estimators.inputs import training_gram
 from mercer.estimators.progress import reporter
 from mercer.solvers.cholesky import solve_cholesky
@@ -28,8 +28,7 @@ def solve_tensors(
 ) -> tuple[Any, Result, np.ndarray, np.ndarray | None]:
     """Coefficients (n, t) as a tensor of X's, what the solver says, intercepts (t,) and bounds.
 
-    By Cholesky while so many matrices fit the device's free memory, else by conjugate gradients,
-    whose products are formed on the device and whose vectors are the host's.
+    By Cholesky while so many matrices fit the device's free memory, else by conjugate gradients.
 
     Parameters
     ----------
@@ -49,12 +48,13 @@ def solve_tensors(
     fits = free is None or MATRICES * 8 * n**2 <= free
     if estimator.solver == "cholesky" or (estimator.solver == "auto" and fits):
         return _by_cholesky(estimator, X, Y, lam, weight)
-    operator = training_gram(estimator, doubled(X), estimator.kernel_, store=False)
+    wide = doubled(X)
+    operator = training_gram(estimator, wide, estimator.kernel_, store=False)
     result = solve_pcg(
         operator,
-        Y,
+        beside(Y, wide),
         lam,
-        weight,
+        None if weight is None else beside(weight, wide),
         fit_intercept=estimator.fit_intercept,
         single=operator.single(),
         rank=estimator.n_centers,
@@ -66,7 +66,7 @@ def solve_tensors(
         report=reporter(estimator),
     )
     alpha, intercept, bounds = result.value
-    return beside(alpha, X), result, intercept, bounds
+    return beside(alpha, X), result, as_numpy(intercept), bounds
 
 
 def _by_cholesky(
@@ -88,5 +88,5 @@ def _by_cholesky(
     intercept = np.zeros(Y.shape[1])
     if estimator.fit_intercept:
         ones = beside(np.ones(len(Y)), wide) if weights is None else weights
-        intercept = np.array(weighted_mean(targets - K @ result.value, ones).tolist())
+        intercept = as_numpy(weighted_mean(targets - K @ result.value, ones))
     return beside(result.value, X), result, intercept, None

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from mercer.core.programs import Kind, Op, Source
 
 LOG2E = 1 / math.log(2)
-# The rows' features are kept in registers up to this number.
-UNROLLED = 4
+# Up to so many features the rows' are kept in registers; loops over more take so many at a time.
+KEPT, UNROLL = 4, 1
 # Squared distances below this fraction of the squared norms are summed from differences.
 NEAR = {"float32": 1e-2, "float64": 1e-4}
 FEATUREWISE = {
@@ -370,7 +370,7 @@ class _Statistics:
         tangent = leaf.kind in TANGENTS
         update = TANGENTS[leaf.kind] if tangent else FEATUREWISE[leaf.kind]
         stride = 2 if tangent else 1
-        if leaf.features <= UNROLLED:
+        if leaf.features <= KEPT:
             for k in range(leaf.features):
                 self.before.append(f"a{i}_{k} = tl.load(A{i} + {k} * n + rows)[:, None]")
             for k in range(0, leaf.features, stride):
@@ -379,7 +379,8 @@ class _Statistics:
                 names = {"s": f"s{i}", "x": f"a{i}_{k}", "y": f"b{i}_{k}"}
                 lines.append(update.format(dx=f"a{i}_{k + 1}", dy=f"b{i}_{k + 1}", **names))
         else:
-            lines.append(f"for f in range(0, {leaf.features}, {stride}):")
+            loop = f"tl.range(0, {leaf.features}, {stride}, loop_unroll_factor={UNROLL})"
+            lines.append(f"for f in {loop}:")
             for f in range(stride):
                 at = f"(tl.cast(f, tl.int64) + {f})"
                 lines += [

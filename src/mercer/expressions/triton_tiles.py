@@ -60,14 +60,16 @@ class Launch:
 def launch_for(form: TileForm) -> Launch:
     """What was fastest on an H200."""
     width = max((leaf.width for leaf in form.leaves), default=0)
-    if form.dtype == "float64" or not width:
+    careful = any(leaf.features for leaf in form.leaves)
+    looped = any(leaf.step for leaf in form.leaves)
+    if form.dtype == "float64" or not width or (careful and not looped):
         return Launch(64, 64, 4)
-    if width <= 128:
+    if width <= 64:
         return Launch(64, 128, 4)
-    if any(leaf.step for leaf in form.leaves):
-        careful = any(leaf.features for leaf in form.leaves)
-        return Launch(128, 256, 8) if width > 512 and not careful else Launch(128, 128, 8)
-    return Launch(128, 64, 4)
+    if width > 512 and not careful:
+        return Launch(128, 256, 8)
+    single = all(leaf.precision == "fp16" for leaf in form.leaves if leaf.width)
+    return Launch(128, 128, 4 if single and not careful else 8)
 
 
 class TritonTiles:
@@ -268,7 +270,7 @@ class TritonTiles:
 
     def _wide_product(self, V: Any, launch: Launch) -> Any:
         n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
-        launch = Launch(64, 64, 4) if self.launch is None else launch
+        launch = self.launch or Launch(128 if self.dtype == torch.float32 else 64, 64, 4)
         splits, tiles = self._splits(launch)
         parts = []
         for start in range(0, V.shape[1], COLUMNS):

@@ -15,7 +15,7 @@ from scipy.linalg import (
     solve_triangular,
 )
 
-from mercer.arrays import copy_of, is_tensor, namespace, tensor_solve
+from mercer.arrays import copy_of, is_tensor, namespace, tensor_factor
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient, rounding_advice
 
@@ -123,7 +123,7 @@ def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:
         shifted.reshape(-1)[:: len(A) + 1] += value
         columns = np.flatnonzero(lam == value)
         if is_tensor(A):
-            solution[:, columns] = tensor_solve(shifted, B[:, columns])
+            solution[:, columns] = tensor_factor(shifted)(B[:, columns])
         else:
             solution[:, columns] = cho_solve(factorised(shifted), B[:, columns], check_finite=False)
     return solution
