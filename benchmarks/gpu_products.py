@@ -46,7 +46,7 @@ import torch  # noqa: E402
 from triton.testing import do_bench  # noqa: E402
 
 from mercer import kernels as K  # noqa: E402
-from mercer.expressions import triton_tiles  # noqa: E402
+from mercer.expressions import triton_source  # noqa: E402
 from mercer.expressions.tensors import TensorPairs  # noqa: E402
 from mercer.expressions.triton_tiles import Launch, launch_for  # noqa: E402
 
@@ -147,45 +147,28 @@ def peers(n: int) -> None:
 
 
 def tune(n: int) -> None:
-    """Layouts of the product with one column."""
-    small = [(64, 128, 4, 2), (64, 128, 4, 3), (64, 128, 4, 4), (64, 64, 4, 3), (128, 128, 8, 3),
-             (128, 64, 4, 3), (64, 256, 4, 3), (64, 256, 8, 3), (128, 128, 4, 3)]  # fmt: skip
-    middle = [(64, 128, 4, 3), (128, 64, 4, 3), (128, 64, 4, 4), (128, 128, 8, 3), (128, 128, 8, 4),
-              (128, 128, 4, 3), (128, 256, 8, 3), (64, 256, 4, 3)]  # fmt: skip
-    large = [(128, 256, 8, 3), (128, 256, 8, 4), (128, 128, 8, 4), (128, 128, 4, 4),
-             (256, 128, 8, 3), (128, 256, 8, 2)]  # fmt: skip
-    for d, launches in ((3, small), (10, small), (30, small), (100, middle), (784, large)):
-        for launch in launches:
-            measure("RBF", K.RBF(1 / d), n, d, launch=Launch(*launch))
-    usual = triton_tiles.RESIDENT
-    triton_tiles.RESIDENT = 1024
-    for launch in middle:
-        measure("RBF resident", K.RBF(1 / 100), n, 100, launch=Launch(*launch))
-    triton_tiles.RESIDENT = usual
-    usual = triton_tiles.STEP
-    triton_tiles.STEP = 256
-    for launch in ((128, 256, 8, 2), (128, 128, 8, 3), (128, 128, 4, 3)):
-        measure("RBF step 256", K.RBF(1 / 784), n, 784, launch=Launch(*launch))
-    triton_tiles.STEP = usual
-    for d in (10, 100):
-        for launch in ((64, 64, 4, 3), (64, 128, 4, 3), (64, 128, 8, 3), (32, 64, 4, 3),
-                       (64, 32, 4, 3), (128, 64, 8, 3)):  # fmt: skip
-            measure("RBF", K.RBF(1 / d), n, d, dtype=torch.float64, launch=Launch(*launch))
-    for d in (3, 10, 100, 784):
-        for precision in ("tf32x3", "tf32"):
-            for launch in ((64, 128, 4, 3), (128, 128, 8, 3)):
-                kernel = K.RBF(1 / d)
-                measure("RBF", kernel, n, d, precision=precision, launch=Launch(*launch))
-    for launch in ((64, 64, 4, 3), (64, 128, 4, 3), (32, 64, 4, 3), (64, 128, 8, 3)):
+    """Layouts of the product."""
+    for launch in ((128, 128, 4, 2), (128, 128, 4, 3), (128, 128, 4, 4), (128, 128, 8, 2),
+                   (128, 64, 4, 2), (256, 64, 8, 2)):  # fmt: skip
+        measure("RBF", K.RBF(1 / 30), n, 30, launch=Launch(*launch))
+        measure("RBF", K.RBF(1 / 16), n, 16, launch=Launch(*launch))
+        measure("RBF", K.RBF(1 / 60), n, 60, launch=Launch(*launch))
+    for launch in ((128, 128, 4, 3), (128, 128, 4, 4), (128, 128, 4, 2), (128, 256, 8, 4)):
+        measure("RBF", K.RBF(1 / 100), n, 100, launch=Launch(*launch))
+    for unroll in (1, 2, 5):
+        triton_source.UNROLL = unroll
+        for launch in ((64, 64, 4, 3), (64, 128, 4, 3), (128, 64, 4, 3), (64, 64, 2, 3),
+                       (32, 64, 2, 3), (128, 128, 8, 3)):  # fmt: skip
+            measure(f"Laplacian, {unroll} at a time", K.Laplacian(0.1), n, 10,
+                    launch=Launch(*launch))  # fmt: skip
+    triton_source.UNROLL = 1
+    for launch in ((32, 64, 4, 3), (32, 32, 4, 3), (64, 32, 4, 3), (32, 64, 2, 3), (64, 64, 2, 3)):
         measure("narrow RBF", K.RBF(50.0), n, 3, launch=Launch(*launch))
-        measure("Laplacian", K.Laplacian(0.1), n, 10, launch=Launch(*launch))
+    for launch in ((64, 64, 4, 3), (64, 64, 8, 3), (128, 64, 8, 3), (64, 64, 4, 2)):
         measure("Exponential", K.Exponential(0.1), n, 10, launch=Launch(*launch))
-        measure("Exponential", K.Exponential(0.1), n, 3, launch=Launch(*launch))
-        composite = K.RBF(0.1) * K.Polynomial(2, 0.1) + K.Linear()
-        measure("composite", composite, n, 10, launch=Launch(*launch))
-    for c in (16, 32):
-        for launch in ((64, 64, 4, 3), (64, 128, 4, 3), (128, 64, 4, 3), (128, 64, 8, 3),
-                       (64, 32, 4, 3)):  # fmt: skip
+        measure("RBF of small width", K.RBF(0.5), n, 100, launch=Launch(*launch))
+    for c in (8, 16, 32):
+        for launch in ((128, 64, 4, 3), (128, 64, 4, 2), (128, 128, 8, 2), (64, 64, 4, 2)):
             measure("RBF", K.RBF(0.1), n, 10, c=c, launch=Launch(*launch))
 
 
