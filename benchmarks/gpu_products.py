@@ -46,7 +46,7 @@ import torch  # noqa: E402
 from triton.testing import do_bench  # noqa: E402
 
 from mercer import kernels as K  # noqa: E402
-from mercer.expressions import triton_source  # noqa: E402
+from mercer.expressions import triton_source, triton_tiles  # noqa: E402
 from mercer.expressions.tensors import TensorPairs  # noqa: E402
 from mercer.expressions.triton_tiles import Launch, launch_for  # noqa: E402
 
@@ -148,6 +148,11 @@ def peers(n: int) -> None:
 
 def tune(n: int) -> None:
     """Layouts of the product."""
+    for programs in (8, 24, 48, 96):
+        triton_tiles.PROGRAMS = programs
+        for d in (3, 10, 30, 100, 784):
+            measure(f"RBF, {programs} programs", K.RBF(1 / d), n, d)
+    triton_tiles.PROGRAMS = 48
     for launch in ((128, 128, 4, 2), (128, 128, 4, 3), (128, 128, 4, 4), (128, 128, 8, 2),
                    (128, 64, 4, 2), (256, 64, 8, 2)):  # fmt: skip
         measure("RBF", K.RBF(1 / 30), n, 30, launch=Launch(*launch))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import KernelRidge
+from mercer import KernelCentroidClassifier, KernelDensity, KernelRidge
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
@@ -104,3 +104,60 @@ def test_a_matrix_too_large_for_the_device_is_refused_and_auto_does_without(monk
 def test_other_estimators_take_tensors_of_the_host_as_arrays():
     model = mercer.SVC(kernel="rbf").fit(tensor(X), tensor(y > 0))
     assert isinstance(model.predict(tensor(NEW)), np.ndarray)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bandwidth", [0.5, [0.3, 0.6, 0.4], "scott", np.eye(3) * 0.3 + 0.1])
+@pytest.mark.parametrize("kernel", ["gaussian", "exponential", "epanechnikov", "cosine"])
+def test_densities_are_those_of_arrays(kernel, bandwidth, dtype, monkeypatch):
+    use("torch", monkeypatch)
+    far = np.vstack([NEW, 5 * NEW[:3]])
+    s = weight * (weight > 0.2)
+    for given in (None, s):
+        model = KernelDensity(kernel=kernel, bandwidth=bandwidth)
+        expected = model.fit(X, sample_weight=given).score_samples(far)
+        model.fit(tensor(X.astype(dtype)), sample_weight=given)
+        found = model.score_samples(tensor(far.astype(dtype)))
+        assert found.dtype == getattr(torch, np.dtype(dtype).name)
+        assert found.device.type == DEVICE.type
+        tolerance = 1e-12 if dtype == np.float64 else 2e-4
+        np.testing.assert_allclose(as_numpy(found), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_a_density_by_kernels_of_triton(way):
+    model = KernelDensity(bandwidth=0.2)
+    expected = model.fit(X).score_samples(5 * NEW)
+    model.fit(tensor(X))
+    np.testing.assert_allclose(as_numpy(model.score_samples(tensor(5 * NEW))), expected, rtol=1e-12)
+    assert model.score(tensor(5 * NEW)) == pytest.approx(expected.sum())
+    np.testing.assert_allclose(as_numpy(model.pdf(tensor(NEW))), np.exp(as_numpy(
+        model.score_samples(tensor(NEW)))), rtol=1e-12)  # fmt: skip
+
+
+def test_what_densities_refuse():
+    for parameters in ({"bounds": (-9, 9)}, {"adaptive": 0.5}, {"method": "tree"}):
+        with pytest.raises(ValueError, match="not there for tensors"):
+            KernelDensity(**parameters).fit(tensor(X))
+    model = KernelDensity().fit(tensor(X))
+    for call in (
+        lambda: model.sample(3),
+        lambda: model.grid(),
+        lambda: model.standard_error(NEW),
+        lambda: model.marginal([0]),
+        lambda: model.conditional({0: 1.0}),
+        lambda: model.partial_fit(NEW),
+        lambda: model.score_samples(NEW),
+    ):
+        with pytest.raises(TypeError, match="not there for tensors"):
+            call()
+
+
+@pytest.mark.parametrize("labels", [np.where(y > 0, "up", "down"), np.digitize(y, [-0.5, 0.5])])
+def test_class_means_are_those_of_arrays(labels, way):
+    model = KernelCentroidClassifier(K.RBF(0.4))
+    expected, classes = model.fit(X, labels).decision_function(NEW), model.predict(NEW)
+    model.fit(tensor(X), labels)
+    found = model.decision_function(tensor(NEW))
+    assert found.device.type == DEVICE.type
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-13)
+    np.testing.assert_array_equal(model.predict(tensor(NEW)), classes)

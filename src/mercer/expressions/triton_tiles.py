@@ -41,8 +41,9 @@ RESIDENT, STEP = 512, 128
 LARGEST_HALF, SPREAD = 2.0**14, 2.0**12
 # Columns that are summed one by one; more go to the matrix unit, so many at a time.
 FEW_COLUMNS, COLUMNS = 4, 32
-# Programs per multiprocessor to split the columns for.
-PROGRAMS = 8
+# Columns are split for so many programs per multiprocessor, lest some be idle at the end, unless a
+# part would have fewer tiles than the second number.
+PROGRAMS, FEWEST_TILES = 48, 4
 # How much of a value may be lost by rounding a squared distance before care is taken.
 CARE = 32.0
 
@@ -250,7 +251,7 @@ class TritonTiles:
         tiles = _multiple(self.m, PADDED) // launch.columns
         programs = _multiple(self.n, PADDED) // launch.rows
         wanted = max(1, -(-PROGRAMS * _multiprocessors(self.device) // programs))
-        each = max(1, -(-tiles // wanted))
+        each = min(tiles, max(FEWEST_TILES, -(-tiles // wanted)))
         return -(-tiles // each), each
 
     def product(self, V: Any) -> Any:
