@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import KernelCentroidClassifier, KernelDensity, KernelRidge
+from mercer import KernelCentroidClassifier, KernelDensity, KernelPCA, KernelRidge
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
@@ -161,3 +161,36 @@ def test_class_means_are_those_of_arrays(labels, way):
     assert found.device.type == DEVICE.type
     np.testing.assert_allclose(as_numpy(found), expected, atol=1e-13)
     np.testing.assert_array_equal(model.predict(tensor(NEW)), classes)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("eigen_solver", ["auto", "dense", "krylov", "arpack", "randomized"])
+def test_components_are_those_of_arrays(eigen_solver, dtype, monkeypatch):
+    use("torch", monkeypatch)
+    model = KernelPCA(3, kernel=K.RBF(0.4), eigen_solver=eigen_solver, random_state=0)
+    points, new = X.astype(dtype), NEW.astype(dtype)
+    model.fit(points)
+    components, away = model.transform(new), model.reconstruction_error(new)
+    values = model.eigenvalues_
+    found = model.fit(tensor(points)).transform(tensor(new))
+    atol = 1e-6 if dtype == np.float32 or eigen_solver == "randomized" else 1e-10
+    for array, expected in (
+        (found, components),
+        (model.eigenvalues_, values),
+        (model.reconstruction_error(tensor(new)), away),
+    ):
+        assert array.device.type == DEVICE.type
+        np.testing.assert_allclose(as_numpy(array), expected, rtol=atol, atol=atol)
+    assert found.dtype == model.eigenvectors_.dtype == getattr(torch, np.dtype(dtype).name)
+    own = as_numpy(model.fit_transform(tensor(points)))
+    np.testing.assert_allclose(own, as_numpy(model.transform(tensor(points))), atol=10 * atol)
+
+
+def test_components_by_kernels_of_triton(way):
+    model = KernelPCA(2, kernel=K.RBF(0.4) + K.Linear())
+    expected = model.fit(X[:50]).transform(NEW)
+    found = model.fit(tensor(X[:50])).transform(tensor(NEW))
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-10)
+    for parameters in ({"fit_inverse_transform": True}, {"eigen_solver": "nystrom"}):
+        with pytest.raises(ValueError, match="not there for tensors"):
+            KernelPCA(2, kernel="rbf", **parameters).fit(tensor(X))

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import n_rows, refuse_beyond_memory
+from mercer.arrays import beside, doubled, is_tensor, n_rows, refuse_beyond_memory
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -45,6 +45,17 @@ from mercer.solvers.spectral import (
 # Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
 # kept so that the same components survive.
 ZERO_RATIO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
+# What follows the points where these are tensors.
+TENSORS = (
+    "eigenvalues_",
+    "eigenvectors_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "residuals_",
+    "projection_",
+    "projection_offset_",
+    "mean_coef_",
+)
 
 
 class KernelPCA(
@@ -167,6 +178,7 @@ class KernelPCA(
     array([0.68, 0.18])
     """
 
+    _takes_tensors = True
     _parameter_constraints: dict = {
         **KERNEL,
         "n_components": [at_least(1), None],
@@ -249,6 +261,11 @@ class KernelPCA(
                 "and only their Gram is known; pass the points and a kernel"
             )
         X = validate_training(self, X, copy=self.copy_X)
+        if is_tensor(X) and (self.fit_inverse_transform or self.eigen_solver == "nystrom"):
+            raise ValueError(
+                "fit_inverse_transform=True and eigen_solver='nystrom' are not there for tensors; "
+                "pass X.cpu().numpy()"
+            )
         self.kernel_ = resolve_kernel(self, X)
         self._check_invertible(X)
         if self.eigen_solver == "nystrom":
@@ -263,7 +280,7 @@ class KernelPCA(
     def _fit_exactly(self, centred: CentredGram) -> None:
         K = centred.gram
         n, dtype = K.shape[0], np.dtype(K.dtype)
-        floor = rounding_floor(n, np.max(np.abs(K.diagonal())), dtype)
+        floor = rounding_floor(n, float(abs(K.diagonal()).max()), dtype)
         found = leading_eigenpairs(
             centred,
             self._wanted(centred),
@@ -289,6 +306,9 @@ class KernelPCA(
         self.projection_ = K.carry(coef)
         self.mean_coef_ = np.full(n, 1 / n)
         self.mean_similarity_ = centred.grand_mean
+        if is_tensor(self.X_fit_):
+            for name in TENSORS:
+                setattr(self, name, beside(getattr(self, name), self.X_fit_))
 
     def _fit_centres(self, X: Any) -> None:
         found = nystrom_components(self, X, self.n_components)
@@ -339,7 +359,7 @@ class KernelPCA(
         return self.fit(X, **params)._training_components()
 
     def _training_components(self) -> np.ndarray:
-        return self.eigenvectors_ * np.sqrt(self.eigenvalues_)
+        return self.eigenvectors_ * self.eigenvalues_**0.5
 
     def transform(self, X: Any) -> np.ndarray:
         """The components of new points.
@@ -357,8 +377,10 @@ class KernelPCA(
         return self._components(validate_query(self, X))
 
     def _components(self, X: Any) -> np.ndarray:
-        K = gram(self.kernel_, X, self.X_fit_)
+        K = gram(self.kernel_, X, self.X_fit_, store=not is_tensor(X))
         components = K @ self.projection_ - self.projection_offset_
+        if is_tensor(components):
+            return components
         return components.astype(np.result_type(K.dtype, self.eigenvectors_.dtype), copy=False)
 
     def reconstruction_error(self, X: Any) -> np.ndarray:
@@ -387,10 +409,10 @@ class KernelPCA(
                 "not hold; fit on points with a kernel"
             )
         X = validate_query(self, X)
-        components = self.transform(X).astype(np.float64)
+        components = doubled(self.transform(X))
         to_mean = gram(self.kernel_, X, self.X_fit_) @ self.mean_coef_
         total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
-        return np.maximum(total - np.sum(components**2, axis=1), 0.0)
+        return (total - (components**2).sum(1)).clip(0.0, None)
 
     def _check_invertible(self, X: Any) -> None:
         if not self.fit_inverse_transform:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.arrays import Array, as_dense, memory_budget
+from mercer.arrays import Array, as_dense, as_numpy, memory_budget
 from mercer.expressions import Pairs, Sum, gradient, is_summable
 
 # Points widened to float64 at a time.
@@ -428,12 +428,12 @@ class CentredGram(GramOperator):
 
     def diagonal(self) -> np.ndarray:
         n = min(self.shape)
-        own = self.gram.diagonal().astype(float)[:n]
+        own = as_numpy(self.gram.diagonal()).astype(float)[:n]
         return own - self.row_means[:n] - self.column_means[:n] + self.grand_mean
 
     def _rows(self, indices: Any) -> np.ndarray:
         means = self.row_means[indices][:, None] + self.column_means
-        return self.gram.rows(indices) - means + self.grand_mean
+        return as_numpy(self.gram.rows(indices)) - means + self.grand_mean
 
 
 def _real_and_imaginary(V: np.ndarray, multiply: Callable[[np.ndarray], Any]) -> np.ndarray:
