@@ -9,6 +9,7 @@ Triton and scikit-learn; not the native core.
 from __future__ import annotations
 
 import argparse
+import cProfile
 import json
 import os
 import sys
@@ -73,7 +74,9 @@ def density(n: int, d: int, bandwidth: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
-    small = parser.parse_args().small
+    parser.add_argument("--profile", action="store_true", help="where the last fit's time goes")
+    options = parser.parse_args()
+    small = options.small
     print(torch.cuda.get_device_name(), torch.__version__)
     parts = [
         lambda: ridge(12_000 if small else 11_112, 10, torch.float64, solver="cholesky"),
@@ -84,6 +87,9 @@ def main() -> None:
         lambda: ridge(12_000 if small else 1_111_112, 10, torch.float32, solver="pcg", tol=1e-4,
                       max_time=90),
     ]  # fmt: skip
+    if options.profile:
+        cProfile.runctx("parts[-1]()", {"parts": parts}, {}, sort="cumtime")
+        return
     for part in parts:
         try:
             part()

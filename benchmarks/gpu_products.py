@@ -46,7 +46,6 @@ import torch  # noqa: E402
 from triton.testing import do_bench  # noqa: E402
 
 from mercer import kernels as K  # noqa: E402
-from mercer.expressions import triton_source, triton_tiles  # noqa: E402
 from mercer.expressions.tensors import TensorPairs  # noqa: E402
 from mercer.expressions.triton_tiles import Launch, launch_for  # noqa: E402
 
@@ -132,49 +131,30 @@ def measure(what, kernel, n, d, *, dtype=torch.float32, c=1, launch=None, precis
 
 
 def peers(n: int) -> None:
-    for d in (3, 10, 100, 784):
-        for dtype in (torch.float32, torch.float64):
-            if dtype == torch.float64 and d > 10:
-                continue
-            X, Y, V = points(n, d, dtype), points(n + 1, d, dtype), points(n + 1, 1, dtype)
-            kernel = K.RBF(1 / d)
-            expected, size = exact(kernel, X, Y, V)
-            found = torch_rbf(X, Y, V, 1 / d)
-            error = float(((found[:ROWS] - expected).abs() / size).max())
-            ms = milliseconds(lambda: torch_rbf(X, Y, V, 1 / d))
-            name = str(dtype).removeprefix("torch.")
-            record("torch RBF", n * (n + 1), ms, error, d=d, dtype=name)
+    cases = [(d, 1 / d, torch.float32) for d in (3, 10, 100, 784)]
+    for d, gamma, dtype in (*cases, (10, 0.1, torch.float64), (100, 0.5, torch.float32)):
+        X, Y, V = points(n, d, dtype), points(n + 1, d, dtype), points(n + 1, 1, dtype)
+        expected, size = exact(K.RBF(gamma), X, Y, V)
+        found = torch_rbf(X, Y, V, gamma)
+        error = float(((found[:ROWS] - expected).abs() / size).max())
+        ms = milliseconds(lambda: torch_rbf(X, Y, V, gamma))
+        name = str(dtype).removeprefix("torch.")
+        record(f"torch RBF({gamma:.3g})", n * (n + 1), ms, error, d=d, dtype=name)
+    measure("RBF(0.5), many features", K.RBF(0.5), n, 100)
 
 
 def tune(n: int) -> None:
     """Layouts of the product."""
-    for programs in (8, 24, 48, 96):
-        triton_tiles.PROGRAMS = programs
-        for d in (3, 10, 30, 100, 784):
-            measure(f"RBF, {programs} programs", K.RBF(1 / d), n, d)
-    triton_tiles.PROGRAMS = 48
-    for launch in ((128, 128, 4, 2), (128, 128, 4, 3), (128, 128, 4, 4), (128, 128, 8, 2),
-                   (128, 64, 4, 2), (256, 64, 8, 2)):  # fmt: skip
-        measure("RBF", K.RBF(1 / 30), n, 30, launch=Launch(*launch))
-        measure("RBF", K.RBF(1 / 16), n, 16, launch=Launch(*launch))
-        measure("RBF", K.RBF(1 / 60), n, 60, launch=Launch(*launch))
-    for launch in ((128, 128, 4, 3), (128, 128, 4, 4), (128, 128, 4, 2), (128, 256, 8, 4)):
-        measure("RBF", K.RBF(1 / 100), n, 100, launch=Launch(*launch))
-    for unroll in (1, 2, 5):
-        triton_source.UNROLL = unroll
-        for launch in ((64, 64, 4, 3), (64, 128, 4, 3), (128, 64, 4, 3), (64, 64, 2, 3),
-                       (32, 64, 2, 3), (128, 128, 8, 3)):  # fmt: skip
-            measure(f"Laplacian, {unroll} at a time", K.Laplacian(0.1), n, 10,
-                    launch=Launch(*launch))  # fmt: skip
-    triton_source.UNROLL = 1
-    for launch in ((32, 64, 4, 3), (32, 32, 4, 3), (64, 32, 4, 3), (32, 64, 2, 3), (64, 64, 2, 3)):
-        measure("narrow RBF", K.RBF(50.0), n, 3, launch=Launch(*launch))
-    for launch in ((64, 64, 4, 3), (64, 64, 8, 3), (128, 64, 8, 3), (64, 64, 4, 2)):
+    cases = [(K.RBF(50.0), 3), (K.Laplacian(0.1), 3), (K.Laplacian(0.1), 10), (K.Chi2(0.1), 10),
+             (K.Laplacian(0.1), 30), (K.Laplacian(0.01), 100)]  # fmt: skip
+    for launch in ((64, 64, 4, 3), (64, 32, 4, 3), (128, 64, 8, 3), (64, 64, 4, 1)):
+        for kernel, d in cases:
+            measure(repr(kernel), kernel, n, d, launch=Launch(*launch))
+    for launch in ((128, 128, 8, 3), (128, 128, 8, 4), (128, 128, 4, 3)):
+        measure("RBF", K.RBF(1 / 784), n, 784, precision="tf32", launch=Launch(*launch))
+    for launch in ((64, 64, 4, 3), (64, 32, 4, 3), (64, 64, 4, 1)):
         measure("Exponential", K.Exponential(0.1), n, 10, launch=Launch(*launch))
-        measure("RBF of small width", K.RBF(0.5), n, 100, launch=Launch(*launch))
-    for c in (8, 16, 32):
-        for launch in ((128, 64, 4, 3), (128, 64, 4, 2), (128, 128, 8, 2), (64, 64, 4, 2)):
-            measure("RBF", K.RBF(0.1), n, 10, c=c, launch=Launch(*launch))
+        measure("product", K.RBF(0.1) * K.Laplacian(0.1), n, 10, launch=Launch(*launch))
 
 
 def usual(n: int) -> None:

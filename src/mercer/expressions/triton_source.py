@@ -17,8 +17,8 @@ from typing import NamedTuple
 from mercer.core.programs import Kind, Op, Source
 
 LOG2E = 1 / math.log(2)
-# Up to so many features the rows' are kept in registers; loops over more take so many at a time.
-KEPT, UNROLL = 4, 1
+# Up to so many features the rows' are kept in registers.
+KEPT = 32
 # Squared distances below this fraction of the squared norms are summed from differences.
 NEAR = {"float32": 1e-2, "float64": 1e-4}
 FEATUREWISE = {
@@ -365,8 +365,11 @@ class _Statistics:
 
     def _by_features(self, i: int, leaf: LeafForm) -> None:
         self.arguments += [f"A{i}", f"B{i}"]
-        start = 1.0 if leaf.kind == Kind.CONJUNCTION else 0.0
-        lines = [f"s{i} = tl.full((BM, BN), {start}, {self._type})"]
+        # A product of zeros, whose threads have few rows each: sums over columns are then fast.
+        zeros = ["left = tl.zeros((BM, 16), tl.float16)", "right = tl.zeros((16, BN), tl.float16)"]
+        self.before += [line for line in zeros if line not in self.before]
+        start = " + 1" if leaf.kind == Kind.CONJUNCTION else ""
+        lines = [f"s{i} = tl.dot(left, right).to({self._type}){start}"]
         tangent = leaf.kind in TANGENTS
         update = TANGENTS[leaf.kind] if tangent else FEATUREWISE[leaf.kind]
         stride = 2 if tangent else 1
@@ -379,8 +382,7 @@ class _Statistics:
                 names = {"s": f"s{i}", "x": f"a{i}_{k}", "y": f"b{i}_{k}"}
                 lines.append(update.format(dx=f"a{i}_{k + 1}", dy=f"b{i}_{k + 1}", **names))
         else:
-            loop = f"tl.range(0, {leaf.features}, {stride}, loop_unroll_factor={UNROLL})"
-            lines.append(f"for f in {loop}:")
+            lines.append(f"for f in range(0, {leaf.features}, {stride}):")
             for f in range(stride):
                 at = f"(tl.cast(f, tl.int64) + {f})"
                 lines += [

@@ -43,7 +43,7 @@ LARGEST_HALF, SPREAD = 2.0**14, 2.0**12
 FEW_COLUMNS, COLUMNS = 4, 32
 # Columns are split for so many programs per multiprocessor, lest some be idle at the end, unless a
 # part would have fewer tiles than the second number.
-PROGRAMS, FEWEST_TILES = 48, 4
+PROGRAMS, FEWEST_TILES = 96, 4
 # How much of a value may be lost by rounding a squared distance before care is taken.
 CARE = 32.0
 
@@ -67,10 +67,12 @@ def launch_for(form: TileForm) -> Launch:
         return Launch(64, 64, 4)
     if width <= 64:
         return Launch(64, 128, 4)
-    if width > 512 and not careful:
+    half = all(leaf.precision == "fp16" for leaf in form.leaves if leaf.width)
+    if careful or not half:
+        return Launch(128, 128, 8)
+    if width > 512:
         return Launch(128, 256, 8)
-    single = all(leaf.precision == "fp16" for leaf in form.leaves if leaf.width)
-    return Launch(128, 128, 4 if single and not careful else 8)
+    return Launch(128, 64, 4, 2) if width > 128 and not looped else Launch(128, 128, 4)
 
 
 class TritonTiles:
@@ -271,7 +273,7 @@ class TritonTiles:
 
     def _wide_product(self, V: Any, launch: Launch) -> Any:
         n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
-        launch = self.launch or Launch(128 if self.dtype == torch.float32 else 64, 64, 4)
+        launch = self.launch or Launch(128 if self.dtype == torch.float32 else 64, 64, 4, 2)
         splits, tiles = self._splits(launch)
         parts = []
         for start in range(0, V.shape[1], COLUMNS):
