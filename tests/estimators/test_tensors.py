@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import KernelCentroidClassifier, KernelDensity, KernelPCA, KernelRidge
+from mercer import (
+    KernelCentroidClassifier,
+    KernelDensity,
+    KernelPCA,
+    KernelRidge,
+    NadarayaWatsonRegressor,
+)
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
@@ -194,3 +200,41 @@ def test_components_by_kernels_of_triton(way):
     for parameters in ({"fit_inverse_transform": True}, {"eigen_solver": "nystrom"}):
         with pytest.raises(ValueError, match="not there for tensors"):
             KernelPCA(2, kernel="rbf", **parameters).fit(tensor(X))
+
+
+@pytest.mark.parametrize("bandwidth", [0.3, [0.2, 0.5, 0.4], np.eye(3) * 0.2 + 0.1], ids=str)
+@pytest.mark.parametrize("kernel", ["gaussian", "exponential"])
+def test_kernel_regression_is_that_of_arrays(kernel, bandwidth, monkeypatch):
+    use("torch", monkeypatch)
+    points, far = np.vstack([X, [[50.0, 50.0, 0.0]]]), np.vstack([NEW, [[-300.0, 0.0, 9.0]]])
+    targets, mass = np.append(y, 3.0), np.append(weight, 2.0)
+    for s in (None, mass):
+        for dtype, atol in ((np.float64, 1e-11), (np.float32, 3e-5)):
+            model = NadarayaWatsonRegressor(bandwidth=bandwidth, kernel=kernel)
+            expected = model.fit(points, targets, s).predict(far)
+            left_out = model.loo_predictions_
+            model.fit(tensor(points.astype(dtype)), tensor(targets), s)
+            found = model.predict(tensor(far.astype(dtype)))
+            assert found.dtype == getattr(torch, np.dtype(dtype).name)
+            assert found.device.type == DEVICE.type
+            np.testing.assert_allclose(as_numpy(found), expected, atol=atol)
+            np.testing.assert_allclose(as_numpy(model.loo_predictions_), left_out, atol=atol)
+
+
+def test_kernel_regression_by_kernels_of_triton(way):
+    both, model = np.column_stack([y, y**2]), NadarayaWatsonRegressor(bandwidth=0.4)
+    expected = model.fit(X[:50], both[:50]).predict(NEW)
+    found = model.fit(tensor(X[:50]), tensor(both[:50])).predict(tensor(NEW))
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-12)
+
+
+def test_what_kernel_regression_refuses():
+    model = NadarayaWatsonRegressor(bandwidth=0.4).fit(tensor(X), tensor(y))
+    with pytest.raises(TypeError, match="only predict is there for tensors"):
+        model.weights(tensor(NEW))
+    with pytest.raises(ValueError, match="bandwidth='loo' is not there for tensors"):
+        NadarayaWatsonRegressor().fit(tensor(X), tensor(y))
+    with pytest.raises(ValueError, match="zero far away"):
+        NadarayaWatsonRegressor(bandwidth=1.0, kernel="tophat").fit(tensor(X), tensor(y))
+    with pytest.raises(TypeError, match="LocalLinearRegressor is not there for tensors"):
+        mercer.LocalLinearRegressor(bandwidth=1.0).fit(tensor(X), tensor(y))
