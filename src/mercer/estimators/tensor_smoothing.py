@@ -10,8 +10,9 @@ from mercer.arrays import beside, device_budget, doubled, namespace, row_blocks
 from mercer.expressions import Point, View, exp, over
 from mercer.kernels.smoothing import FormulaKernel, SmoothingKernel
 
-# Where a point has all but this share of the weight at itself, the others are summed by themselves.
-ALONE = 1e-4
+# Where a point has all but this power of the rounding error of the weight at itself, the others are
+# summed by themselves.
+ALONE = 1 / 3
 
 
 class TensorMeans:
@@ -52,7 +53,7 @@ class TensorMeans:
         own = beside(np.minimum(self.mass, 1), means) * xp.exp(-log_sum)
         rest = 1 - own
         found = (means - own[:, None] * Y) / rest[:, None]
-        alone = xp.nonzero(rest < ALONE)[:, 0]
+        alone = xp.nonzero(rest < xp.finfo(self.V.dtype).eps ** ALONE)[:, 0]
         log_mass = beside(np.log(self.mass), means)
         less = beside(np.maximum(self.mass - 1, 0), means)
         pairs = over(self.log_k, self.V)
