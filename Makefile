@@ -48,9 +48,16 @@ asan: .venv/.dev
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/core
 
-# Everything, with many more random kernels, and the core's tests at every instruction-set level.
+# Tests that are run in several threads at once, too.
+IN_THREADS := tests/kernels/test_contracts.py tests/operators tests/estimators/test_contracts.py
+
+# Everything, with a soak of ten thousand fits, many more random kernels and files, and the core at
+# every instruction-set level.
 test-all: test
-	MERCER_TEST_LENGTH=20 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/kernels
+	MERCER_TEST_LENGTH=20 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \
+	  tests/kernels tests/persistence tests/cli/test_readers.py
+	MERCER_TEST_LENGTH=50 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/hardening
+	$(ONE_THREAD) $(BIN)/python -m pytest -q --parallel-threads=4 $(IN_THREADS)
 	for level in python baseline x86-64-v3; do \
 	  MERCER_ISA=$$level $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \
 	    tests/expressions tests/operators tests/kernels || exit 1; done
@@ -76,4 +83,4 @@ docs: .venv/.docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf .venv docs/_build docs/gallery docs/api build dist
+	rm -rf .venv docs/_build docs/gallery docs/api docs/generated build dist

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 import textwrap
 import warnings
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -16,6 +18,8 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
 
 matplotlib.use("Agg")
 # Notebook-style examples show figures; without a display matplotlib would remark on each.
@@ -34,7 +38,8 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.codeobj.json"]
+exclude_patterns = ["_build", "generated", "gallery/*.ipynb", "gallery/*.py"]
+exclude_patterns += ["gallery/*.codeobj.json"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
@@ -77,7 +82,8 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 # Pages that stand alone need no section navigation.
-html_sidebars = {page: [] for page in ("index", "getting_started", "notes", "development")}
+ALONE = ("index", "getting_started", "notes", "performance", "development")
+html_sidebars = {page: [] for page in ALONE}
 
 
 def keep_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
@@ -130,7 +136,16 @@ def mathml(tex: str, node: Any, as_block: bool = False) -> str:
         return f"<code>{html.escape(tex)}</code>"
 
 
+def generate(app: Any) -> None:
+    """Write what pages include: the catalogue of kernels, the measurements, the drawings."""
+    from generation import catalogue, drawings, performance
+
+    for part in (catalogue, drawings, performance):
+        part.write(HERE / "generated")
+
+
 def setup(app: Any) -> None:
+    app.connect("builder-inited", generate)
     app.connect("autodoc-skip-member", keep_ours)
     app.connect("autodoc-process-docstring", join_continued, priority=100)
     app.add_html_math_renderer("mathml", (write_inline, None), (write_display, None))

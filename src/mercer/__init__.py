@@ -12,7 +12,7 @@ from mercer.kernels.checking import check_kernel
 from mercer.operators import centred_alignment, gram, hsic, mmd
 
 if TYPE_CHECKING:
-    from mercer.persistence import load, read_notes, save
+    from mercer.persistence import load, read_libsvm, read_notes, save, write_libsvm
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -26,13 +26,17 @@ __all__ = [
     "kernels",
     "load",
     "mmd",
+    "read_libsvm",
     "read_notes",
     "save",
+    "write_libsvm",
     *estimators.__all__,
 ]
 
 # What is imported when it is first asked for.
-_LATER = dict.fromkeys(("load", "read_notes", "save"), "mercer.persistence")
+_LATER = dict.fromkeys(
+    ("load", "read_libsvm", "read_notes", "save", "write_libsvm"), "mercer.persistence"
+)
 
 
 def __getattr__(name: str) -> _Any:

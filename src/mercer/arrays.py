@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.utils.validation import check_array
 
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
 
 
@@ -160,6 +161,12 @@ def as_dense(X: Array) -> Any:
     return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
+def is_plain(X: Any) -> bool:
+    """Whether X is a matrix of finite floating-point numbers as it is, and needs no other look."""
+    plain = type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and X.size
+    return bool(plain and np.isfinite(X.sum()))
+
+
 def as_vectors(X: Any, name: str = "X") -> Array:
     """Points in R^d as a finite float array of shape (n, d).
 
@@ -173,6 +180,8 @@ def as_vectors(X: Any, name: str = "X") -> Array:
     """
     if is_tensor(X):
         return _tensor_of_vectors(X, name)
+    if is_plain(X):
+        return X
     columns = list(getattr(X, "columns", ())) or None
     if not hasattr(X, "ndim") and isinstance(X, str | bytes):
         raise TypeError(

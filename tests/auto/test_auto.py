@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import kernels as K
 from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, models
-from mercer.auto.leave_one_out import error_and_slopes, left_out, left_out_of_many, path_errors
-from mercer.auto.search import median_distance
+from mercer.auto.leave_one_out import Slopes, best_alpha, least_alpha, left_out
+from mercer.auto.search import Clock, median_distance
 from mercer.auto.tables import TableCoding
+from mercer.solvers.eigh import Eigensystem
 
 
 def refitted(G, Y, alpha):
@@ -34,11 +36,38 @@ def test_errors_left_one_out_are_those_of_refits(alpha):
     X, Y = rng.normal(size=(25, 3)), rng.normal(size=(25, 2))
     G = K.RBF(0.2)(X)
     expected = refitted(G, Y, alpha)
-    error, residual, _ = left_out(G, Y, alpha)
+    error, residual = left_out(G, Y, alpha)
     np.testing.assert_allclose(residual, expected, rtol=1e-9)
     assert error == pytest.approx(np.mean(expected**2))
-    assert path_errors(G, Y, np.array([alpha, 5.0]))[0] == pytest.approx(np.mean(expected**2))
-    np.testing.assert_allclose(left_out_of_many(G, Y, alpha)[1], expected, rtol=1e-9)
+    single = left_out(G.astype(np.float32), Y, alpha)[1]
+    np.testing.assert_allclose(single, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(Y - Eigensystem(G).leave_one_out(Y, alpha), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("start", [None, 1e-12, 1e-6, 1.0, 1e6])
+def test_the_walk_ends_where_neighbours_are_no_better(start):
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(60, 2))
+    G, Y = K.RBF(0.5)(X), np.sin(X[:, :1]) + 0.3 * rng.normal(size=(60, 1))
+    looked = []
+    error, alpha, residual = best_alpha(G, Y, start, 4.0, lambda *found: looked.append(found))
+    assert error == min(found for _, found in looked)
+    np.testing.assert_allclose(residual, refitted(G, Y, alpha), rtol=1e-5, atol=1e-9)
+    for neighbour in (alpha / 4, 4 * alpha):
+        if least_alpha(G) <= neighbour <= 100:
+            assert left_out(G, Y, neighbour)[0] > 0.98 * error
+
+    def tired(alpha, error):
+        raise TimeoutError
+
+    assert best_alpha(G, Y, 1.0, 4.0, tired)[1] == 1.0
+
+
+def test_what_rounding_makes_indefinite_has_no_error():
+    G = np.array([[1.0, 2.0], [2.0, 1.0]])
+    error, residual = left_out(G, np.ones((2, 1)), 0.1)
+    assert error == np.inf
+    assert np.all(np.isinf(residual))
 
 
 @pytest.mark.parametrize(
@@ -53,10 +82,11 @@ def test_slopes_against_differences(kernel):
         return left_out(kernel.set_params(scales=scales)(X), Y, alpha)[0]
 
     expected = [
-        (error(scales + h * e, alpha) - error(scales - h * e, alpha)) / (2 * h) for e in np.eye(3)
+        scales @ e * (error(scales + h * e, alpha) - error(scales - h * e, alpha)) / (2 * h)
+        for e in np.eye(3)
     ]
     by_alpha = (error(scales, alpha + h) - error(scales, alpha - h)) / (2 * h)
-    found = error_and_slopes(kernel.set_params(scales=scales), X, Y, alpha)
+    found = Slopes(kernel.set_params(scales=np.ones(3)), X, Y).at(scales, alpha)
     assert found[0] == pytest.approx(error(scales, alpha))
     np.testing.assert_allclose(found[1], expected, rtol=1e-6, atol=1e-9)
     assert found[2] == pytest.approx(by_alpha, rel=1e-6)
@@ -217,8 +247,56 @@ def test_what_cannot_be_learned_is_refused():
 
 
 def test_columns_that_say_nothing():
-    model = AutoKernelRegressor().fit(np.zeros((10, 2)), np.arange(10.0))
-    np.testing.assert_allclose(model.predict(np.ones((2, 2))), 4.5, atol=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AutoKernelRegressor().fit(np.zeros((10, 2)), np.arange(10.0))
+        classes = AutoKernelClassifier().fit(np.zeros((10, 2)), list("aabcccabcc"))
+    np.testing.assert_allclose(model.predict(np.ones((2, 2))), 4.5)
+    assert classes.predict(np.ones((3, 2))).tolist() == ["c"] * 3
+    two = AutoKernelRegressor().fit(np.zeros((4, 1)), np.arange(8.0).reshape(4, 2))
+    np.testing.assert_allclose(two.predict(np.ones((3, 1))), [[3.0, 4.0]] * 3)
+
+
+def test_the_time_that_is_left_bounds_the_last_fit(monkeypatch):
+    X, y = make_friedman1(900, n_features=6, noise=0.5, random_state=1)
+    monkeypatch.setattr(Clock, "seconds", property(lambda clock: 0.0))
+    exact = AutoKernelRegressor(max_time=1e6).fit(X, y)
+    assert len(exact.model_.dual_coef_) == 900
+    monkeypatch.setattr(Clock, "seconds", property(lambda clock: 1e6))
+    few = AutoKernelRegressor(max_time=1.0).fit(X, y)
+    assert len(few.model_.dual_coef_) == models._FEWEST_CENTRES
+    assert few.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e200, 1e300])
+@pytest.mark.parametrize("scaling", ["standard", "normal", "common"])
+def test_numbers_of_any_size(size, scaling):
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(50, 2)) + 3
+    plain = TableCoding(scaling).fit(X).transform(X)
+    found = TableCoding(scaling).fit(size * X).transform(size * X)
+    np.testing.assert_allclose(found, plain, atol=1e-6)
+    y = X[:, 0] * X[:, 1]
+    model = AutoKernelRegressor().fit(size * X, size * y)
+    expected = AutoKernelRegressor().fit(X, y).predict(X)
+    np.testing.assert_allclose(model.predict(size * X) / size, expected, rtol=1e-4)
+
+
+def test_words_where_numbers_were_count_as_missing_with_a_warning():
+    rng = np.random.default_rng(10)
+    table = pd.DataFrame({"dose": rng.normal(size=40), "age": rng.normal(size=40)})
+    model = AutoKernelRegressor().fit(table, table.dose + table.age)
+    later = table.astype(object)
+    later.loc[[4, 7], "dose"] = ["much", "little"]
+    later.loc[5, "dose"] = None
+    later.loc[6, "dose"] = "1.5"
+    with pytest.warns(UserWarning, match="'dose' .* 2 .* 'much'") as heard:
+        found = model.predict(later)
+    assert len(heard) == 1
+    later.loc[[4, 7], "dose"] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(found, model.predict(later))
 
 
 def test_the_median_distance():

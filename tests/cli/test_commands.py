@@ -22,6 +22,8 @@ from mercer import kernels as K
 from mercer.cli import app, fitting, models
 from mercer.cli.columns import described, task_of
 from mercer.cli.pages import page
+from mercer.cli.predicting import score_of
+from mercer.cli.readers import read
 
 runner = CliRunner()
 
@@ -57,6 +59,11 @@ def run(*arguments, status=0, **named):
     result = runner.invoke(app, [str(argument) for argument in arguments], **named)
     assert result.exit_code == status, result.output + repr(result.exception)
     return result
+
+
+def read_table(name, frame):
+    frame.to_csv(name, index=False)
+    return read(name)
 
 
 def refused(*arguments, left=(), **named):
@@ -301,6 +308,26 @@ def test_predictions_in_files_of_all_kinds(irises):
     assert found == {"prediction": expected}
 
 
+def test_predict_with_a_model_of_libsvms(here):
+    rows = ["1 1:1 2:0.5", "-1 1:-2", "1 1:0.5 3:4"]
+    (here / "new.svm").write_text("\n".join(rows) + "\n")
+    head = "svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\n"
+    model = here / "libsvm.model"
+    model.write_text(head + "label 1 -1\nnr_sv 1 1\nSV\n1 1:1\n-1 1:-1 2:1\n")
+    points = np.array([[1, 0.5, 0], [-2, 0, 0], [0.5, 0, 4]])
+    near = np.exp(-0.5 * np.sum((points - [1, 0, 0]) ** 2, axis=1))
+    far = np.exp(-0.5 * np.sum((points - [-1, 1, 0]) ** 2, axis=1))
+    expected = ["1" if f > 0 else "-1" for f in near - far - 0.1]
+    assert run("predict", model, "new.svm").stdout.split() == ["prediction", *expected]
+    assert set(expected) == {"1", "-1"}
+    piped = run("predict", "-", "new.svm", input=model.read_bytes()).stdout.split()
+    assert piped == ["prediction", *expected]
+    model.write_text(head)
+    result = run("predict", model, "new.svm", status=2)
+    assert "LIBSVM" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
 def test_predict_takes_columns_in_any_order(irises):
     run("fit", "iris.csv", "-t", "species", "-q")
     expected = run("predict", "iris.mercer", "iris.csv").stdout
@@ -308,6 +335,50 @@ def test_predict_takes_columns_in_any_order(irises):
     assert run("predict", "iris.mercer", "turned.csv").stdout == expected
     irises.drop(columns="soil").to_csv("less.csv", index=False)
     assert "lacks the column 'soil'" in refused("predict", "iris.mercer", "less.csv")
+
+
+def test_targets_that_cannot_be_scored_are_told(diabetes):
+    run("fit", "diabetes.csv", "-t", "target", "-q", "--max-time", "1")
+    diabetes["target"] = diabetes["target"].astype(object)
+    diabetes.loc[3, "target"] = "unknown"
+    diabetes.loc[4, "target"] = None
+    diabetes.to_csv("some.csv", index=False)
+    result = run("predict", "diabetes.mercer", "some.csv", "-o", "p.csv")
+    predicted = pd.read_csv("p.csv")["prediction"].drop(index=[3, 4])
+    y = diabetes["target"].drop(index=[3, 4]).astype(float)
+    r2 = 1 - np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2)
+    told = " ".join(result.stderr.split())
+    assert f"R² {r2:.3f} on the {len(y)} rows" in told
+    assert "of 1 the target is not a number, such as 'unknown'" in told
+    diabetes.assign(target="?").to_csv("none.csv", index=False)
+    assert "no R²; of 442 the" in run("predict", "diabetes.mercer", "none.csv").stderr
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "right"),
+    [
+        ([0, 1], ["0", "1.0", "word"], 2 / 2),
+        ([0, 1], ["0.5", "1", "1"], 2 / 3),
+        (["no", "yes"], ["no", "yes", "perhaps"], 2 / 3),
+        ([False, True], ["False", "True", "False"], 2 / 3),
+    ],
+    ids=["numbers", "between", "words", "truth"],
+)
+def test_labels_are_compared_by_what_they_say(labels, given, right, here):
+    data = read_table("t.csv", pd.DataFrame({"y": given}))
+    predicted = np.array(labels)[[0, 1, 1]]
+    notes = {"task": "classification", "target": "y", "score": {"name": "accuracy"}}
+    told = score_of(notes, data, {"prediction": predicted})
+    assert told.startswith(f"accuracy {right:.3f} on the")
+
+
+def test_words_where_numbers_were_are_warned_of(diabetes):
+    run("fit", "diabetes.csv", "-t", "target", "-q", "--max-time", "1")
+    diabetes["bmi"] = diabetes["bmi"].astype(object)
+    diabetes.loc[[3, 4], "bmi"] = "much"
+    diabetes.to_csv("words.csv", index=False)
+    told = run("predict", "diabetes.mercer", "words.csv").stderr
+    assert re.search("'bmi' .* 2 .* 'much'", " ".join(told.split()))
 
 
 def test_predict_numbers_from_narrower_libsvm_files(here):
@@ -333,15 +404,15 @@ def test_models_saved_from_python(irises):
 def test_check():
     assert "is a kernel" in run("check", "0.5 * RBF(0.1) + Polynomial(2)").stdout
     assert "sum of kernels" in run("check", "0.5 * RBF(0.1) + Polynomial(2)").stdout
-    shown = run("check", "Sigmoid(1.0, 1.0)").stdout
+    shown = run("check", "Sigmoid(1.0, 1.0)", status=1).stdout
     assert "is not a kernel" in shown
     assert "eigenvalue" in shown
-    found = json.loads(run("check", "Sigmoid(1.0, 1.0)", "--json").stdout)
+    found = json.loads(run("check", "Sigmoid(1.0, 1.0)", "--json", status=1).stdout)
     assert found["status"] == "indefinite"
     points = np.array(found["counterexample"]["points"])
     assert np.linalg.eigvalsh(K.Sigmoid(1.0, 1.0)(points))[0] < 0
     assert json.loads(run("check", "Linear()", "--json").stdout)["counterexample"] is None
-    assert "perhaps" in run("check", "Polynomial(2) - Linear()").stdout
+    assert "perhaps" in run("check", "Polynomial(2) - Linear()", status=3).stdout
 
 
 def test_kernels():
@@ -515,6 +586,6 @@ def test_the_commands_of_the_documentation_run(irises):
     assert len(lines) >= 8
     for line in lines:
         if "|" not in line:
-            run(*shlex.split(line)[1:])
+            run(*shlex.split(line)[1:], status=1 if "Sigmoid" in line else 0)
     made = {"iris.mercer", "iris.html", "predictions.csv", "density.html", "densities.csv"}
     assert set(os.listdir()) == made | {"iris.csv"}

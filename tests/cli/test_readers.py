@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import os
 import sys
 import zipfile
 
@@ -20,6 +21,7 @@ from mercer import kernels as K
 from mercer.cli import readers
 from mercer.cli.readers import READERS, SUFFIXES, read, without_names
 
+TRIES = 200 * int(os.environ.get("MERCER_TEST_LENGTH", "1"))
 TABLE = pd.DataFrame(
     {"a": [1.5, 2.5, None, 4.0], "b": ["x", "y", "x", "z"], "n": [3, 1, 4, 1], "y": [0, 1, 0, 1]}
 )
@@ -105,6 +107,14 @@ def test_columns_that_name_the_rows_are_left_out(tmp_path):
 def test_few_rows_are_read_with_all_their_columns(tmp_path):
     data = read(put(tmp_path, "t.csv", "city name,room no,x\nParis,1,2.0\n"))
     assert without_names(data).columns == ["city name", "room no", "x"]
+
+
+def test_names_that_differ_in_spaces_are_kept_apart(tmp_path):
+    data = read(put(tmp_path, "t.csv", "a, a,a ,a.1,y\n1,2,3,4,5\n6,7,8,9,0\n"), target="y")
+    assert len(set(data.columns)) == 4
+    assert data.columns[0] == "a"
+    assert data.X.iloc[0].tolist() == [1, 2, 3, 4]
+    assert "a.1" in data.columns
 
 
 def test_truth_values_with_gaps(tmp_path):
@@ -223,7 +233,7 @@ def test_every_suffix_has_a_reader():
     assert set(SUFFIXES.values()) == set(READERS)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=TRIES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(form=st.sampled_from(sorted(READERS)), data=st.data())
 def test_damaged_files_give_data_or_an_error(tmp_path, form, data):
     """No reader ends in anything but data, or one of the errors that become a line."""

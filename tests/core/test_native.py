@@ -374,9 +374,14 @@ def test_gaussian_times_a_vector(level, dtype, d, gamma):
     distances = ((X[:, None].astype(float) - Y.astype(float)) ** 2).sum(axis=2)
     K = np.exp(-gamma * distances)
     error = np.abs(native.product(V, 1) - K @ V.astype(float))
+    U = rng.normal(size=(40, 2)).astype(dtype)
+    found, side = native.products(V, U, 1)
+    assert np.array_equal(found, native.product(V, 1))
     norms = (X.astype(float) ** 2).sum(axis=1)[:, None] + (Y.astype(float) ** 2).sum(axis=1)
     allowed = 2 * EPS[dtype] * (8 + 4 * gamma * norms) * K
     assert np.all(error <= allowed @ np.abs(V.astype(float)) + 1e-37)
+    error = np.abs(side - K.T @ U.astype(float))
+    assert np.all(error <= allowed.T @ np.abs(U.astype(float)) + 1e-37)
     if gamma == 1e6:  # each of these has its own copy near it and nothing else
         np.testing.assert_allclose(native.product(V, 1)[:20], V[:20], rtol=20 * EPS[dtype])
 
@@ -552,6 +557,7 @@ def test_near_points_keep_their_digits(level, dtype, gap):
 def test_half_the_tiles_give_a_symmetric_product(level, dtype, n, columns):
     rng = np.random.default_rng(n)
     X, V = points(rng, n, 6, dtype, Kind.SQDIST), rng.normal(size=(n, columns)).astype(dtype)
+    X[n // 2 :] = X[: n - n // 2]  # near pairs far from the diagonal
     native, _ = build(level, GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=n, m=n, dtype=dtype)
     found = native.symmetric_product(V, 2)
     K = gram(native, n, n, dtype).astype(float)

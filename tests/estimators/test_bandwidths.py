@@ -110,26 +110,28 @@ def test_scale_of_constant_columns_and_single_points():
 
 
 def test_search_finds_the_minimum():
-    h = loo_bandwidth(lambda h: np.log(h[0] / 0.37) ** 2 + 1, np.array([1.0]))
+    h, curve = loo_bandwidth(lambda h: np.log(h[0] / 0.37) ** 2 + 1, np.array([1.0]))
     assert h[0] == pytest.approx(0.37, rel=0.01)
+    assert np.all(np.diff(curve["factor"]) > 0)
+    np.testing.assert_allclose(curve["score"], np.log(curve["factor"] / 0.37) ** 2 + 1)
 
 
 def test_search_goes_on_downwards():
-    h = loo_bandwidth(lambda h: np.log(h[0] / 1e-6) ** 2, np.array([1.0]))
+    h, _ = loo_bandwidth(lambda h: np.log(h[0] / 1e-6) ** 2, np.array([1.0]))
     assert h[0] == pytest.approx(1e-6, rel=0.02)
 
 
 def test_search_keeps_the_start_where_nothing_matters():
     start = np.array([0.3, 2.0])
-    np.testing.assert_array_equal(loo_bandwidth(lambda h: 1.0, start), start)
-    np.testing.assert_array_equal(loo_bandwidth(lambda h: np.nan, start), start)
+    np.testing.assert_array_equal(loo_bandwidth(lambda h: 1.0, start)[0], start)
+    np.testing.assert_array_equal(loo_bandwidth(lambda h: np.nan, start)[0], start)
     rounding = iter(np.random.default_rng(0).uniform(0, 1e-13, size=10_000))
-    np.testing.assert_array_equal(loo_bandwidth(lambda h: 1 + next(rounding), start), start)
+    np.testing.assert_array_equal(loo_bandwidth(lambda h: 1 + next(rounding), start)[0], start)
 
 
 def test_search_per_feature():
     target = np.array([0.1, 5.0])
-    h = loo_bandwidth(lambda h: (np.log(h / target) ** 2).sum(), np.ones(2), per_feature=True)
+    h, _ = loo_bandwidth(lambda h: (np.log(h / target) ** 2).sum(), np.ones(2), per_feature=True)
     np.testing.assert_allclose(h, target, rtol=0.05)
 
 

@@ -192,6 +192,25 @@ def test_the_scale_of_a_kernel_does_not_matter():
         assert_allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1e-90, 1e80])
+@pytest.mark.parametrize("m", [2, 3])
+def test_nor_does_the_scale_of_the_points(scale, m):
+    X, Y = linear_views()
+    views = [X, Y, X[:, 1:]][:m]
+    plain = KernelCCA(n_components=1, kernel="linear").fit_transform(views)
+    scaled = KernelCCA(n_components=1, kernel="linear").fit([scale * view for view in views])
+    found = scaled.transform([scale * view for view in views])
+    assert_allclose(np.hstack(found), np.hstack(plain), atol=1e-9)
+    assert 0 < scaled.result_.gap < 1e-10
+
+
+def test_views_that_hardly_correlate_are_permuted():
+    """LAPACK's search for the largest of many equal eigenvalues fails."""
+    views = [np.random.RandomState(v).normal(size=(30, 2)) for v in range(3)]
+    cca = KernelCCA(n_components=1, regularization=1e15).fit(views)
+    assert cca.permutation_test(9, random_state=0).pvalue == 1.0
+
+
 def test_loo_takes_the_best_of_its_grid():
     X, Y = hidden(60, noise=0.3)
     cca = KernelCCA(1, regularization="loo").fit(X, Y)

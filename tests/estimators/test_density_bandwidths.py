@@ -238,6 +238,19 @@ def test_other_data_that_a_rule_cannot_take():
         KernelDensity(bandwidth="mlcv").fit([[0.0], [1.0]])
 
 
+@pytest.mark.parametrize("unit", [1e-170, 1e170])
+def test_units_whose_squares_are_beyond_all_numbers(unit):
+    X = cloud(50, 2)
+    for rule in RULES:
+        h = KernelDensity(bandwidth=rule).fit(X[:, :1]).bandwidth_
+        scaled = KernelDensity(bandwidth=rule).fit(unit * X[:, :1]).bandwidth_
+        assert scaled == pytest.approx(unit * h, rel=1e-6, abs=0)
+    with pytest.raises(ValueError, match="other units"):
+        KernelDensity(bandwidth="plugin").fit(unit * X)
+    with pytest.raises(ValueError, match="larger units"):
+        KernelDensity(bandwidth="scott").fit([[-1e308], [0.0], [1e308]])
+
+
 def test_the_search_takes_the_deeper_of_two_valleys():
     def score(h):
         t = np.log2(h)

@@ -138,6 +138,14 @@ def test_grid_of_two_features_and_a_box_of_ones_own():
         kde.grid(1)
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_grid_over_a_box_that_is_small_beside_the_kernel(d):
+    kde = KernelDensity().fit(cloud(d=d))
+    axes, p = kde.grid(32, low=0.0, high=1e-7)
+    mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+    np.testing.assert_allclose(p.ravel(), kde.pdf(mesh), rtol=1e-12)
+
+
 # Parts of the features
 
 
@@ -188,8 +196,22 @@ def test_parts_that_are_not_there():
         tophat.conditional({0: 99.0})
     with pytest.raises(ValueError, match="every feature"):
         tophat.conditional({0: 0.0, 1: 0.0})
-    with pytest.raises(ValueError, match="columns 0 to 1"):
-        tophat.marginal([2])
+    for absent in ([2], [0.5], ["a"], [0, 0]):
+        with pytest.raises(ValueError, match="columns 0 to 1"):
+            tophat.marginal(absent)
+
+
+def test_parts_keep_names_and_weights():
+    frame = pytest.importorskip("pandas").DataFrame(cloud(d=3), columns=["a", "b", "c"])
+    kde = KernelDensity().fit(frame)
+    part, given = kde.marginal(["c", "a"]), kde.conditional({"b": 0.5})
+    assert list(part.feature_names_in_) == ["c", "a"]
+    Z = frame[["c", "a"]]
+    np.testing.assert_array_equal(part.pdf(Z), kde.marginal([2, 0]).pdf(Z))
+    Z = frame[["a", "c"]]
+    np.testing.assert_array_equal(given.pdf(Z), kde.conditional({1: 0.5}).pdf(Z))
+    more = part.partial_fit(frame[["c", "a"]][:1])
+    assert more.sample_weight_[-1] == pytest.approx(1 / 401)
 
 
 # Bounds
@@ -238,6 +260,33 @@ def test_bounds_of_single_features():
         KernelDensity(bounds=(1, 0)).fit([[0.5]])
     with pytest.raises(ValueError, match="expected a pair"):
         KernelDensity(bounds=[(0, 1)] * 3).fit(X)
+
+
+def test_reflections_far_from_the_data_count():
+    # All points lie on the bound, so that each has its image's density once more.
+    kde = KernelDensity(bandwidth=0.01, bounds=(0, 1)).fit([[0.0], [0.0]])
+    for Z in ([[0.9]], [[0.9], [0.0]]):
+        expected = np.log(2) + stats.norm(scale=0.01).logpdf(0.9)
+        assert kde.score_samples(Z)[0] == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [0.3, 4.0])
+def test_conditional_with_bounds_and_a_matrix(scale):
+    X = 0.1 * np.random.default_rng(0).uniform(size=(20, 3))
+    H = scale * np.array([[1.0, 0.9, 0.8], [0.9, 1.0, 0.85], [0.8, 0.85, 1.0]])
+    kde = KernelDensity(bandwidth=H, bounds=[(0, 1), (0, 1), (0, None)]).fit(X)
+    Z = np.random.default_rng(1).uniform(size=(30, 2))
+    for value in (0.0, 0.97):
+        joint = kde.pdf(np.column_stack([np.full(30, value), Z]))
+        expected = joint / kde.marginal([0]).pdf([[value]])
+        np.testing.assert_allclose(kde.conditional({0: value}).pdf(Z), expected, rtol=1e-9)
+
+
+def test_adaptive_widths_see_the_reflection():
+    X = np.linspace(0, 1, 201)[:, None]
+    kde = KernelDensity(bandwidth=0.1, bounds=(0, 1), adaptive=0.5).fit(X)
+    log_p = KernelDensity(bandwidth=0.1, bounds=(0, 1)).fit(X).score_samples(X)
+    np.testing.assert_allclose(kde.local_bandwidths_, np.exp(-0.5 * (log_p - log_p.mean())))
 
 
 # Bandwidths of single points

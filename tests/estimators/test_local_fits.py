@@ -66,7 +66,15 @@ def test_kernels_that_are_expressions_have_slopes_too(name):
         residuals = y[:, None] - leave_one_out(near, y[:, None], lambda W, U, V, Y: (W @ Y, None))
         value, slopes = score(h, True)
         assert value == pytest.approx(mass / mass.sum() @ residuals[:, 0] ** 2, rel=1e-8)
-        np.testing.assert_allclose(slopes, by_differences(score, h), rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(slopes, by_differences(score, h), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("name", "d", "h"), [("gaussian", 60, 0.3), ("exponential", 3, 0.02)])
+def test_slopes_where_all_others_are_far(name, d, h):
+    X, y = waves(60, d)
+    score = expression_score(SMOOTHING_KERNELS[name], X, np.ones(60), y[:, None], np.ones(1))
+    h = np.linspace(h, 1.2 * h, d)
+    np.testing.assert_allclose(score(h, True)[1], by_differences(score, h), rtol=1e-4, atol=1e-7)
 
 
 def test_kernels_of_steps_have_no_slopes():
@@ -122,6 +130,26 @@ def test_fused_predictions_equal_those_by_weights(estimator, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_large_bandwidth_keeps_the_slope_of_its_feature(fused, monkeypatch):
+    if fused:
+        monkeypatch.setattr(local_regression, "MANY_PAIRS", 1)
+    X, _ = waves(200)
+    Z = np.random.default_rng(1).uniform(-1.5, 1.5, size=(50, 2))
+    model = LocalLinearRegressor(bandwidth=[0.3, 1e9]).fit(X, X[:, 0] + 5 * X[:, 1])
+    np.testing.assert_allclose(model.predict(Z), Z[:, 0] + 5 * Z[:, 1], atol=1e-9)
+    np.testing.assert_allclose(model.weights(Z) @ X, Z, atol=1e-9)
+
+
+def test_a_constant_column_is_not_flat():
+    X, y = waves(80)
+    X[:, 1] = 3.0
+    line = LocalFits(X / 0.4, np.ones(80), y[:, None], linear=True).at()
+    assert not line.flat.any()
+    alone = LocalFits(X[:, :1] / 0.4, np.ones(80), y[:, None], linear=True).at()
+    np.testing.assert_allclose(line.value, alone.value, rtol=1e-12)
+
+
 def test_fused_probabilities(monkeypatch):
     X, y = waves(150)
     found = []
@@ -131,6 +159,19 @@ def test_fused_probabilities(monkeypatch):
         found.append(model.predict_proba(X * 20))
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
     np.testing.assert_allclose(found[0].sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_far_away_the_fused_way_gives_the_same(estimator, monkeypatch):
+    X, y = waves(d=1)
+    far = np.array([[1e3], [1e6], [-1e9], [1e160]])
+    model = estimator(bandwidth=0.3).fit(X, y)
+    with np.errstate(over="ignore"):
+        expected = model.predict(far), model.standard_error(far)
+        monkeypatch.setattr(local_regression, "MANY_PAIRS", 1)
+        found = model.predict(far), model.standard_error(far)
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_fits_of_one_point_are_not_a_number():
@@ -259,6 +300,48 @@ def test_mixed_columns_as_a_product_of_kernels():
     np.testing.assert_allclose(model.predict(frame), K @ y / K.sum(axis=1), rtol=1e-9)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_local_lines_slope_along_numbers_only(fused, monkeypatch):
+    if fused:
+        monkeypatch.setattr(local_regression, "MANY_PAIRS", 1)
+    frame, y = table(60)
+    h, mass = np.array([0.5, 0.7, 0.9, 3.0]), np.tile([1.0, 2.0, 3.0], 20)
+    model = LocalLinearRegressor(
+        bandwidth=h, categorical_features=["colour", "noise"], ordered_features=["size"]
+    ).fit(frame, y, sample_weight=mass)
+    x, codes = frame.x.to_numpy(), frame["size"].cat.codes.to_numpy().astype(float)
+    apart = [np.abs(x[:, None] - x) ** 2]
+    apart += [frame.colour.to_numpy()[:, None] != frame.colour.to_numpy()]
+    apart += [np.abs(codes[:, None] - codes)]
+    apart += [frame.noise.to_numpy()[:, None] != frame.noise.to_numpy()]
+    K = mass * np.exp(-0.5 * sum(a / b**2 for a, b in zip(apart, h, strict=True)))
+    expected = [np.polyfit(x - z, y, 1, w=np.sqrt(k))[1] for z, k in zip(x, K, strict=True)]
+    np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-9)
+    score = model._score(y[:, None], np.ones(1), np.arange(60))
+    np.testing.assert_allclose(score(h)[1], by_differences(score, h), rtol=1e-4, atol=1e-9)
+
+
+def test_local_lines_pool_categories_that_do_not_matter():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.uniform(-3, 3, size=200), rng.integers(0, 20, size=200)])
+    y = np.sin(X[:, 0]) + 0.5 * rng.normal(size=200)
+    new = np.column_stack([np.linspace(-3, 3, 100), np.arange(100) % 20])
+    model = LocalLinearRegressor(categorical_features=[1]).fit(X, y)
+    alone = LocalLinearRegressor().fit(X[:, :1], y)
+    np.testing.assert_allclose(model.predict(new), alone.predict(new[:, :1]), atol=0.05)
+
+
+def test_a_line_along_categories_alone_is_a_mean():
+    frame, y = table(60)
+    columns = {"categorical_features": ["colour", "noise"], "ordered_features": ["size"]}
+    frame = frame[["colour", "size", "noise"]]
+    line, mean = (
+        E(**columns).fit(frame, y) for E in (LocalLinearRegressor, NadarayaWatsonRegressor)
+    )
+    np.testing.assert_allclose(line.predict(frame), mean.predict(frame), rtol=1e-12)
+    np.testing.assert_allclose(line.standard_error(frame), mean.standard_error(frame), rtol=1e-9)
+
+
 def test_search_with_categories_finds_what_matters():
     frame, y = table()
     model = NadarayaWatsonRegressor(
@@ -295,6 +378,7 @@ def test_categories_of_a_classifier_and_of_arrays():
         ({"categorical_features": ["colour"]}, "column 'size' is not a column of finite numbers"),
         ({"categorical_features": ["size"], "ordered_features": ["size"]}, "name it once"),
         ({"categorical_features": "all"}, "categorical_features"),
+        ({"categorical_features": [False, True]}, "mask of 2 columns, and X has 4"),
         (
             {"categorical_features": ["colour", "size", "noise"], "bandwidth": np.eye(4)},
             "X has categories",
@@ -307,8 +391,28 @@ def test_columns_that_cannot_be(parameters, message):
         NadarayaWatsonRegressor(**parameters).fit(frame, y)
 
 
-def test_missing_categories_are_named():
+@pytest.mark.parametrize("column", ["colour", "size"])
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_categories_are_named(column, missing):
     frame, y = table(20)
-    frame.loc[3, "colour"] = None
-    with pytest.raises(ValueError, match="'colour' has missing values"):
-        NadarayaWatsonRegressor(categorical_features=["colour", "size", "noise"]).fit(frame, y)
+    frame["colour"] = frame.colour.astype(object)
+    columns = {"categorical_features": ["colour", "noise"], "ordered_features": ["size"]}
+    model = NadarayaWatsonRegressor(bandwidth=1.0, **columns).fit(frame, y)
+    frame.loc[3, column] = missing
+    for call in (lambda: model.predict(frame), lambda: clone(model).fit(frame, y)):
+        with pytest.raises(ValueError, match=f"'{column}' has missing values"):
+            call()
+
+
+def test_kinds_of_columns_from_their_dtypes():
+    frame, y = table(20)
+    both = {"categorical_features": "from_dtype", "ordered_features": "from_dtype"}
+    model = NadarayaWatsonRegressor(bandwidth=1.0, **both).fit(frame, y)
+    assert model.coding_.kinds == ["numeric", "unordered", "ordered", "unordered"]
+
+
+def test_a_column_that_is_neither_number_nor_category_is_named():
+    frame, y = table(20)
+    frame["x"] = pd.date_range("2020", periods=20)
+    with pytest.raises(ValueError, match="column 'x' is not a column of finite numbers"):
+        NadarayaWatsonRegressor(categorical_features="from_dtype").fit(frame, y)

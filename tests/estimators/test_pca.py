@@ -212,6 +212,13 @@ def test_pre_images_equal_scikit_learn():
     assert error < 0.1 * np.mean((test - train.mean(axis=0)) ** 2)
 
 
+def test_pre_images_need_a_kernel_that_takes_components():
+    X = np.random.RandomState(0).normal(size=(20, 3))
+    kernel = K.RBF(0.3, scales=[1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="does not take 2 of them"):
+        KernelPCA(2, kernel=kernel, fit_inverse_transform=True).fit(X)
+
+
 def test_pre_images_are_refused_where_there_are_none():
     train, _ = DATA["iris"]
     with pytest.raises(ValueError, match="precomputed"):
@@ -474,7 +481,8 @@ def check_certificate(pca, exact):
     pairs = pca.result_.value
     assert_allclose(pairs.values, np.linalg.eigvalsh(exact)[::-1][:3], rtol=1e-9)
     measured = np.linalg.norm(exact @ pairs.vectors - pairs.vectors * pairs.values, axis=0)
-    assert_allclose(pca.residuals_, measured, rtol=1e-4, atol=1e-11)
+    rounded = np.abs(pca.eigenvalues_ - pairs.values)
+    assert_allclose(pca.residuals_, measured + rounded, rtol=1e-4, atol=1e-11)
     assert np.all(pca.residuals_ < 1e-4 * pairs.values[0])
 
 
@@ -497,6 +505,55 @@ def test_degenerate_points(solver):
     once = KernelPCA(3, kernel=K.RBF(0.5), eigen_solver="dense").fit(few)
     assert_allclose(twice.eigenvalues_, 2 * once.eigenvalues_, rtol=1e-8)
     assert_same_up_to_sign(twice.transform(few), once.transform(few), atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_eigenvalue_is_as_near_as_the_residual_says(solver, dtype):
+    """Also where it is rounded to float32 or, as those of the second column are, to zero."""
+    X = np.random.default_rng(0).normal(size=(60, 2)).astype(dtype) * [1, 1e-5]
+    X = X.astype(dtype)
+    pca = KernelPCA(3, kernel="linear", eigen_solver=solver, random_state=0).fit(X)
+    wide = X.astype(float)
+    exact = np.linalg.svd(wide - wide.mean(axis=0), compute_uv=False) ** 2
+    for value, residual in zip(pca.eigenvalues_, pca.residuals_, strict=True):
+        far = np.abs(np.append(exact, 0.0) - value).min()
+        assert far <= residual + 1e-13 * exact[0]
+
+
+def test_float32_stays_float32_with_explicit_features():
+    X = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
+    pca = KernelPCA(2, kernel="poly", degree=2).fit(X)
+    assert "features" in pca.result_.method
+    assert pca.eigenvectors_.dtype == pca.transform(X[:5]).dtype == np.float32
+
+
+@pytest.mark.parametrize("solver", ["dense", "nystrom"])
+def test_a_corrected_gram_has_no_reconstruction_error(solver):
+    """The kernel of new points with themselves is not known."""
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    kernel = K.Sigmoid(gamma=2.0, coef0=-1.0)
+    pca = KernelPCA(3, kernel=kernel, indefinite="clip", eigen_solver=solver).fit(X)
+    with pytest.raises(ValueError, match=r"k\(x, x\).*indefinite='clip'"):
+        pca.reconstruction_error(X)
+    with pytest.raises(ValueError, match="KernelPCA needs a valid kernel"):
+        KernelPCA(3, kernel=kernel, eigen_solver=solver).fit(X)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_values_beyond_floating_point_are_refused(solver):
+    X = 1e160 * np.random.default_rng(0).normal(size=(40, 3))
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="scale X down"):
+        KernelPCA(2, kernel="linear", eigen_solver=solver).fit(X)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_categories_seen_once_each_are_all_alike(solver):
+    settings = {"eigen_solver": solver, "random_state": 0, "n_centers": 60}
+    for kernel in ("linear", K.RBF(1e3)):
+        pca = KernelPCA(3, kernel=kernel, **settings).fit(np.eye(60))
+        assert_allclose(pca.eigenvalues_, 1.0)
+        assert pca.transform(np.eye(60)).shape == (60, 3)
 
 
 @settings(max_examples=40, deadline=None)

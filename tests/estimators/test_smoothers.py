@@ -111,6 +111,16 @@ def test_local_linear_is_exact_on_lines_far_outside():
     np.testing.assert_allclose(model.predict(Z), Z @ [1.0, -2.0, 3.0] + 5, rtol=1e-6)
 
 
+def test_weights_of_local_lines_where_one_point_has_nearly_all():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        X, y, Z = rng.normal(size=(8, 2)), rng.normal(size=8), 2 * rng.normal(size=(20, 2))
+        model = LocalLinearRegressor(bandwidth=0.4).fit(X, y)
+        L = model.weights(Z)
+        np.testing.assert_allclose(L.sum(axis=1), 1, rtol=1e-9)
+        np.testing.assert_allclose(L @ y, model.predict(Z), rtol=1e-8, atol=1e-8)
+
+
 def test_singular_design_falls_back_to_nadaraya_watson():
     X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
     y = np.array([1.0, 2.0, 6.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from mercer.expressions import (
@@ -169,11 +170,10 @@ def test_mixed_dtypes_give_the_wider_one():
     )
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("d", [2, 6])
-def test_distances_beyond_the_range_are_infinite(d, dtype):
-    big = np.finfo(dtype).max / 4
-    points = np.full((4, d), big, dtype=dtype) * np.array([[1], [-1], [0], [1]], dtype=dtype)
+def test_distances_beyond_the_range_are_infinite(d):
+    big = np.finfo(float).max / 4
+    points = np.full((4, d), big) * np.array([[1.0], [-1], [0], [1]])
     points[2, 0] = 1
     found = Pairs(SQDIST, points).gram()
     expected = np.full((4, 4), np.inf)
@@ -207,6 +207,21 @@ def test_normalising_neither_overflows_nor_underflows():
     np.testing.assert_allclose(high, 1.0, rtol=1e-6)
     even = Pairs(normalised((DOT - 50) ** 2), X[:4]).gram()
     np.testing.assert_allclose(np.diagonal(even), 1.0, rtol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-20, 1.0, 2e18, 1e25])
+@pytest.mark.parametrize("features", [2, 20])
+def test_squared_distances_of_float32_points_stay_within_range(size, features):
+    points = (size * np.random.default_rng(3).normal(size=(6, features))).astype(np.float32)
+    formula = exp(-(1 / size) * sqrt(SQDIST))
+    expected = np.exp(-cdist(points.astype(float), points.astype(float)) / size)
+    for given in (points, np.asfortranarray(points), sp.csr_array(points)):
+        found = Pairs(formula, given)
+        assert found.dtype == (np.float32 if size == 1.0 else np.float64)
+        np.testing.assert_allclose(found.gram(), expected, rtol=2e-6)
+    zeros = Pairs(formula, np.zeros((2, features), np.float32))
+    assert zeros.dtype == np.float32
+    np.testing.assert_array_equal(zeros.gram(), np.ones((2, 2)))
 
 
 def test_rounding_is_measured_by_the_terms_not_by_what_they_leave():

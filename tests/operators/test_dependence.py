@@ -71,6 +71,33 @@ def test_equal_points_are_never_significant():
     assert hsic(ones, ones, 19, random_state=0).pvalue == 1
     assert mmd(ones, np.arange(10) < 5, 19, random_state=0).pvalue == 1
     assert centred_alignment(ones, ones) == 0
+    # Constants whose means are rounded.
+    x, _ = points(n=50)
+    tenth = np.full((50, 50), 0.1)
+    for other in (tenth, 3 * tenth, K.RBF()(x)):
+        assert centred_alignment(tenth, other) == 0
+        assert hsic(tenth, other, 19, random_state=0).pvalue == 1
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e5])
+def test_dependence_is_found_however_far_the_points_are_from_zero(offset):
+    x = np.linspace(-2, 2, 60)[:, None]
+    A, B = gram(K.Linear(), x + offset), gram(K.Linear(), x**3 + offset)
+    assert hsic(A, B, 99, random_state=0).pvalue == 0.01
+
+
+@pytest.mark.parametrize("gamma", [1e-4, 1e-8])
+def test_dependence_is_found_by_kernels_that_hardly_vary(gamma):
+    x = np.linspace(-2, 2, 60)[:, None]
+    A, B = gram(K.RBF(gamma), x), gram(K.RBF(gamma), x**3)
+    assert hsic(A, B, 99, random_state=0).pvalue == 0.01
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e170])
+def test_alignment_is_free_of_scale(scale):
+    x, z = points()
+    A, B = K.RBF()(x), K.RBF()(z)
+    assert centred_alignment(scale * A, scale * B) == pytest.approx(centred_alignment(A, B))
 
 
 def test_bad_input_is_refused():
@@ -83,3 +110,8 @@ def test_bad_input_is_refused():
         mmd(A, np.zeros(4, dtype=bool))
     with pytest.raises(ValueError, match="True or False"):
         mmd(A, np.array([0, 1, 1, 0]))
+    for count in (-1, 2.5):
+        with pytest.raises(ValueError, match="n_permutations"):
+            hsic(A, A, n_permutations=count)
+        with pytest.raises(ValueError, match="n_permutations"):
+            mmd(A, np.arange(4) < 2, n_permutations=count)

@@ -288,3 +288,16 @@ def test_normal_products_are_the_two_products_after_each_other(kernel, d):
             side, total = operator.normal_product(V, targets, weight)
             np.testing.assert_allclose(side, Z.T @ R, rtol=1e-9, atol=1e-9 * np.abs(Z.T @ R).max())
             np.testing.assert_allclose(total, R.sum(axis=0), rtol=1e-9, atol=1e-9 * np.abs(R).max())
+
+
+def test_a_constant_centred_is_zero_but_for_rounding():
+    """The rounding of the means must not add up along the rows."""
+    for n in (260, 1000):
+        dense = CentredGram(DenseGram(np.full((n, n), 0.1))).dense()
+        assert np.abs(dense).max() < 1e-30
+
+
+def test_the_trace_of_centred_features_does_not_suffer_from_their_mean():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    far = CentredGram(gram(K.Linear(), X + 1e7)).diagonal().sum()
+    assert far == pytest.approx(np.sum((X - X.mean(axis=0)) ** 2), rel=1e-8)

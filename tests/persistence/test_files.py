@@ -110,10 +110,14 @@ for step in ("fsync", "replace"):
     _, status = os.waitpid(killed_while(lambda: save_until(step)), 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
     assert mercer.load(path).A[0][0] == 0.0
+begun = time.perf_counter()
+for value in values:
+    mercer.save(value, path)
+once = time.perf_counter() - begun
 rng, seen = np.random.default_rng(0), set()
 for _ in range(100):
     child = killed_while(save_forever)
-    time.sleep(rng.uniform(0, 0.03))
+    time.sleep(rng.uniform(0, 3 * once))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     A = np.asarray(mercer.load(path).A)

@@ -11,7 +11,13 @@ from sklearn.preprocessing import StandardScaler
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
-from mercer import SVC, KernelCentroidClassifier, KernelRidge, KernelRidgeCV  # noqa: E402
+from mercer import (  # noqa: E402
+    SVC,
+    KernelCentroidClassifier,
+    KernelPerceptron,
+    KernelRidge,
+    KernelRidgeCV,
+)
 from mercer import kernels as K  # noqa: E402
 from mercer.plots import (  # noqa: E402
     DecisionDisplay,
@@ -41,6 +47,19 @@ def test_regions_margins_and_support_vectors():
     assert display.margins_.levels.tolist() == [-1, 0, 1]
     np.testing.assert_allclose(display.circles_.get_offsets(), X[model.support_])
     assert display.x[0] < X[:, 0].min() < X[:, 0].max() < display.x[-1]
+
+
+def test_support_vectors_on_a_picture_of_other_points():
+    machine = SVC(gamma=1.0).fit(X, Y)
+    display = DecisionDisplay.from_estimator(machine, X[:30], n_points=10)
+    np.testing.assert_allclose(display.circles_.get_offsets(), X[machine.support_])
+    perceptron = KernelPerceptron(K.RBF(), random_state=0).fit(X, Y)
+    display = DecisionDisplay.from_estimator(perceptron, X[:30], n_points=10)
+    np.testing.assert_allclose(display.circles_.get_offsets(), X[perceptron.support_])
+    scaled = make_pipeline(StandardScaler(), SVC(gamma=1.0)).fit(X, Y)
+    display = DecisionDisplay.from_estimator(scaled, X, n_points=10)
+    np.testing.assert_allclose(display.circles_.get_offsets(), X[scaled[-1].support_])
+    assert DecisionDisplay.from_estimator(scaled, X[:30], n_points=10).circles_ is None
 
 
 def test_regions_of_three_named_classes_of_a_table():

@@ -52,6 +52,11 @@ def test_regression_with_its_band(estimator):
     lower, upper = model.confidence_band(Z, 0.9)
     np.testing.assert_allclose([display.lower, display.upper], [lower, upper])
     assert display.ax_.get_xlabel() == "x1"
+    column = estimator(bandwidth=0.5).fit(X, np.sin(X[:, 1:]))
+    named = RegressionDisplay.from_estimator(column, feature="x1", level=0.9)
+    np.testing.assert_array_equal(named.line_.get_ydata(), display.line_.get_ydata())
+    with pytest.raises(ValueError, match="none of"):
+        RegressionDisplay.from_estimator(model, feature=2)
     with pytest.raises(ValueError, match="one output"):
         RegressionDisplay.from_estimator(estimator(bandwidth=0.5).fit(X, X))
 
@@ -61,6 +66,8 @@ def test_the_curve_of_a_search():
     for model in (
         KernelDensity(bandwidth="mlcv").fit(X),
         NadarayaWatsonRegressor().fit(X, np.sin(X[:, 0])),
+        NadarayaWatsonRegressor(bandwidth="loo_common").fit(X, np.sin(X[:, 0])),
+        LocalLinearRegressor(kernel="tophat").fit(X, np.sin(X[:, 0])),
     ):
         display = BandwidthDisplay.from_estimator(model)
         h, score = display.line_.get_data()

@@ -135,9 +135,9 @@ def test_low_rank_is_left_alone_where_it_is_not_low():
 def test_the_crossover_ends_with_the_time_and_the_callback(monkeypatch):
     program = make("svr", gram(60), C=100.0)
     solved = []
-    solve_free = crossover._solve_free
+    solve_free = crossover.solve_free
     monkeypatch.setattr(
-        crossover, "_solve_free", lambda *given: solved.append(1) or solve_free(*given)
+        crossover, "solve_free", lambda *given: solved.append(1) or solve_free(*given)
     )
     assert interior_point(program, tol=1e-9, max_time=0.0).status is Status.MAX_TIME
     assert not solved

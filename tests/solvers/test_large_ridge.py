@@ -111,6 +111,14 @@ def test_the_same_seed_gives_the_same_pivots():
 # Conjugate gradients.
 
 
+def test_a_preconditioner_of_rank_zero_says_nothing(capfd):
+    """BLAS prints complaints of empty factors."""
+    found = Preconditioner(np.zeros((5, 0)), np.array([2.0]))
+    assert found.largest() == 0
+    assert_allclose(found(np.ones((5, 1)), np.array([True])), 0.5)
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("constant", [False, True])
 def test_the_preconditioner_is_the_inverse_it_says(constant):
     rng = np.random.default_rng(0)

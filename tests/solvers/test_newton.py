@@ -157,6 +157,15 @@ def test_huber_moves_even_where_nothing_curves():
     assert result.status is Status.CONVERGED
 
 
+def test_huber_goes_on_where_the_slope_is_gentle_beyond_the_minimum():
+    """Along a step the slope jumps, and then hardly changes while the objective rises."""
+    x = np.array([[1, 0], [1, 0], [-1, 1], [-1, 0], [1, 1], [0, -1]])
+    K = np.exp(-0.7 * np.sum((x[:, None] - x) ** 2, axis=2))
+    y = np.array([830.011306, 618.160676, -439.173155, -671.835475, 1099.759280, 332.278875])
+    found = newton(K, y, Huber(1.35), 1e-3, fit_intercept=False, tol=1e-6)
+    assert found.status is Status.CONVERGED
+
+
 def test_weights_repeat_and_zero_weights_drop_points():
     for loss, solver in [(Logistic(), newton), (Hinge(), box_machine), (Poisson(), lbfgs)]:
         Phi, y = problem(loss, n=20)

@@ -59,6 +59,27 @@ def test_a_float32_matrix_is_solved_in_float64(method):
     assert_allclose(pairs.values, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["dense", "krylov", "arpack", "randomized"])
+@pytest.mark.parametrize("n", [40, 60])
+def test_equal_eigenvalues_are_all_found(method, n):
+    """LAPACK's search for a few of the eigenvalues finds none of these."""
+    result = leading_eigenpairs(np.eye(n) - 1 / n, 3, method=method, random_state=0)
+    assert_allclose(result.value.values, 1.0)
+    assert_allclose(result.value.vectors.T @ result.value.vectors, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e150])
+def test_residuals_neither_underflow_nor_overflow(scale):
+    A = scale * slow_spectrum()
+    exact = np.linalg.eigvalsh(A / scale)[::-1]
+    result = leading_eigenpairs(A, 3, method="krylov", random_state=0)
+    assert_allclose(result.value.values / scale, exact[:3])
+    rough = leading_eigenpairs(A, 3, method="randomized", iterated_power=0, random_state=0)
+    far = np.abs(rough.value.values / scale - exact[:, None]).min(axis=0)
+    assert np.all(far <= rough.value.residuals / scale + 1e-12)
+    assert rough.gap > 1e-4
+
+
 def test_largest_means_algebraically_largest():
     K = np.diag([-9.0, 4.0, 1.0, 0.5, 0.25, 0.1])
     for method in METHODS:

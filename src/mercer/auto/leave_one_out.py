@@ -1,55 +1,56 @@
-"""The squared error of kernel ridge regression left one out, and how it moves with the kernel."""
+"""The squared error of kernel ridge regression left one out, and how it moves with the kernel.
+
+All of it goes by Cholesky factors: a few large calls to one library, however many threads it has.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg import cho_solve, get_lapack_funcs
+from scipy.linalg.blas import dgemm, dsyrk
 
-from mercer.expressions import entrywise_gradient
+from mercer.expressions.derivative import partial
 from mercer.kernels import Kernel
 
-# Regularisers looked at together, relative to the mean of K's diagonal.
-PATH = np.logspace(-7, 2, 28)
+# A first regulariser, and the largest, relative to the mean of K's diagonal.
+_FIRST, _LARGEST = 1e-3, 1e2
+# What a step must gain to be worth it.
+GAIN = 1e-2
 
 
-def path_errors(K: np.ndarray, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
-    """The mean squared leave-one-out error of each alpha, by one eigendecomposition.
+def left_out(K: np.ndarray, Y: np.ndarray, alpha: float) -> tuple[float, np.ndarray]:
+    """The mean squared error left one out, and the residuals (n, t); infinite if rounding fails.
 
     Parameters
     ----------
     K : (n, n) array
+        In float32 or float64, as the arithmetic will be.
     Y : (n, t) array
         Targets, centred.
-    alphas : (a,) array
+    alpha : float
 
     Examples
     --------
     >>> import numpy as np
-    >>> path_errors(np.eye(2), np.array([[1.0], [-1.0]]), np.array([1.0]))
-    array([1.])
+    >>> left_out(np.eye(2), np.array([[1.0], [-1.0]]), 1.0)[0]
+    1.0
     """
-    values, Q = np.linalg.eigh(K)
-    values = np.maximum(values, 0.0)
-    QY, squares = Q.T @ Y, Q**2
-    errors = np.empty(len(alphas))
-    for i, alpha in enumerate(alphas):
-        inverse = 1 / (values + alpha)
-        residual = (Q @ (inverse[:, None] * QY)) / (squares @ inverse)[:, None]
-        errors[i] = np.mean(residual**2)
-    return errors
+    potrf, trtri = get_lapack_funcs(("potrf", "trtri"), (K,))
+    U, failed = potrf(_shifted(K, alpha).T, lower=0, overwrite_a=1)
+    if failed:
+        return np.inf, np.full_like(Y, np.inf)
+    solution = cho_solve((U, False), Y.astype(K.dtype), check_finite=False)
+    inverse, _ = trtri(U, lower=0, overwrite_c=1)
+    residual = solution / np.einsum("ij,ij->i", inverse, inverse)[:, None]
+    return float(np.mean(np.square(residual, dtype=np.float64))), residual
 
 
-def best_on_path(kernel: Kernel, X: Any, Y: np.ndarray) -> tuple[float, float]:
-    """The least error of a kernel over all regularisers, and the regulariser."""
-    K = np.asarray(kernel(X), dtype=np.float64)
-    alphas = PATH * float(np.mean(K.diagonal()))
-    alphas = alphas[alphas >= least_alpha(K)]
-    errors = path_errors(K, Y, alphas)
-    best = int(np.argmin(errors))
-    return float(errors[best]), float(alphas[best])
+def _shifted(K: np.ndarray, alpha: float) -> np.ndarray:
+    shifted = K.copy()
+    shifted.flat[:: len(K) + 1] += alpha
+    return shifted
 
 
 def least_alpha(K: np.ndarray) -> float:
@@ -57,44 +58,94 @@ def least_alpha(K: np.ndarray) -> float:
     return 1e-9 * float(np.trace(K))
 
 
-def left_out(K: np.ndarray, Y: np.ndarray, alpha: float) -> tuple[float, np.ndarray, np.ndarray]:
-    """The error at one alpha, the residuals left one out, and (K + alpha I)⁻¹."""
-    shifted = K.copy()
-    shifted.flat[:: len(K) + 1] += alpha
-    G = np.linalg.inv(shifted)
-    residual = (G @ Y) / G.diagonal()[:, None]
-    return float(np.mean(residual**2)), residual, G
+def best_alpha(
+    K: np.ndarray,
+    Y: np.ndarray,
+    alpha: float | None = None,
+    factor: float = 10.0,
+    told: Callable[[float, float], None] | None = None,
+) -> tuple[float, float, np.ndarray]:
+    """Downhill from a regulariser by some factor: the least error, its place and its residuals.
+
+    ``told(alpha, error)`` hears of every one that is looked at, and may raise `TimeoutError` to
+    end the walk.
+    """
+    level = float(np.mean(K.diagonal()))
+    least, most = least_alpha(K), max(_LARGEST * level, least_alpha(K))
+    seen: dict[float, tuple[float, np.ndarray]] = {}
+
+    def look(value: float) -> float:
+        if value not in seen:
+            seen[value] = left_out(K, Y, value)
+            if told is not None:
+                told(value, seen[value][0])
+        return seen[value][0]
+
+    first = best = float(np.clip(_FIRST * level if alpha is None else alpha, least, most))
+    try:
+        look(first)
+        for step in (1 / factor, factor):
+            while least <= best * step <= most and look(best * step) < (1 - GAIN) * look(best):
+                best *= step
+            if best != first:
+                break
+    except TimeoutError:
+        best = min(seen, key=lambda value: seen[value][0])
+    return seen[best][0], best, seen[best][1]
 
 
-def left_out_of_many(K: np.ndarray, Y: np.ndarray, alpha: float) -> tuple[float, np.ndarray]:
-    """The same error and residuals without the inverse, of which the diagonal will do."""
-    shifted = K.copy()
-    shifted.flat[:: len(K) + 1] += alpha
-    U, failed = dpotrf(shifted.T, lower=0, overwrite_a=1)
-    if failed:
-        return np.inf, np.full_like(Y, np.inf)
-    solution = cho_solve((U, False), Y, check_finite=False)
-    inverse, _ = dtrtri(U, lower=0, overwrite_c=1)
-    residual = solution / np.einsum("ij,ij->i", inverse, inverse)[:, None]
-    return float(np.mean(residual**2)), residual
-
-
-def error_and_slopes(
-    kernel: Kernel, X: Any, Y: np.ndarray, alpha: float
-) -> tuple[float, np.ndarray, float]:
-    r"""The error, and its derivatives by every scale of the kernel and by alpha.
+class Slopes:
+    r"""The error for a radial kernel of points divided by scales, and how it moves with them.
 
     With :math:`G = (K + \alpha I)^{-1}`, :math:`a = GY` and residuals :math:`e_i = a_i / G_{ii}`,
     the error :math:`\tfrac1n \sum e_i^2` changes with K by
 
-    .. math:: \tfrac2n \left(G\,\mathrm{diag}(e^2)\,\mathrm{diag}(G)^{-1} G
-              - G\,\mathrm{diag}(G)^{-1} e\, a^\top\right).
+    .. math:: S = \tfrac2n \left(G\,\mathrm{diag}(e^2)\,\mathrm{diag}(G)^{-1} G
+              - G\,\mathrm{diag}(G)^{-1} e\, a^\top\right)
+
+    and K, through the squared distances, with the logarithm of scale k by
+    :math:`-2 \tfrac{\partial K}{\partial D} (x_{ik} - x_{jk})^2`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A function of squared distances, whose scales are 1.
+    X : (n, d) array
+    Y : (n, t) array
     """
-    pairs = kernel.over(X)
-    error, e, G = left_out(np.asarray(pairs.gram(), dtype=np.float64), Y, alpha)
-    g = G.diagonal()
-    S = (G * (np.sum(e**2, axis=1) / g)) @ G - (G @ (e / g[:, None])) @ (G @ Y).T
-    S *= 2 / Y.size
-    S = 0.5 * (S + S.T)
-    slopes = entrywise_gradient(pairs, S, ["scales"])["scales"]
-    return error, np.asarray(slopes), float(np.trace(S))
+
+    def __init__(self, kernel: Kernel, X: np.ndarray, Y: np.ndarray):
+        self.X, self.Y = X - np.median(X, axis=0), Y
+        self.pairs = kernel.over(self.X)
+        (distance,) = self.pairs.lowering.leaves
+        self.by_distance = self.pairs.like(partial(self.pairs.expression, distance), np.float64)
+
+    def at(self, scales: np.ndarray, alpha: float) -> tuple[float, np.ndarray, float]:
+        """The error, and its derivatives by the logarithm of every scale and by alpha."""
+        X = self.X / scales
+        S, error = self._by_gram(np.asarray(self.pairs.at(X).gram(), dtype=np.float64), alpha)
+        M = S * self.by_distance.at(X).gram()
+        slopes = -4 * (M.sum(axis=1) @ X**2 - np.sum(X * (M @ X), axis=0))
+        return error, slopes, float(np.trace(S))
+
+    def _by_gram(self, K: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
+        potrf, potri = get_lapack_funcs(("potrf", "potri"), (K,))
+        U, failed = potrf(_shifted(K, alpha).T, lower=0, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("the matrix is not positive definite after rounding")
+        a = cho_solve((U, False), self.Y, check_finite=False)
+        G = _mirrored(potri(U, lower=0, overwrite_c=1)[0])
+        g = G.diagonal()[:, None]
+        e = a / g
+        weighted = G * np.sqrt(np.sum(e**2, axis=1) / g[:, 0])
+        other = dgemm(1.0, dgemm(1.0, G, e / g), a, trans_b=1)
+        S = _mirrored(dsyrk(1.0, weighted.T, trans=1)) - 0.5 * (other + other.T)
+        return S * (2 / a.size), float(np.mean(e**2))
+
+
+def _mirrored(upper: np.ndarray) -> np.ndarray:
+    """The symmetric matrix of which a triangle is known."""
+    whole = np.triu(upper, 1)
+    whole += whole.T
+    whole.flat[:: len(whole) + 1] = upper.diagonal()
+    return whole

@@ -19,20 +19,21 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from mercer.auto.leave_one_out import least_alpha, left_out_of_many
+from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out
 from mercer.auto.search import Clock, Search
-from mercer.auto.tables import as_table
+from mercer.auto.tables import as_table, mean_and_spread
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
+from mercer.solvers.ridge import float32_is_small
 
 # Rows up to which the final fit is exact, and centres beyond.
 _EXACT = 5000
-_CENTRES = 1500
-# Factors between the regularisers of the final path.
+_CENTRES, _FEWEST_CENTRES = 1500, 20
+# Rows that the final regulariser is chosen on, by this factor.
+_PATH_ROWS = 1000
 _FACTOR = 4.0
-_FARTHEST = 4.0**4
-# What a step must gain to be worth it.
-_GAIN = 1e-3
+# Factorisations that an exact fit takes, and as many of the centres' size for each row.
+_FACTORISATIONS = 2
 
 
 class _AutoKernel(BaseEstimator):
@@ -56,11 +57,15 @@ class _AutoKernel(BaseEstimator):
         if hasattr(search.coding, "feature_names_in_"):
             self.feature_names_in_ = search.coding.feature_names_in_
         self.kernel_ = search.kernel
-        points = self.coding_.transform(X)
-        if len(Y) <= _EXACT:
-            predictions = self._fit_exactly(points, Y, search.alpha, search.tried, clock)
+        points, n = self.coding_.transform(X), len(Y)
+        work = clock.left() / max(_FACTORISATIONS * search.pace, 1e-300)
+        if not points.shape[1]:
+            predictions = self._fit_nothing(points, Y)
+        elif n <= _EXACT and n**3 <= work:
+            predictions = self._fit_exactly(points, Y, search)
         else:
-            predictions = self._fit_on_centres(points, Y, search.alpha)
+            centres = int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES))
+            predictions = self._fit_on_centres(points, Y, search.alpha, min(centres, n))
         error = float(np.mean((predictions - Y) ** 2))
         self.report_ = {
             "tried": search.tried,
@@ -74,42 +79,43 @@ class _AutoKernel(BaseEstimator):
         }
         return predictions
 
-    def _fit_exactly(
-        self, points: Any, Y: np.ndarray, alpha: float, tried: list[dict[str, Any]], clock: Clock
-    ) -> np.ndarray:
-        """Downhill from the alpha of the search, each left one out by a factorisation."""
+    def _fit_nothing(self, points: Any, Y: np.ndarray) -> np.ndarray:
+        """A table that tells no row from another: the mean."""
+        self.alpha_ = 1.0
+        self.model_ = KernelRidge(kernel=self.kernel_).fit(np.zeros((len(Y), 1)), 0 * Y)
+        return np.zeros_like(Y)
+
+    def _fit_exactly(self, points: Any, Y: np.ndarray, search: Search) -> np.ndarray:
+        """The regulariser on many rows, from that of the search; all left out at that one."""
+        n, clock = len(Y), search.clock
         G = np.asarray(self.kernel_(points), dtype=np.float64)
-        floor = least_alpha(G)
-        path: dict[float, tuple[float, np.ndarray]] = {}
+        rows = np.sort(search.rows(_PATH_ROWS))
 
-        def look(value: float) -> float:
-            if value not in path:
-                path[value] = left_out_of_many(G, Y, value)
-                what = {"kernel": f"alpha {value:.3g}, all rows", "scaling": self.coding_.scaling}
-                tried.append({**what, "error": path[value][0], "seconds": clock.seconds})
-            return path[value][0]
+        def told(alpha: float, error: float) -> None:
+            name = f"alpha {alpha:.3g}, {'all' if len(rows) == n else len(rows)} rows"
+            search.note(name, self.coding_, error)
+            if clock.left() < 2 * _FACTORISATIONS * search.pace * n**3:
+                raise TimeoutError
 
-        best = alpha = max(alpha, floor)
-        look(best)
-        for step in (_FACTOR, 1 / _FACTOR):
-            while clock.left() > 0 and max(alpha / _FARTHEST, floor) <= best * step:
-                if best * step > alpha * _FARTHEST:
-                    break
-                if not look(best * step) < (1 - _GAIN) * look(best):
-                    break
-                best *= step
-            if best != alpha:
-                break
-        self.alpha_ = best
-        self.model_ = KernelRidge(alpha=best, kernel=self.kernel_).fit(points, Y)
-        return Y - path[best][1]
+        part = G if len(rows) == n else G[np.ix_(rows, rows)]
+        _, alpha, residual = best_alpha(part, Y[rows], search.alpha, _FACTOR, told)
+        self.alpha_ = max(alpha, least_alpha(G))
+        if len(rows) < n:
+            if float32_is_small(n, float(G.diagonal().max()), self.alpha_):
+                G = G.astype(np.float32)
+            error, residual = left_out(G, Y, self.alpha_)
+            search.note(f"alpha {self.alpha_:.3g}, all rows", self.coding_, error)
+        self.model_ = KernelRidge(alpha=self.alpha_, kernel=self.kernel_).fit(points, Y)
+        return Y - residual
 
-    def _fit_on_centres(self, points: Any, Y: np.ndarray, alpha: float) -> np.ndarray:
+    def _fit_on_centres(
+        self, points: Any, Y: np.ndarray, alpha: float, n_centers: int
+    ) -> np.ndarray:
         self.model_ = KernelRidgeCV(
             alphas=alpha * _FACTOR ** np.arange(-4.0, 4.5),
             kernel=self.kernel_,
             solver="nystrom",
-            n_centers=_CENTRES,
+            n_centers=n_centers,
             random_state=0,
         ).fit(points, Y)
         self.alpha_ = self.model_.alpha_
@@ -117,7 +123,10 @@ class _AutoKernel(BaseEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        found = np.asarray(self.model_.predict(self.coding_.transform(X)))
+        points = self.coding_.transform(X)
+        if not points.shape[1]:
+            return np.zeros((len(points), self.model_.dual_coef_[0].size))
+        found = np.asarray(self.model_.predict(points))
         return found.reshape(len(found), -1)
 
     def __sklearn_tags__(self) -> Any:
@@ -134,13 +143,14 @@ class AutoKernelRegressor(RegressorMixin, _AutoKernel):
     and sequences seen by string kernels. On a few hundred rows, the scaling, the family and width
     of the kernel and then one scale per feature are chosen by the squared error left one out, whose
     gradient is exact; scales are kept if they do better on rows that had no part in choosing them.
-    The regulariser is chosen left one out on all rows. Up to 5000 rows the fit is exact, beyond
-    that on centres.
+    The regulariser is chosen left one out on up to 1000 rows. Up to 5000 rows the fit is exact,
+    beyond that on centres.
 
     Parameters
     ----------
     max_time : float or None, default=None
-        Seconds; the search ends after half of them. The last fit is finished in any case.
+        Seconds; the search ends after half of them, and where an exact fit would take longer than
+        the rest, the fit is on as many centres as there is time for. A few are always taken.
     random_state : int, RandomState or None, default=0
         Draws the rows that the search looks at.
 
@@ -177,8 +187,7 @@ class AutoKernelRegressor(RegressorMixin, _AutoKernel):
         y = _check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
         y = np.asarray(y, dtype=np.float64)
         X = _rows_of(X, y)
-        self.y_mean_ = y.mean(axis=0)
-        spread = y.std(axis=0)
+        self.y_mean_, spread = mean_and_spread(y)
         self.y_scale_ = np.where(spread > 0, spread, 1.0)
         Y = (y - self.y_mean_) / self.y_scale_
         self._search(X, Y.reshape(len(y), -1))

@@ -10,18 +10,24 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mercer import kernels as K
-from mercer.auto.leave_one_out import best_on_path, error_and_slopes
+from mercer.auto.leave_one_out import GAIN, Slopes, best_alpha
 from mercer.auto.tables import NUMBER, SCALINGS, TableCoding
 from mercer.kernels import Kernel
 
-# Rows for the first look at every candidate, and for scales of features one by one.
-_FIRST_ROWS, _MORE_ROWS = 400, 500
-# Widths about the median distance; the search goes on past the last while that is better.
-_WIDTHS = (0.25, 1.0, 4.0)
-_NARROWEST, _WIDEST = 4.0**-4, 4.0**4
+# Rows for the first look at every candidate, and for scales of features one by one: shares of all,
+# since the search should take no longer than the last fit, within bounds.
+_FIRST_SHARE, _FIRST_ROWS = 4, (160, 400)
+_MORE_SHARE, _MORE_ROWS = 4, (200, 500)
+# Widths go by this factor from the median distance, at most so far.
+_FACTOR = 4.0
+_NARROWEST, _WIDEST = _FACTOR**-4, _FACTOR**4
+# Scalings within this factor of the best error are looked at with other widths; families, from the
+# smoothest on, as long as they are within the second.
+_NEAR, _NEARER = 1.3, 1.05
 # Scales one by one are for no more coordinates than this, take so many steps, and stay this near.
 _MOST_SCALES = 200
-_STEPS = 15
+_STEPS = 8
+_STEPS_AGAIN = 3
 _FARTHEST = np.log(100.0)
 # The standard deviation that logarithms of scales are taken to have.
 _SPREAD = 1.5
@@ -71,16 +77,21 @@ class Search:
     error : float
         The mean squared leave-one-out error on them.
     tried : list of dict
+    pace : float
+        Seconds that a Cholesky factor takes, left one out, per cubed number of rows.
     """
 
     def __init__(self, X: Any, Y: np.ndarray, clock: Clock, random: np.random.RandomState):
         self.X, self.Y, self.clock = X, Y, clock
         self.order = random.permutation(len(Y))
         self.tried: list[dict[str, Any]] = []
-        self.error, self.alpha = np.inf, 1.0
-        self.codings = {name: TableCoding(name).fit(X) for name in ("standard",)}
-        self.coding = self.codings["standard"]
+        self.error, self.alpha, self.width = np.inf, 1.0, 1.0
+        self.coding = TableCoding("standard").fit(X)
         self.kernel: Kernel = K.Constant(1.0)
+        self.pace = 0.0
+        self.few = int(np.clip(len(Y) // _FIRST_SHARE, *_FIRST_ROWS))
+        self.more = int(np.clip(len(Y) // _MORE_SHARE, *_MORE_ROWS))
+        self.half = min(self.more, len(Y) // 2)
 
     def run(self) -> Search:
         D = len(self.coding.owners_)
@@ -106,15 +117,25 @@ class Search:
     def _late(self) -> bool:
         return self.clock.limit is not None and self.clock.seconds > 0.5 * self.clock.limit
 
+    def _best(self, kernel: Kernel, X: Any, Y: np.ndarray) -> tuple[float, float]:
+        """The least error of a kernel, and the regulariser that has it."""
+        start = time.perf_counter()
+        G = np.asarray(kernel(X), dtype=np.float64)
+        looks: list[float] = []
+        known = None if np.isinf(self.error) else self.alpha
+        found = best_alpha(G, Y, known, told=lambda alpha, error: looks.append(error))
+        self.pace = (time.perf_counter() - start) / (len(looks) * len(Y) ** 3)
+        return found[:2]
+
     def _try(self, name: str, coding: TableCoding, kernel: Kernel, X: Any, Y: np.ndarray) -> float:
         """Look at a candidate, and keep it if it is the best so far."""
-        error, alpha = best_on_path(kernel, X, Y)
-        self._note(name, coding, error)
+        error, alpha = self._best(kernel, X, Y)
+        self.note(name, coding, error)
         if error < self.error:
             self.error, self.alpha, self.kernel, self.coding = error, alpha, kernel, coding
         return error
 
-    def _note(self, name: str, coding: TableCoding, error: float) -> None:
+    def note(self, name: str, coding: TableCoding, error: float) -> None:
         seconds = self.clock.seconds
         self.tried.append(
             {"kernel": name, "scaling": coding.scaling, "error": error, "seconds": seconds}
@@ -123,50 +144,46 @@ class Search:
     # What is tried.
 
     def _scalings_and_widths(self) -> None:
-        rows = self.rows(_FIRST_ROWS)
+        """The median distance for every scaling, and other widths for those that are near."""
+        rows, looks = self.rows(self.few), []
         numbers = self.coding.kinds_.count(NUMBER)
         for scaling in SCALINGS if numbers else ("standard",):
-            if scaling != "standard":
-                self.codings[scaling] = TableCoding(scaling).fit(self.X)
-            X = self.points(self.codings[scaling], rows)
-            median = median_distance(X)
-            self._widths("RBF", self.codings[scaling], X, self.Y[rows], median, _WIDTHS)
+            coding = self.coding if scaling == "standard" else TableCoding(scaling).fit(self.X)
+            looks.append(_Look(self, "RBF", coding, rows))
+            looks[-1].at(1.0)
             if self._late():
-                break
+                return
+        near = [look for look in looks if look.least <= _NEAR * self.error]
+        for look in near:
+            look.climb((_FACTOR, 1 / _FACTOR))
+        if len(near) > 1 and not self._late():
+            self._contest(near)
+
+    def _contest(self, looks: list[_Look]) -> None:
+        """The scaling that is best on other rows: outliers among a few should not decide."""
+        rows = self.rows(self.more, skip=self.half)
+        Y, errors = self.Y[rows], []
+        for look in looks:
+            X = self.points(look.coding, rows)
+            errors.append(self._best(look.kernel(look.best), X, Y)[0])
+            self.note(f"{look.name(look.best)}, on other rows", look.coding, errors[-1])
+        winner = looks[int(np.argmin(errors))]
+        if winner.coding is not self.coding:
+            self.error, self.coding, self.width = winner.least, winner.coding, winner.best
+            self.kernel = winner.kernel(winner.best)
 
     def _families(self) -> None:
-        rows, coding = self.rows(_FIRST_ROWS), self.coding
-        X = self.points(coding, rows)
+        """From smooth to rough, as long as it does not get worse; rougher ones are wider."""
+        rows, coding, width = self.rows(self.few), self.coding, self.width
         for family in FAMILIES:
-            if family != "RBF" and not self._late():
-                self._widths(family, coding, X, self.Y[rows], median_distance(X), _WIDTHS[1:])
-        if not self._late():
-            self._try("Linear", coding, K.Linear(), X, self.Y[rows])
-
-    def _widths(
-        self,
-        family: str,
-        coding: TableCoding,
-        X: np.ndarray,
-        Y: np.ndarray,
-        median: float,
-        widths: tuple[float, ...],
-    ) -> None:
-        """Widths about the median distance, and on in the direction that is better."""
-        errors: dict[float, float] = {}
-
-        def look(width: float) -> float:
-            kernel = FAMILIES[family](np.full(X.shape[1], width * median))
-            return self._try(f"{family}, width {width:g}", coding, kernel, X, Y)
-
-        for width in widths:
-            errors[width] = look(width)
-        while not self._late():
-            best = min(errors, key=lambda width: errors[width])
-            step = 4.0 if best == max(errors) else 0.25 if best == min(errors) else 1.0
-            if step == 1.0 or not _NARROWEST <= step * best <= _WIDEST:
-                return
-            errors[step * best] = look(step * best)
+            if family == "RBF" or self._late():
+                continue
+            look = _Look(self, family, coding, rows)
+            look.at(width)
+            look.climb((_FACTOR,))
+            width = look.best
+            if look.least > _NEARER * self.error:
+                break
 
     def _scales_one_by_one(self) -> None:
         """Every feature's own scale, if rows that had no part in it agree that it is better."""
@@ -177,56 +194,55 @@ class Search:
             or self._late()
         ):
             return
-        half = min(_MORE_ROWS, len(self.order) // 2)
-        judges = self.rows(_MORE_ROWS, skip=half)
-        kernel = self._with_scales(self.kernel, self.alpha, self.rows(half), groups)
+        judges = self.rows(self.more, skip=self.half)
+        kernel = self._with_scales(self.kernel, self.alpha, self.rows(self.half), groups, _STEPS)
         X, Y = self.points(self.coding, judges), self.Y[judges]
-        before, _ = best_on_path(self.kernel, X, Y)
-        after, alpha = best_on_path(kernel, X, Y)
-        self._note("the best so far, a scale per feature, on other rows", self.coding, after)
-        self._note("the same without, on those rows", self.coding, before)
+        before, _ = self._best(self.kernel, X, Y)
+        after, alpha = self._best(kernel, X, Y)
+        self.note("the best so far, a scale per feature, on other rows", self.coding, after)
+        self.note("the same without, on those rows", self.coding, before)
         if after >= before:
             return
-        if half < _MORE_ROWS:
-            rows = self.rows(_MORE_ROWS)
-            kernel = self._with_scales(kernel, alpha, rows, groups)
-            after, alpha = best_on_path(kernel, self.points(self.coding, rows), self.Y[rows])
+        if self.half < self.more:
+            rows = self.rows(self.more)
+            kernel = self._with_scales(kernel, alpha, rows, groups, _STEPS_AGAIN)
+            after, alpha = self._best(kernel, self.points(self.coding, rows), self.Y[rows])
         self.kernel, self.error, self.alpha = kernel, after, alpha
 
     def _with_scales(
-        self, kernel: Kernel, alpha: float, rows: np.ndarray, groups: np.ndarray
+        self, kernel: Kernel, alpha: float, rows: np.ndarray, groups: np.ndarray, steps: int
     ) -> Kernel:
         """The kernel with scales that fit some rows."""
         scales = np.asarray(kernel.get_params()["scales"], dtype=float)
         X, Y, build = self.points(self.coding, rows), self.Y[rows], _same_class(kernel)
-        return build(self._descend(build, X, Y, np.log(scales), np.log(alpha), groups))
+        slopes = Slopes(build(np.ones(X.shape[1])), X, Y)
+        return build(self._descend(slopes, np.log(scales), np.log(alpha), groups, steps))
 
     def _descend(
         self,
-        build: Callable[[np.ndarray], Kernel],
-        X: np.ndarray,
-        Y: np.ndarray,
+        slopes: Slopes,
         log_scales: np.ndarray,
         log_alpha: float,
         groups: np.ndarray,
+        steps: int,
     ) -> np.ndarray:
         """The scales, and alpha with them, by L-BFGS on the logarithm of the error.
 
         A scale that the data do not tell stays near the others: its logarithm has a normal prior.
         """
-        n_scales = int(groups.max()) + 1
+        n, n_scales = len(slopes.Y), int(groups.max()) + 1
         begin = np.array([log_scales[groups == g].mean() for g in range(n_scales)])
 
         def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
             if self._late():
                 raise TimeoutError
             scales = np.exp(u[:-1])[groups]
-            error, slopes, by_alpha = error_and_slopes(build(scales), X, Y, float(np.exp(u[-1])))
-            slope = np.bincount(groups, slopes * scales, minlength=n_scales)
+            error, slope, by_alpha = slopes.at(scales, float(np.exp(u[-1])))
+            slope = np.bincount(groups, slope, minlength=n_scales)
             whole = np.append(slope, by_alpha * np.exp(u[-1])) / max(error, 1e-300)
             away = u[:-1] - u[:-1].mean()
-            value = float(np.log(max(error, 1e-300)) + away @ away / (_SPREAD**2 * len(Y)))
-            whole[:-1] += 2 * away / (_SPREAD**2 * len(Y))
+            value = float(np.log(max(error, 1e-300)) + away @ away / (_SPREAD**2 * n))
+            whole[:-1] += 2 * away / (_SPREAD**2 * n)
             seen.append((value, u.copy()))
             return value, whole
 
@@ -235,7 +251,7 @@ class Search:
         bounds = [(b - _FARTHEST, b + _FARTHEST) for b in begin]
         bounds.append((log_alpha - 2 * _FARTHEST, log_alpha + 2 * _FARTHEST))
         try:
-            options = {"maxiter": _STEPS, "maxfun": 2 * _STEPS}
+            options = {"maxiter": steps, "maxfun": steps + steps // 2}
             minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         except (TimeoutError, np.linalg.LinAlgError):
             pass
@@ -244,7 +260,7 @@ class Search:
 
     def _texts(self, D: int) -> None:
         """String kernels for the columns of texts, added to what there is."""
-        rows, vector = self.rows(_FIRST_ROWS), self.kernel if D else None
+        rows, vector = self.rows(self.few), self.kernel if D else None
         points, Y = self.coding.transform(_take(self.X, rows)), self.Y[rows]
         if vector is not None:
             vector = vector.on(list(range(D)))
@@ -261,6 +277,50 @@ class Search:
                     self._try(column, self.coding, whole, points, Y)
                     if self._late():
                         return
+
+
+class _Look:
+    """One family of kernels on some rows in one scaling, with widths about the median distance."""
+
+    def __init__(self, search: Search, family: str, coding: TableCoding, rows: np.ndarray):
+        self.search, self.family, self.coding = search, family, coding
+        self.X, self.Y = search.points(coding, rows), search.Y[rows]
+        self.median = median_distance(self.X)
+        self.errors: dict[float, float] = {}
+
+    @property
+    def best(self) -> float:
+        return min(self.errors, key=lambda width: self.errors[width])
+
+    @property
+    def least(self) -> float:
+        return self.errors[self.best]
+
+    def at(self, width: float) -> float:
+        if width not in self.errors:
+            search, before = self.search, self.search.error
+            error = search._try(self.name(width), self.coding, self.kernel(width), self.X, self.Y)
+            self.errors[width] = error
+            if error < before:
+                search.width = width
+        return self.errors[width]
+
+    def name(self, width: float) -> str:
+        return f"{self.family}, width {width:g}"
+
+    def kernel(self, width: float) -> Kernel:
+        return FAMILIES[self.family](np.full(self.X.shape[1], width * self.median))
+
+    def climb(self, steps: tuple[float, ...]) -> None:
+        """On from the best width by a step as long as that is better; else by the next step."""
+        first = self.best
+        for step in steps:
+            while not self.search._late() and _NARROWEST <= step * self.best <= _WIDEST:
+                best = self.best
+                if not self.at(step * best) < (1 - GAIN) * self.errors[best]:
+                    break
+            if self.best != first:
+                return
 
 
 def _same_class(kernel: Kernel) -> Callable[[np.ndarray], Kernel]:

@@ -9,6 +9,8 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
+from mercer.estimators.fitting import warn_the_caller
+
 NUMBER, CATEGORY, TEXT = "number", "category", "text"
 SCALINGS = ("standard", "normal", "common")
 # A column of words has categories up to so many of them; beyond, where most rows share theirs.
@@ -17,6 +19,8 @@ _MOST_LEVELS = 200
 _LONG = 40
 # Levels of a category that occur less often than this are one.
 _RARE = 2
+# A frame of so few rows, all of them numbers, is sooner taken as a whole.
+_FEW_ROWS = 32
 # Quantiles that a column's values are compared with, and the farthest normal score.
 _QUANTILES = 257
 _FARTHEST = 2.5
@@ -85,22 +89,27 @@ class TableCoding(TransformerMixin, BaseEstimator):
         return self
 
     def _fit_scaling(self, values: np.ndarray) -> None:
-        self.varying_ = np.flatnonzero(np.ptp(values, axis=0) > 0) if len(values) else np.arange(0)
+        self.means_, spreads = mean_and_spread(values)
+        self.varying_ = np.flatnonzero(spreads > 0)
         values = values[:, self.varying_]
-        self.means_, spreads = values.mean(axis=0), values.std(axis=0)
-        common = np.sqrt(np.mean(spreads**2)) if spreads.size else 1.0
-        self.spreads_ = np.full(len(spreads), common) if self.scaling == "common" else spreads
-        shares = np.linspace(0, 1, _QUANTILES)
-        self.quantiles_ = np.quantile(values, shares, axis=0) if self.scaling == "normal" else None
+        self.means_, spreads = self.means_[self.varying_], spreads[self.varying_]
+        if self.scaling == "common" and spreads.size:
+            largest = spreads.max()
+            spreads = np.full(len(spreads), largest * np.sqrt(np.mean((spreads / largest) ** 2)))
+        self.spreads_ = spreads
+        self.quantiles_ = _quantiles(values) if self.scaling == "normal" else None
 
     def transform(self, X: Any) -> np.ndarray:
         """The points, (n, n_coordinates), followed by a column for each text if there are any."""
         check_is_fitted(self)
-        _check_feature_names(self, X, reset=False)
+        if list(getattr(X, "columns", ())) != list(getattr(self, "feature_names_in_", ())):
+            _check_feature_names(self, X, reset=False)
         columns = _columns(as_table(X))
-        _check_n_features(self, np.empty((1, len(columns))), reset=False)
+        if len(columns) != self.n_features_in_:
+            _check_n_features(self, np.empty((1, len(columns))), reset=False)
         n = len(columns[0])
         values = _numbers([columns[k] for k in self.numbers_], n)
+        self._warn_of_words(columns, values)
         present = np.isfinite(values)
         filled = np.where(present, values, self.medians_)[:, self.varying_]
         # Two categories are at distance one, and so are a gap and none.
@@ -120,6 +129,21 @@ class TableCoding(TransformerMixin, BaseEstimator):
             table[:, place] = [_word(v) for v in columns[k]]
         return table
 
+    def _warn_of_words(self, columns: list[np.ndarray], values: np.ndarray) -> None:
+        for k, column in zip(self.numbers_, values.T, strict=True):
+            if columns[k].dtype.kind in "biuf":
+                continue
+            words = [_word(value) for value in columns[k][np.isnan(column)]]
+            words = [word for word in words if word and not _is_number(word)]
+            if words:
+                names = getattr(self, "feature_names_in_", None)
+                warn_the_caller(
+                    f"column {k if names is None else repr(names[k])} held numbers in training and "
+                    f"now has {len(words)} of other words, such as {words[0]!r}, which count as "
+                    "missing",
+                    UserWarning,
+                )
+
     def text(self, X: Any, k: int) -> list[str]:
         """The k-th column of texts."""
         return [_word(value) for value in _columns(as_table(X))[self.texts_[k]]]
@@ -128,18 +152,40 @@ class TableCoding(TransformerMixin, BaseEstimator):
         if self.quantiles_ is None:
             return (values - self.means_) / self.spreads_
         shares = np.linspace(0, 1, _QUANTILES)
-        scores = np.empty_like(values)
+        middle = np.empty_like(values)
         for j, (column, known) in enumerate(zip(values.T, self.quantiles_.T, strict=True)):
             # Equal values have the middle of the shares that they take.
-            low, high = np.interp(column, known, shares), None
+            low = np.interp(column, known, shares)
             high = 1 - np.interp(-column, -known[::-1], shares)
-            scores[:, j] = np.clip(ndtri((low + high) / 2), -_FARTHEST, _FARTHEST)
-        return scores
+            middle[:, j] = (low + high) / 2
+        return np.clip(ndtri(middle), -_FARTHEST, _FARTHEST)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
         return tags
+
+
+def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and standard deviation of each column, whatever its size; 0 where all are equal."""
+    size = np.abs(values).max(axis=0, initial=0.0)
+    unit = np.where(size > 0, size, 1.0)
+    mean = (values / unit).mean(axis=0) * unit
+    apart = values - mean
+    farthest = np.abs(apart).max(axis=0, initial=0.0)
+    unit = np.where(farthest > 0, farthest, 1.0)
+    spread = unit * np.sqrt(np.mean((apart / unit) ** 2, axis=0))
+    return mean, np.where(values.max(axis=0) > values.min(axis=0), spread, 0.0)
+
+
+def _quantiles(values: np.ndarray) -> np.ndarray:
+    """As `numpy.quantile` does for many shares at once, by one sort of each column."""
+    ordered = np.sort(values, axis=0)
+    place = np.linspace(0, len(values) - 1, _QUANTILES)
+    below = np.floor(place).astype(int)
+    above = np.minimum(below + 1, len(values) - 1)
+    part = (place - below)[:, None]
+    return (1 - part) * ordered[below] + part * ordered[above]
 
 
 def as_table(X: Any) -> Any:
@@ -177,8 +223,12 @@ def _check_shape(table: Any) -> None:
 
 def _columns(table: Any) -> list[np.ndarray]:
     """The columns of a table, one array each; times as numbers."""
+    if hasattr(table, "iloc") and len(table) <= _FEW_ROWS:
+        together = table.to_numpy()
+        if together.dtype.kind in "biuf":
+            return list(together.T)
     if hasattr(table, "iloc"):
-        columns = [_of_series(table.iloc[:, k]) for k in range(table.shape[1])]
+        columns = [_of_series(series) for _, series in table.items()]
     elif hasattr(table, "columns"):
         columns = [np.asarray(table[name]) for name in table.columns]
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -174,7 +175,9 @@ def fit(
 
 @app.command()
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A file that fit wrote, or a model of LIBSVM's.")
+    ],
     data: DataArgument,
     output: Annotated[
         str,
@@ -195,14 +198,18 @@ def predict(
     if model == data == "-":
         raise ValueError("the model and the data cannot both come from standard input")
     refuse_missing_folders(output)
-    fitted, notes = load_model(model)
     found = read(data, form, header)
-    columns = predictions(fitted, notes, found, probabilities)
+    fitted, notes = load_model(model, found.width)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        columns = predictions(fitted, notes, found, probabilities)
+    for message in dict.fromkeys(str(warning.message) for warning in heard):
+        out.say(message)
     if as_json:
         out.result({name: column.tolist() for name, column in columns.items()})
     if not as_json or output != "-":
         write_table(output, columns)
-    score = score_of(notes, found, columns["prediction"])
+    score = score_of(notes, found, columns)
     if score is not None:
         out.say(score)
 
@@ -215,7 +222,10 @@ def check(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Prove that an expression is a kernel, or show points where it is not."""
+    """Prove that an expression is a kernel, or show points where it is not.
+
+    The exit status is 0 for a kernel, 1 where it is shown not to be one, 3 where nothing is known.
+    """
     kernel = K.parse(expression)
     validity = kernel.validity
     found: dict[str, Any] = {
@@ -236,8 +246,10 @@ def check(
         found["counterexample"] = {"points": shown.points, "eigenvalue": shown.eigenvalue}
         lines.append(str(shown))
     Output(as_json, quiet).result(found, "\n".join(lines))
+    raise typer.Exit(EXIT_STATUS[validity.status])
 
 
+EXIT_STATUS = {"valid": 0, "indefinite": 1, "unknown": 3}
 WORDS = {
     "valid": "a kernel",
     "indefinite": "not a kernel",

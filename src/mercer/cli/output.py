@@ -160,12 +160,19 @@ def save_model(model: Any, path: str, notes: dict[str, Any]) -> None:
             sys.stdout.flush()
 
 
-def load_model(path: str) -> tuple[Any, dict[str, Any]]:
-    """A model and its notes, from a file or from standard input."""
+def load_model(path: str, n_features: int = 0) -> tuple[Any, dict[str, Any]]:
+    """A model and its notes, from a file or from standard input.
+
+    A model of LIBSVM's does not know how many features its data have, and takes them as told.
+    """
     if path != "-":
+        with open(path, "rb") as file:
+            is_libsvm = file.read(8) == b"svm_type"
+        if is_libsvm:
+            return mercer.read_libsvm(path, n_features=n_features), {}
         return mercer.load(path), mercer.read_notes(path)
     with tempfile.TemporaryDirectory() as folder:
         held = os.path.join(folder, "standard input")
         with open(held, "wb") as file:
             file.write(sys.stdin.buffer.read())
-        return load_model(held)
+        return load_model(held, n_features)

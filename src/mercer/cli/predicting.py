@@ -27,21 +27,38 @@ def predictions(
     return columns
 
 
-def score_of(notes: dict[str, Any], data: Data, predicted: np.ndarray) -> str | None:
-    """The score, where the data have the target too."""
-    y, task = _target(notes, data), notes.get("task")
-    if y is None or task is None:
+def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) -> str | None:
+    """The score, where the data have the target too; how many rows have one that cannot be one."""
+    y, task, predicted = _target(notes, data), notes.get("task"), columns.get("prediction")
+    if y is None or task is None or predicted is None:
         return None
-    known = np.array([value is not None and value == value for value in y])
-    if known.sum() < 2:
+    given = np.array([value is not None and value == value for value in y], dtype=bool)
+    y, predicted = np.asarray(y)[given], predicted[given]
+    if len(y) < 2:
         return None
-    y, predicted = np.asarray(y)[known], predicted[known]
-    if task == "classification" and y.dtype != predicted.dtype:
-        numbers = predicted.dtype.kind in "iu"
-        y = y.astype(float).astype(predicted.dtype) if numbers else y.astype(str)
-    name = notes.get("score", {}).get("name", "score")
+    name, without = notes.get("score", {}).get("name", "score"), ""
+    if predicted.dtype.kind in "iuf":
+        numbers = np.array([_number(value) for value in y])
+        wrong = np.isnan(numbers)
+        if wrong.any():
+            without = (
+                f"; of {wrong.sum():,} the target is not a number, such as {y[wrong][0]!r}, "
+                "and they have no part in it"
+            )
+        y, predicted = numbers[~wrong], predicted[~wrong]
+    else:
+        y, predicted = y.astype(str), predicted.astype(str)
+    if len(y) < 2:
+        return f"no {name}{without}"
     value = quality(task, y, predicted)
-    return f"{name} {value:.3f} on the {len(y):,} rows that have the target"
+    return f"{name} {value:.3f} on the {len(y):,} rows that have the target{without}"
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
 
 
 def _target(notes: dict[str, Any], data: Data) -> Any:

@@ -58,6 +58,11 @@ class Data:
     def columns(self) -> list[str] | None:
         return [str(name) for name in self.X.columns] if hasattr(self.X, "columns") else None
 
+    @property
+    def width(self) -> int:
+        """The number of features, 0 of graphs."""
+        return self.X.shape[1] if hasattr(self.X, "shape") else 0
+
 
 def read(
     path: str, form: str | None = None, header: bool = True, target: str | None = None
@@ -169,7 +174,7 @@ def _separator(text: str) -> str:
 
 
 def _named(frame: Any) -> Any:
-    frame.columns = [str(name).strip() for name in frame.columns]
+    frame.columns = _apart([str(name).strip() for name in frame.columns])
     if frame.empty:
         raise ValueError("it has no rows")
     for k, kind in enumerate(frame.dtypes):
@@ -180,6 +185,16 @@ def _named(frame: Any) -> Any:
                 k, frame.iloc[:, k].map(lambda v: v.strip() if isinstance(v, str) else v)
             )
     return frame
+
+
+def _apart(names: list[str]) -> list[str]:
+    """The names, with a number after those that others have before them, as pandas does."""
+    apart: list[str] = []
+    for name in names:
+        numbered = (f"{name}.{k}" for k in range(1, len(names) + 1))
+        free = (other for other in numbered if other not in names and other not in apart)
+        apart.append(next(free) if name in apart else name)
+    return apart
 
 
 def without_names(data: Data) -> Data:

@@ -12,10 +12,11 @@
 #include <string>
 
 #include "binding.hpp"
+#include "mercer/gram.hpp"
 #include "mercer/normal.hpp"
 #include "mercer/products.hpp"
-#include "mercer/symmetric.hpp"
-#include "mercer/tall.hpp"
+#include "mercer/reductions.hpp"
+#include "mercer/stored.hpp"
 #include "mercer/tree.hpp"
 
 void bind_suffixes(nb::module_& module);

@@ -184,7 +184,7 @@ def normal_reference(
 
 def loo_bandwidth(
     error: Callable[[np.ndarray], float], start: np.ndarray, per_feature: bool = False
-) -> np.ndarray:
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Bandwidths that make a leave-one-out error smallest.
 
     One multiplier of ``start`` is sought over powers of two, going on downwards while that helps,
@@ -200,10 +200,16 @@ def loo_bandwidth(
     per_feature : bool
         Whether to refine each feature's bandwidth.
 
+    Returns
+    -------
+    h : ndarray of shape (d,)
+    curve : dict
+        ``factor``, the common multiples tried, in order, and their ``score``.
+
     Examples
     --------
     >>> import numpy as np
-    >>> loo_bandwidth(lambda h: np.log(h[0] / 3) ** 2, np.array([1.0])).round(1)
+    >>> loo_bandwidth(lambda h: np.log(h[0] / 3) ** 2, np.array([1.0]))[0].round(1)
     array([3.])
     """
 
@@ -220,9 +226,9 @@ def loo_bandwidth(
         at, bounds=(best - 1, best + 1), method="bounded", options={"xatol": 0.01}
     )
     errors[fine.x] = fine.fun
-    power = _first_smallest(errors)
+    power, curve = _first_smallest(errors), _curve(errors)
     if not per_feature or len(start) == 1:
-        return start * np.exp2(power)
+        return start * np.exp2(power), curve
     powers = np.full(len(start), float(power))
     powell: Any = minimize(
         at,
@@ -231,7 +237,7 @@ def loo_bandwidth(
         bounds=[(power - 6, power + 10)] * len(start),
         options={"xtol": 0.02, "ftol": 1e-4},
     )
-    return start * np.exp2(powell.x if powell.fun < errors[power] else powers)
+    return start * np.exp2(powell.x if powell.fun < errors[power] else powers), curve
 
 
 def log_search(
@@ -325,8 +331,12 @@ def log_search(
         )
         if descent.fun < least - slack:
             found, least = descent.x, descent.fun
-    curve = {"factor": np.exp2(order), "score": np.array([tried[power] for power in order])}
-    return start * np.exp2(found), curve
+    return start * np.exp2(found), _curve(tried)
+
+
+def _curve(tried: dict[float, float]) -> dict[str, np.ndarray]:
+    order = sorted(tried)
+    return {"factor": np.exp2(order), "score": np.array([tried[power] for power in order])}
 
 
 def _first_smallest(errors: dict[float, float]) -> float:

@@ -21,7 +21,8 @@ class ColumnCoding:
     Parameters
     ----------
     unordered, ordered : sequence of int or str, mask, "from_dtype", or None
-        Columns of categories.
+        Columns of categories. "from_dtype" takes those of a DataFrame that hold text or categories,
+        or, as ``ordered``, categories with an order.
 
     Attributes
     ----------
@@ -46,6 +47,8 @@ class ColumnCoding:
         names = [str(name) for name in getattr(X, "columns", range(table.shape[1]))]
         unordered = _chosen(self.unordered, X, names, "categorical_features")
         ordered = _chosen(self.ordered, X, names, "ordered_features")
+        if isinstance(self.unordered, str):
+            unordered -= ordered
         twice = sorted(unordered & ordered)
         if twice:
             raise ValueError(
@@ -73,7 +76,7 @@ class ColumnCoding:
                 parts.append(_numbers(column, self.names[k]))
                 continue
             place = {level: i for i, level in enumerate(levels)}
-            found = np.array([place.get(_plain(value), -1) for value in column])
+            found = np.array([place.get(v, -1) for v in _categories(column, self.names[k])])
             if kind == UNORDERED:
                 parts.append((found[:, None] == np.arange(len(levels))) / np.sqrt(2))
             else:
@@ -105,12 +108,18 @@ def _chosen(columns: Any, X: Any, names: list[str], parameter: str) -> set[int]:
             raise ValueError(
                 f'{parameter}={columns!r}; expected columns, or "from_dtype" with a DataFrame'
             )
+        if parameter == "ordered_features":
+            return {k for k, kind in enumerate(X.dtypes) if getattr(kind, "ordered", False)}
         kinds = [getattr(kind, "name", str(kind)) for kind in X.dtypes]
         return {
             k for k, kind in enumerate(kinds) if kind in ("category", "object", "string", "str")
         }
     columns = list(columns)
     if columns and all(isinstance(c, bool | np.bool_) for c in columns):
+        if len(columns) != len(names):
+            raise ValueError(
+                f"{parameter} is a mask of {len(columns)} columns, and X has {len(names)}"
+            )
         columns = list(np.flatnonzero(columns))
     places = {name: k for k, name in enumerate(names)}
     chosen = {places.get(c, -1) if isinstance(c, str) else int(c) for c in columns}
@@ -120,13 +129,19 @@ def _chosen(columns: Any, X: Any, names: list[str], parameter: str) -> set[int]:
 
 
 def _levels(X: Any, k: int, column: np.ndarray, name: str) -> list[Any]:
+    levels = set(_categories(column, name))
     dtype: Any = X.dtypes.iloc[k] if hasattr(X, "dtypes") else None
     if getattr(dtype, "ordered", False):
         return [_plain(level) for level in dtype.categories]
-    levels = {_plain(value) for value in column}
-    if any(value is None or value != value for value in levels):
-        raise ValueError(f"column {name!r} has missing values; give them a category of their own")
     return sorted(levels, key=lambda value: (type(value).__name__, value))
+
+
+def _categories(column: np.ndarray, name: str) -> list[Any]:
+    values = [_plain(value) for value in column]
+    # Neither NaN nor pandas' NA equals itself.
+    if any(value is None or (value == value) is not True for value in values):
+        raise ValueError(f"column {name!r} has missing values; give them a category of their own")
+    return values
 
 
 def _plain(value: Any) -> Any:
@@ -137,7 +152,7 @@ def _plain(value: Any) -> Any:
 def _numbers(column: np.ndarray, name: str) -> np.ndarray:
     try:
         return check_array(column[:, None], dtype=np.float64)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(
             f"column {name!r} is not a column of finite numbers: {error}; name it in "
             "categorical_features if it holds categories"

@@ -26,7 +26,7 @@ from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_
 from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
 from mercer.estimators.labels import checked_weights
-from mercer.estimators.mixtures import METHODS, Mixture
+from mercer.estimators.mixtures import LARGEST_GRID, METHODS, Mixture
 from mercer.estimators.selectors import RULES, rule_bandwidth
 from mercer.estimators.supports import Box
 from mercer.kernels.densities import quiet_log, smoothing_kernel
@@ -234,14 +234,7 @@ class KernelDensity(BaseEstimator):
             return beside(self._mixture().log_density(X), X)
         self._refuse_tensors("this fit on tensors with other points", self.X_fit_)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        mixture, box = self._mixture(), self._box()
-        images = box.images(X, self._reach())
-        parts = [
-            mixture.log_density(image, self.method, self.rtol, self.atol / len(images))
-            for image in images
-        ]
-        log_p = parts[0] if len(parts) == 1 else logsumexp(parts, axis=0)
-        return np.where(box.contains(X), log_p, -np.inf)
+        return self._log_density(X, self.method, self.rtol, self.atol)
 
     def pdf(self, X: Any) -> np.ndarray:
         """p(x) at each row of ``X: (m, d)``, shape (m,)."""
@@ -257,8 +250,8 @@ class KernelDensity(BaseEstimator):
         """p on a grid over a box, by linear binning and a fast Fourier transform.
 
         The error falls with the square of the spacing over the bandwidth; `pdf` at the points of
-        the grid is exact. With bounds, bandwidths of single points or a function as kernel it is
-        `pdf` that is called.
+        the grid is exact. With bounds, bandwidths of single points or a function as kernel, and
+        where the box is small beside the reach of the kernel, it is `pdf` that is called.
 
         Parameters
         ----------
@@ -277,10 +270,10 @@ class KernelDensity(BaseEstimator):
         self._refuse_tensors("grid", self.X_fit_)
         d, mixture, box = self.n_features_in_, self._mixture(), self._box()
         shape = np.broadcast_to(np.asarray(n_points, dtype=np.int64), d).copy()
-        if shape.min() < 2 or np.prod(shape, dtype=float) > 2**26:
+        if shape.min() < 2 or np.prod(shape, dtype=float) > LARGEST_GRID:
             raise ValueError(
                 f"n_points={n_points!r} in {d} features; expected at least 2 along each, and no "
-                f"more than {2**26:,} altogether"
+                f"more than {LARGEST_GRID:,} altogether"
             )
         margin = 4 * self._reach_of_one() * (1 if mixture.local is None else mixture.local.max())
         ends = [
@@ -337,7 +330,7 @@ class KernelDensity(BaseEstimator):
         rng = check_random_state(random_state)
         return self._box().fold(self._mixture().sample(int(n_samples), rng))
 
-    def marginal(self, features: Sequence[int]) -> KernelDensity:
+    def marginal(self, features: Sequence[int | str]) -> KernelDensity:
         """The density of some features, the others integrated out.
 
         Exact for the Gaussian, the hypercube and powers of 1 - r², whose marginals are of the same
@@ -345,8 +338,8 @@ class KernelDensity(BaseEstimator):
 
         Parameters
         ----------
-        features : sequence of int
-            Columns to keep, in this order.
+        features : sequence of int or str
+            Columns to keep, in this order; names are those of a DataFrame.
 
         Returns
         -------
@@ -357,7 +350,7 @@ class KernelDensity(BaseEstimator):
         self._refuse_tensors("marginal", self.X_fit_)
         return marginal(self, features)
 
-    def conditional(self, given: Mapping[int, float]) -> KernelDensity:
+    def conditional(self, given: Mapping[Any, float]) -> KernelDensity:
         """The density of the other features where some have given values.
 
         Exact for the kernels of `marginal`. Points are weighed by their kernel at the values; with
@@ -366,7 +359,7 @@ class KernelDensity(BaseEstimator):
         Parameters
         ----------
         given : mapping from column to value
-            Which features, and where.
+            Which features, by number or name, and where.
 
         Returns
         -------
@@ -438,7 +431,7 @@ class KernelDensity(BaseEstimator):
         if isinstance(self.adaptive, Real):
             if self.adaptive == 0:
                 return None
-            log_p = self._mixture().log_density(self.X_fit_)
+            log_p = self._log_density(self.X_fit_)
             return np.exp(-float(self.adaptive) * (log_p - self.sample_weight_ @ log_p))
         local = np.asarray(self.adaptive, dtype=float)
         if local.shape != kept.shape or not np.all(np.isfinite(local)) or local.min() <= 0:
@@ -447,6 +440,15 @@ class KernelDensity(BaseEstimator):
                 f"each of the {len(kept)} points"
             )
         return local[kept]
+
+    def _log_density(
+        self, X: np.ndarray, method: str = "exact", rtol: float = 0.0, atol: float = 0.0
+    ) -> np.ndarray:
+        mixture, box = self._mixture(), self._box()
+        images = box.images(X, self._reach())
+        parts = [mixture.log_density(image, method, rtol, atol / len(images)) for image in images]
+        log_p = parts[0] if len(parts) == 1 else logsumexp(parts, axis=0)
+        return np.where(box.contains(X), log_p, -np.inf)
 
     def _map(self) -> Bandwidth:
         return resolve_bandwidth(self.bandwidth_, self.n_features_in_)

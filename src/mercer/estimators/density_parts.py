@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from mercer.estimators.bandwidths import resolve_bandwidth, simplest_form
 from mercer.kernels.smoothing import BallPower, Gaussian, Hypercube, SmoothingKernel
 
 
-def marginal(kde: Any, features: Sequence[int]) -> Any:
+def marginal(kde: Any, features: Sequence[Any]) -> Any:
     """The fitted density of some features, the others integrated out."""
     kept = _columns(kde, features)
     return _like(
@@ -22,10 +23,12 @@ def marginal(kde: Any, features: Sequence[int]) -> Any:
         weight=kde.sample_weight_,
         local=kde.local_bandwidths_,
         box=kde._box().part(kept),
+        columns=kept,
+        total=kde._total_weight,
     )
 
 
-def conditional(kde: Any, given: Mapping[int, float]) -> Any:
+def conditional(kde: Any, given: Mapping[Any, float]) -> Any:
     """The fitted density of the other features where some have given values."""
     at = _columns(kde, list(given))
     values = np.array([list(given.values())], dtype=np.float64)
@@ -40,7 +43,7 @@ def conditional(kde: Any, given: Mapping[int, float]) -> Any:
     conditioner = _Conditioner(kde, at, rest)
     parts = [conditioner(image[0]) for image in box.part(at).images(values, kde._reach()[at])]
     X, log_weight, factors = zip(*parts, strict=True)
-    X, log_weight = np.concatenate(X), np.concatenate(log_weight)
+    X, log_weight = box.part(rest).nearby(np.concatenate(X)), np.concatenate(log_weight)
     local = None if factors[0] is None else np.concatenate(factors)
     top = log_weight.max()
     if not np.isfinite(top):
@@ -55,6 +58,8 @@ def conditional(kde: Any, given: Mapping[int, float]) -> Any:
         weight=weight[kept] / weight[kept].sum(),
         local=None if local is None else local[kept],
         box=box.part(rest),
+        columns=rest,
+        total=1.0,
     )
 
 
@@ -90,12 +95,14 @@ class _Conditioner:
         return kde.X_fit_[:, self.rest] + away @ self.slope.T, log_weight, local
 
 
-def _columns(kde: Any, features: Sequence[int]) -> list[int]:
-    chosen, d = [int(k) for k in features], kde.n_features_in_
-    if not chosen or len(set(chosen)) < len(chosen) or not all(0 <= k < d for k in chosen):
+def _columns(kde: Any, features: Sequence[Any]) -> list[int]:
+    d, names = kde.n_features_in_, list(getattr(kde, "feature_names_in_", ()))
+    chosen = [names.index(k) if k in names else k for k in features]
+    known = all(isinstance(k, Integral) and 0 <= int(k) < d for k in chosen)
+    if not chosen or len(set(chosen)) < len(chosen) or not known:
         raise ValueError(
-            f"features={list(features)} were named; expected some of the columns 0 to {d - 1}, "
-            "each once"
+            f"features={list(features)} were named; expected some of the columns 0 to {d - 1}"
+            f"{f' or {names}' if names else ''}, each once"
         )
     return chosen
 
@@ -118,7 +125,7 @@ def _part_of_bandwidth(h: Any, kept: list[int]) -> Any:
     return simplest_form(h[kept]) if h.ndim == 1 else h[np.ix_(kept, kept)]
 
 
-def _like(kde: Any, *, kernel, bandwidth, X, weight, local, box) -> Any:
+def _like(kde: Any, *, kernel, bandwidth, X, weight, local, box, columns, total) -> Any:
     """A fitted density made from parts of another."""
     other = type(kde)(
         bandwidth=bandwidth, kernel=kernel, method="auto", rtol=kde.rtol, atol=kde.atol
@@ -126,7 +133,9 @@ def _like(kde: Any, *, kernel, bandwidth, X, weight, local, box) -> Any:
     other.n_features_in_ = X.shape[1]
     other.kernel_, other.bandwidth_, other.selection_ = kernel, bandwidth, None
     other.X_fit_, other.sample_weight_, other.local_bandwidths_ = X, weight, local
-    other._bounds, other._total_weight = box, 1.0
+    other._bounds, other._total_weight = box, total
+    if hasattr(kde, "feature_names_in_"):
+        other.feature_names_in_ = kde.feature_names_in_[columns]
     if box.is_bounded:
         other.bounds = np.column_stack([box.low, box.high])
     if local is not None:

@@ -12,20 +12,23 @@ from mercer.arrays import rows_in_order
 from mercer.estimators.bandwidths import Bandwidth
 from mercer.estimators.neighbourhoods import (
     Neighbourhoods,
-    leave_one_out,
+    carried_targets,
+    coordinate_units,
     linear_weights,
-    local_constant,
     local_linear,
 )
 from mercer.expressions import Pairs, Scale, View, gradient, statistic
+from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import partial
 from mercer.expressions.nodes import ZERO
 from mercer.kernels.densities import quiet_log
 from mercer.kernels.smoothing import MANY_FEATURES, Gaussian, RadialKernel, SmoothingKernel
 
 # A direction in which the spread of weighted points is below this part of their mean square
-# distance is left to a decomposition that keeps more digits.
+# distance along each coordinate is left to a decomposition that keeps more digits.
 FLAT = 1e-6
+# A sum without the point itself is trusted above this part of the kernel's peak.
+REACHED = 1e-6
 
 # A score takes bandwidths (d,) to its value and, if asked, its derivatives by their logarithms.
 Score = Callable[[np.ndarray, bool], tuple[float, np.ndarray]]
@@ -45,12 +48,15 @@ class LocalFits:
         Targets.
     linear : bool
         Whether a line is fitted, or a constant.
+    lines : ndarray of int or None
+        Coordinates along which lines may slope; all of them if None.
     """
 
     V: np.ndarray
     mass: np.ndarray
     Y: np.ndarray
     linear: bool = False
+    lines: np.ndarray | None = None
 
     @staticmethod
     def serve(kernel: SmoothingKernel, d: int) -> bool:
@@ -71,7 +77,7 @@ class LocalFits:
         threads = core.threads(len(U) * len(V), V.shape[1])
         Y = rows_in_order(self.Y)
         log_sum, means = core.smoother().local_moments(*points, Y, self.linear, threads)
-        return Moments(points, Y, log_sum, means, self.linear, threads)
+        return Moments(points, Y, log_sum, means, self.linear, threads, self.lines)
 
 
 class Moments:
@@ -86,16 +92,16 @@ class Moments:
         trusted to many digits.
     """
 
-    def __init__(self, points, Y, log_sum, means, linear, threads):
+    def __init__(self, points, Y, log_sum, means, linear, threads, lines):
         self.points, self.Y, self.log_sum, self.threads = points, Y, log_sum, threads
         (m, d), c = points[0].shape, Y.shape[1]
         self.value, self.flat = means[:, :c], np.zeros(m, dtype=bool)
         # The weight of a point in the fit is p_j (g_0 + g·D), D its place as seen from the query.
         self.g, self.slope = np.ones((m, 1)), np.zeros((m, 0, c))
         if linear:
-            self._line(means, d, c)
+            self._line(means, d, c, np.arange(d) if lines is None else lines)
 
-    def _line(self, means: np.ndarray, d: int, c: int) -> None:
+    def _line(self, means: np.ndarray, d: int, c: int, lines: np.ndarray) -> None:
         m, offset = len(means), means[:, c : c + d]
         spread = np.zeros((m, d, d))
         a, b = np.tril_indices(d)
@@ -103,19 +109,24 @@ class Moments:
         spread -= offset[:, :, None] * offset[:, None, :]
         crossed = means[:, c + d + len(a) :].reshape(m, d, c)
         crossed = crossed - offset[:, :, None] * self.value[:, None, :]
-        alone = ~np.isfinite(self.log_sum)
-        spread[alone] = 0.0
+        offset, crossed, spread = offset[:, lines], crossed[:, lines], spread[:, lines][:, :, lines]
+        spread[~np.isfinite(self.log_sum)] = 0.0
+        unit = coordinate_units(np.diagonal(spread, axis1=1, axis2=2) + offset**2)
+        offset, crossed = offset / unit, crossed / unit[:, :, None]
+        spread = spread / (unit[:, :, None] * unit[:, None, :])
+        # Where nothing moves there is no slope, and nothing to be careful about.
+        spread += np.isinf(unit)[:, :, None] * np.eye(len(lines))
         values, vectors = np.linalg.eigh(spread)
-        reach = np.trace(spread, axis1=1, axis2=2) + (offset**2).sum(axis=1)
-        self.flat = values[:, 0] <= FLAT * reach
-        inverse = np.divide(
-            1.0, values, out=np.zeros_like(values), where=values > FLAT * reach[:, None]
-        )
+        self.flat = values[:, 0] <= FLAT
+        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > FLAT)
         solve = np.einsum("mab,mb,mcb->mac", vectors, inverse, vectors)
-        self.slope = solve @ crossed
+        slope = solve @ crossed
         across = np.einsum("mab,mb->ma", solve, offset)
-        self.value = self.value - np.einsum("md,mdc->mc", offset, self.slope)
-        self.g = np.column_stack([1 + np.sum(offset * across, axis=1), -across])
+        self.value = self.value - np.einsum("md,mdc->mc", offset, slope)
+        self.slope, self.g = np.zeros((m, d, c)), np.zeros((m, 1 + d))
+        self.slope[:, lines] = slope / unit[:, :, None]
+        self.g[:, 0] = 1 + np.sum(offset * across, axis=1)
+        self.g[:, 1 + lines] = -across / unit
 
     def slopes(self, v: np.ndarray) -> np.ndarray:
         """Σ_i v_i · ∂y(u_i)/∂ log h_k for each k, (d,), with ``v: (m, c)``."""
@@ -143,37 +154,41 @@ def squared_error(predicted: np.ndarray, Y: np.ndarray, weight: np.ndarray, scal
 
 
 def gaussian_score(
-    X: np.ndarray, mass: np.ndarray, Y: np.ndarray, scales: np.ndarray, linear: bool
+    X: np.ndarray,
+    mass: np.ndarray,
+    Y: np.ndarray,
+    scales: np.ndarray,
+    linear: bool,
+    lines: np.ndarray | None = None,
 ) -> Score:
     """The leave-one-out squared error of local fits with Gaussian weights."""
     weight = mass / mass.sum()
 
     def score(h: np.ndarray, with_slopes: bool) -> tuple[float, np.ndarray]:
-        fits = LocalFits(X / h, mass, Y, linear).at()
+        fits = LocalFits(X / h, mass, Y, linear, lines).at()
         careful = np.flatnonzero(fits.flat)
-        near = Neighbourhoods(Gaussian(), Bandwidth(h), X, mass)
+        near = Neighbourhoods(Gaussian(), Bandwidth(h), X, mass, lines)
         for rows, U, W in near.blocks(None, 4 * X.shape[1], careful):
-            fits.value[careful[rows]] = local_linear(W, U, near.V, Y)[0]
+            fits.value[careful[rows]] = local_linear(W, U, near.sites, Y)[0]
         value, v = squared_error(fits.value, Y, weight, scales)
         if not (with_slopes and np.isfinite(value)):
             return value, np.zeros(len(h))
         v_moments = np.where(fits.flat[:, None], 0.0, v)
         slopes = fits.slopes(v_moments)
         for rows, U, W in near.blocks(None, 8 * X.shape[1], careful):
-            slopes += _careful_slopes(W, U, near.V, Y, v[careful[rows]])
+            slopes += _careful_slopes(W, U, near, careful[rows], Y, v[careful[rows]])
         return value, slopes
 
     return score
 
 
-def _careful_slopes(W, U, V, Y, v):
+def _careful_slopes(W, U, near, at, Y, v):
     """Σ_i v_i · ∂y(u_i)/∂ log h_k for local lines by QR: weights times D_k² times residuals."""
+    V = near.sites
     value, slope = local_linear(W, U, V, Y)
-    assert slope is not None
-    D = V - U[:, None, :]
-    residuals = Y - value[:, None] - np.einsum("mnd,mdk->mnk", D, slope)
+    residuals = carried_targets(U, V, Y, slope) - value[:, None]
     along = linear_weights(W, U, V) * np.einsum("mnk,mk->mn", residuals, v)
-    return np.einsum("mn,mnd->d", along, D**2)
+    return np.einsum("mn,mnd->d", along, (near.V - near.V[at][:, None]) ** 2)
 
 
 def has_slopes(kernel: SmoothingKernel) -> bool:
@@ -196,17 +211,36 @@ def expression_score(
         sums = pairs.products(columns, np.zeros((len(X), 0)))[0]
         peak = float(kernel.values(np.zeros(1))[0])
         sums -= peak * own[:, None] * np.column_stack([np.ones(len(X)), Y])
-        reached = sums[:, 0] > 1e-12 * peak
+        reached = sums[:, 0] > REACHED * peak
         predicted = sums[:, 1:] / np.where(reached, sums[:, 0], 1.0)[:, None]
-        if not reached.all():  # the nearest points take the weight, whatever the bandwidth
-            near = Neighbourhoods(kernel, Bandwidth(h), X, mass)
-            predicted[~reached] = leave_one_out(near, Y, local_constant)[~reached]
+        # What is left of other rows is rounding: their weights are formed in the log domain.
+        careful, near = np.flatnonzero(~reached), Neighbourhoods(kernel, Bandwidth(h), X, mass)
+        for rows, _, W in near.blocks(None, 2, careful):
+            predicted[careful[rows]] = W @ Y
         value, v = squared_error(predicted, Y, weight, scales)
         if not (with_slopes and np.isfinite(value)):
             return value, np.zeros(len(h))
+        slopes = np.zeros(len(h))
+        for rows, U, W in near.blocks(None, 2 * X.shape[1] + 4, careful):
+            at = careful[rows]
+            D2 = (near.V - U[:, None]) ** 2
+            residuals = np.einsum("mnc,mc->mn", Y - predicted[at][:, None], v[at])
+            slopes -= 2 * np.einsum("mn,mnd->d", W * residuals * _rate(kernel, D2.sum(axis=2)), D2)
         v = np.where(reached[:, None], v / np.where(reached, sums[:, 0], 1.0)[:, None], 0.0)
         left = np.column_stack([v, -np.sum(v * predicted, axis=1)])
         right = mass[:, None] * np.column_stack([Y, np.ones(len(X))])
-        return value, np.asarray(gradient(pairs, left, right)["h"]) * h
+        return value, slopes + np.asarray(gradient(pairs, left, right)["h"]) * h
 
     return score
+
+
+def _rate(kernel: RadialKernel, r2: np.ndarray) -> np.ndarray:
+    """The derivative of log k by r², and 0 where k is zero."""
+    s, r2 = statistic("sqdist"), np.maximum(r2, np.finfo(float).tiny)
+    log_profile = kernel.log_profile(s)
+    if log_profile is not None:
+        return evaluate(partial(log_profile, s), lambda leaf: r2)
+    k, slope = (
+        evaluate(e, lambda leaf: r2) for e in (kernel.profile(s), partial(kernel.profile(s), s))
+    )
+    return np.divide(slope, k, out=np.zeros_like(k), where=k > 0)

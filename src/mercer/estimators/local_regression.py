@@ -28,7 +28,7 @@ from mercer.estimators.bandwidths import (
     resolve_bandwidth,
     simplest_form,
 )
-from mercer.estimators.columns import ColumnCoding, checked_table
+from mercer.estimators.columns import NUMERIC, ColumnCoding, checked_table
 from mercer.estimators.conditionals import JointConditional, ProductConditional
 from mercer.estimators.labels import checked_weights
 from mercer.estimators.local_fits import (
@@ -64,6 +64,8 @@ KERNEL_CONSTRAINTS = [StrOptions(set(SMOOTHING_KERNELS)), callable, SmoothingKer
 COLUMN_CONSTRAINTS = [StrOptions({"from_dtype"}), "array-like", None]
 # Pairs from which sums go through the core without weights being stored.
 MANY_PAIRS = 2**16
+# Logarithms beyond this are not subtracted from each other.
+FAR = 1e4
 # Beyond so many points the search begins on a part of them.
 MANY_POINTS, PART = 5000, 2500
 
@@ -86,6 +88,19 @@ class Smoother(BaseEstimator):
     @property
     def _is_linear(self) -> bool:
         return self._local_fit is local_linear
+
+    @property
+    def _lines(self) -> np.ndarray | None:
+        """The coordinates along which local lines slope, those of numbers; all if None."""
+        if not self._is_linear or self.coding_ is None:
+            return None
+        numeric = np.array([kind == NUMERIC for kind in self.coding_.kinds])
+        return np.flatnonzero(numeric[self._owners])
+
+    @property
+    def _slopes(self) -> bool:
+        """Whether local fits are lines: there may be nothing but categories."""
+        return self._is_linear and (self._lines is None or len(self._lines) > 0)
 
     def _points(self, X: Any) -> np.ndarray:
         """The points of a training table with categories, whose coding is kept."""
@@ -130,7 +145,7 @@ class Smoother(BaseEstimator):
         if is_tensor(self.X_fit_):
             raise TypeError("only predict is there for tensors; fit on X.cpu().numpy()")
         return Neighbourhoods(
-            self.kernel_, self._scaling(bandwidth), self.X_fit_, self.sample_weight_
+            self.kernel_, self._scaling(bandwidth), self.X_fit_, self.sample_weight_, self._lines
         )
 
     def _fused(self, m: int) -> bool:
@@ -140,7 +155,7 @@ class Smoother(BaseEstimator):
 
     def _fits(self, Y: np.ndarray) -> LocalFits:
         near = self._neighbourhoods()
-        return LocalFits(near.V, near.mass, Y, self._is_linear)
+        return LocalFits(near.V, near.mass, Y, self._slopes, self._lines)
 
     def _means(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The local fit of ``Y: (n, k)`` around each row of ``X: (m, d)``, (m, k)."""
@@ -148,15 +163,15 @@ class Smoother(BaseEstimator):
             return beside(self._tensor_means(Y).at(self._scaling().shrink(X)), X)
         near = self._neighbourhoods()
         if not self._fused(len(X)):
-            V = near.V
+            V = near.sites
             blocks = near.blocks(X, floats_per_pair=4 * (X.shape[1] + Y.shape[1]))
             parts = [self._local_fit(W, U, V, Y)[0] for _, U, W in blocks]
             return np.concatenate(parts)
         moments = self._fits(Y).at(near.bandwidth.shrink(X))
         mean = moments.value
-        careful = np.flatnonzero(moments.flat)
+        careful = np.flatnonzero(moments.flat | ~np.isfinite(moments.log_sum))
         if len(careful):
-            V = near.V
+            V = near.sites
             blocks = near.blocks(X[careful], floats_per_pair=4 * (X.shape[1] + Y.shape[1]))
             parts = [self._local_fit(W, U, V, Y)[0] for _, U, W in blocks]
             mean[careful] = np.concatenate(parts)
@@ -221,7 +236,7 @@ class Smoother(BaseEstimator):
                 predicted = leave_one_out(self._neighbourhoods(h), Y, self._local_fit)
                 return float((weight @ ((Y - predicted) / scales) ** 2).mean())
 
-            return loo_bandwidth(error, start, per_feature=not common)
+            return self._selected(*loo_bandwidth(error, start, per_feature=not common), start)
         if len(Y) <= MANY_POINTS:
             h, curve = log_search(score, start, value=lambda h: score(h, False)[0])
             return self._selected(h, curve, start)
@@ -248,7 +263,7 @@ class Smoother(BaseEstimator):
         X, mass, Y = self.X_fit_[rows], self.sample_weight_[rows], Y[rows]
         owners = self._owners
         if LocalFits.serve(self.kernel_, X.shape[1]):
-            inner = gaussian_score(X, mass, Y, scales, self._is_linear)
+            inner = gaussian_score(X, mass, Y, scales, self._slopes, self._lines)
         elif isinstance(self.kernel_, RadialKernel) and self._has_gradient:
             inner = expression_score(self.kernel_, X, mass, Y, scales)
         else:
@@ -271,7 +286,7 @@ class Smoother(BaseEstimator):
         own = feature_scales(self.X_fit_, self.sample_weight_, ddof=0)
         single = np.bincount(owners, minlength=d) == 1
         if self.coding_ is not None:
-            single &= np.array([kind == "numeric" for kind in self.coding_.kinds])
+            single &= np.array([kind == NUMERIC for kind in self.coding_.kinds])
         scales[single] = own[np.isin(owners, np.flatnonzero(single))]
         scales[scales == 0] = 1.0
         shrinkage = self.sample_weight_.sum() ** (-1 / (d + 4))
@@ -326,7 +341,7 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
         if not return_std:
             return self._means(X, Y).reshape(len(X), *self.y_fit_.shape[1:])
         near, conditional = self._neighbourhoods(), self._conditional()
-        V = near.V
+        V = near.sites
         mean = np.empty((len(X), Y.shape[1]))
         variance = np.empty_like(mean)
         for rows, U, W in near.blocks(X, floats_per_pair=4 * (X.shape[1] + Y.shape[1])):
@@ -349,19 +364,22 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
         if np.isnan(residuals).any():
             raise ValueError("a lone training point has no residual to judge the noise by")
         near = self._neighbourhoods()
+        variance, careful = np.empty((len(X), residuals.shape[1])), np.arange(len(X))
         if self._fused(len(X)) and not self._is_linear:
             # The square of a Gaussian is one of √2 times the distance.
             U, V = near.bandwidth.shrink(X), near.V
             plain = LocalFits(V, near.mass, residuals[:, :0]).at(U)
             squared = LocalFits(np.sqrt(2) * V, near.mass, residuals).at(np.sqrt(2) * U)
-            share = np.exp(squared.log_sum - 2 * plain.log_sum)
-            variance = share[:, None] * squared.value
-        else:
-            V, parts = near.V, []
-            for _, U, W in near.blocks(X, floats_per_pair=4 * X.shape[1]):
+            # Far from all points two large logarithms would leave their rounding.
+            near_by = np.abs(plain.log_sum) < FAR
+            share = np.exp(squared.log_sum[near_by] - 2 * plain.log_sum[near_by])
+            variance[near_by] = share[:, None] * squared.value[near_by]
+            careful = np.flatnonzero(~near_by)
+        if len(careful):
+            V = near.sites
+            for rows, U, W in near.blocks(X[careful], floats_per_pair=4 * X.shape[1]):
                 L = linear_weights(W, U, V) if self._is_linear else W
-                parts.append((L**2 / near.mass) @ residuals)
-            variance = np.concatenate(parts)
+                variance[careful[rows]] = (L**2 / near.mass) @ residuals
         return np.sqrt(variance).reshape(len(X), *self.y_fit_.shape[1:])
 
     def confidence_band(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -406,7 +424,7 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
         self._refuse_no_spread()
         near, conditional = self._neighbourhoods(), self._conditional()
         assert isinstance(conditional, ProductConditional)
-        V = near.V
+        V = near.sites
         out = np.empty((len(X), len(levels)))
         for rows, U, W in near.blocks(X, floats_per_pair=8 + 4 * X.shape[1]):
             slope = self._local_fit(W, U, V, Y)[1]
@@ -440,7 +458,7 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
             )
         self._refuse_no_spread()
         near, conditional = self._neighbourhoods(), self._conditional()
-        V = near.V
+        V = near.sites
         density = np.empty((len(X), len(T)))
         for rows, U, W in near.blocks(X, floats_per_pair=4 * (X.shape[1] + Y.shape[1])):
             slope = self._local_fit(W, U, V, Y)[1]

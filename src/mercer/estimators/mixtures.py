@@ -22,6 +22,8 @@ METHODS = ("auto", "exact", "tree", "grid")
 TREE_PAIRS, TREE_FEATURES = 2**20, 6
 # Points of the largest grid, features it may have, and what a point of it costs in pairs.
 GRID_POINTS, GRID_FEATURES, PAIRS_OF_A_GRID_POINT = 2**23, 3, 64
+# Points of a grid that the user asks for, with what is around it.
+LARGEST_GRID = 2**26
 # sup |∂²k/∂u²| / k(0), of the kernels that have second derivatives.
 CURVATURE = {"Gaussian": 1.0, "Biweight": 8.0, "Triweight": 6.0}
 # Sums below this may have lost terms to underflow.
@@ -204,8 +206,15 @@ class Mixture:
         reach = reach * width
         # The box and as much around it as there are points that reach in.
         lowest, highest = self.X.min(axis=0), self.X.max(axis=0)
-        before = np.ceil(np.clip(low - lowest, 0, reach) / steps).astype(np.int64)
-        after = np.ceil(np.clip(highest - high, 0, reach) / steps).astype(np.int64)
+        before = np.ceil(np.clip(low - lowest, 0, reach) / steps)
+        after = np.ceil(np.clip(highest - high, 0, reach) / steps)
+        points, whole = np.prod(shape, dtype=float), np.prod(shape + before + after)
+        pairs = len(self.X) * points
+        if whole > LARGEST_GRID or max(4 * points, pairs / PAIRS_OF_A_GRID_POINT) < whole:
+            axes = [np.linspace(a, b, k) for a, b, k in zip(low, high, shape, strict=True)]
+            mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.d)
+            return np.exp(self.log_moment(mesh)).reshape(tuple(shape))
+        before, after = before.astype(np.int64), after.astype(np.int64)
         first, last = low - before * steps, high + after * steps
         X, weight = self.X, self.weight
         if np.any(lowest < first) or np.any(highest > last):

@@ -21,6 +21,10 @@ LocalFit = Callable[
 ]
 
 
+# Coordinates this small beside the others are rounding.
+NOTHING = 1e-13
+
+
 @dataclass(frozen=True)
 class Neighbourhoods:
     """w_n(x) = a_n k(u - u_n) / Σ_m a_m k(u - u_m), u = R⁻¹ x: weights that sum to one.
@@ -37,6 +41,8 @@ class Neighbourhoods:
         Training points.
     mass : ndarray of shape (n,)
         a_n > 0, how many times each point counts.
+    lines : ndarray of int or None
+        Coordinates along which a local line may slope; all of them if None.
 
     Examples
     --------
@@ -55,11 +61,20 @@ class Neighbourhoods:
     bandwidth: Bandwidth
     X: np.ndarray
     mass: np.ndarray
+    lines: np.ndarray | None = None
 
     @property
     def V(self) -> np.ndarray:
         """Training points on the kernel's scale."""
         return self.bandwidth.shrink(self.X)
+
+    @property
+    def sites(self) -> np.ndarray:
+        """Training points as local fits see them: their coordinates along ``lines``."""
+        return self._along(self.V)
+
+    def _along(self, points: np.ndarray) -> np.ndarray:
+        return points if self.lines is None else points[:, self.lines]
 
     def blocks(
         self,
@@ -67,7 +82,7 @@ class Neighbourhoods:
         floats_per_pair: int = 2,
         chosen: np.ndarray | None = None,
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Rows, scaled queries (m, d) and weights (m, n), block by block.
+        """Rows, scaled queries along ``lines`` and weights (m, n), block by block.
 
         ``X=None`` stands for the training points, each without itself: one unit of its mass is
         taken away (all, where it has less), so that a point that counts twice weighs as two
@@ -84,7 +99,7 @@ class Neighbourhoods:
                 mass = mass.copy()
                 own = np.arange(len(U[rows])), places[rows]
                 mass[own] -= np.minimum(mass[own], 1)
-            yield rows, U[rows], self._weights(U[rows], V, mass)
+            yield rows, self._along(U[rows]), self._weights(U[rows], V, mass)
 
     def _weights(self, U: np.ndarray, V: np.ndarray, mass: np.ndarray) -> np.ndarray:
         W = self.kernel.log_pairs(U, V)
@@ -118,41 +133,57 @@ def local_linear(W, U, V, Y):
     small SVD. In directions where the points in reach do not spread, the slope is zero, so that a
     singular design falls back to the local constant.
     """
-    design, offset = _centred_design(W, U, V)
+    design, offset, unit = _centred_design(W, U, V)
     mean = W @ Y
     root = np.sqrt(W)[:, :, None]
     d = U.shape[1]
     stacked = np.concatenate([root * design, root * (Y - mean[:, None, :])], axis=2)
     R = np.asarray(np.linalg.qr(stacked, mode="r"))
     P, s, Qt = np.linalg.svd(R[:, :d, :d], full_matrices=False)
-    inverse = _inverse_spread(s, W, design, offset)
     projected = np.swapaxes(P, 1, 2) @ R[:, :d, d:]
-    slope = np.swapaxes(Qt, 1, 2) @ (inverse[:, :, None] * projected)
-    return mean - np.einsum("md,mdk->mk", offset, slope), slope
+    slope = np.swapaxes(Qt, 1, 2) @ (_inverse_spread(s)[:, :, None] * projected)
+    return mean - np.einsum("md,mdk->mk", offset, slope), slope / unit[:, :, None]
 
 
 def linear_weights(W, U, V):
     """l_n(x) with y(x) = Σ l_n(x) y_n the local linear fit; rows sum to one, entries may be < 0."""
-    design, offset = _centred_design(W, U, V)
-    R = np.linalg.qr(np.sqrt(W)[:, :, None] * design, mode="r")
-    _, s, Qt = np.linalg.svd(R, full_matrices=False)
-    inverse = _inverse_spread(s, W, design, offset)
-    along = np.einsum("mrd,md->mr", Qt, -offset) * inverse**2
-    return W * (1 + np.einsum("mnd,mrd,mr->mn", design, Qt, along, optimize=True))
+    design, offset, _ = _centred_design(W, U, V)
+    root = np.sqrt(W)
+    Q, R = np.linalg.qr(root[:, :, None] * design)
+    P, s, Qt = np.linalg.svd(R, full_matrices=False)
+    along = np.einsum("mrd,md->mr", Qt, offset) * _inverse_spread(s)
+    tilt = root * np.einsum("mna,mar,mr->mn", Q, P, along, optimize=True)
+    # Centred columns are orthogonal to the roots of the weights, but for rounding.
+    return W * (1 + tilt.sum(axis=1, keepdims=True)) - tilt
 
 
 def _centred_design(W, U, V):
-    """u_n - ū(x) of shape (m, n, d), and ū(x) - u of shape (m, d), ū the weighted mean."""
-    design = V - U[:, None, :]
-    offset = np.einsum("mn,mnd->md", W, design)
-    design -= offset[:, None, :]
-    return design, offset
+    """u_n - ū(x) of shape (m, n, d), and ū(x) - u of shape (m, d), ū the weighted mean.
+
+    Both are in ``unit: (m, d)``, the size of each coordinate, so that a feature of a large
+    bandwidth, along which points hardly move, is none without spread.
+    """
+    # About the heaviest point first: where it has nearly all the weight, the mean is next to it,
+    # and their difference would be lost in distances from the query.
+    heaviest = V[W.argmax(axis=1)]
+    design = V - heaviest[:, None, :]
+    mean = np.einsum("mn,mnd->md", W, design)
+    design -= mean[:, None, :]
+    offset = heaviest - U + mean
+    unit = coordinate_units(np.einsum("mn,mnd->md", W, design**2) + offset**2)
+    return design / unit[:, None], offset / unit, unit
 
 
-def _inverse_spread(s, W, design, offset):
-    """1/s, and 0 where s is so small beside the distances that half its digits are lost."""
-    reach = np.sqrt(np.einsum("mn,mnd->m", W, design**2) + (offset**2).sum(axis=1))
-    spread = s > np.sqrt(np.finfo(float).eps) * reach[:, None]
+def coordinate_units(squares: np.ndarray) -> np.ndarray:
+    """Roots of mean squares, (m, d); infinite where they are rounding beside the others."""
+    return np.where(
+        squares > NOTHING**2 * squares.sum(axis=1, keepdims=True), np.sqrt(squares), np.inf
+    )
+
+
+def _inverse_spread(s):
+    """1/s, and 0 where s is so small beside the unit that half its digits are lost."""
+    spread = s > np.sqrt(np.finfo(float).eps)
     return np.divide(1.0, s, out=np.zeros_like(s), where=spread)
 
 
@@ -167,7 +198,7 @@ def carried_targets(
 
 def leave_one_out(neighbourhoods: Neighbourhoods, Y: np.ndarray, local_fit: LocalFit) -> np.ndarray:
     """What each training point is predicted to be by the others, (n, k); NaN for a lone point."""
-    V = neighbourhoods.V
+    V = neighbourhoods.sites
     out = np.empty(Y.shape)
     for rows, U, W in neighbourhoods.blocks(floats_per_pair=3 * (V.shape[1] + Y.shape[1])):
         alone = np.isnan(W[:, 0])

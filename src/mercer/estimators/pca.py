@@ -33,7 +33,7 @@ from mercer.estimators.pca_nystrom import nystrom_components
 from mercer.estimators.pre_images import nearest_images
 from mercer.estimators.progress import reporter
 from mercer.kernels import Kernel
-from mercer.operators import CentredGram, gram
+from mercer.operators import CentredGram, CorrectedGram, gram
 from mercer.solvers.result import Status
 from mercer.solvers.spectral import (
     Eigenpairs,
@@ -137,8 +137,9 @@ class KernelPCA(
         whole variance however few components are kept. With "nystrom" it is centred by the mean
         of the approximation.
     residuals_ : ndarray of shape (n_components,)
-        :math:`\|\tilde K v_j - \lambda_j v_j\|`, measured in float64: an eigenvalue lies within
-        this of ``eigenvalues_[j]``. With "nystrom" a bound on it, the same for all, which no
+        :math:`\|\tilde K v_j - \lambda_j v_j\|`, measured in float64, and what
+        ``eigenvalues_[j]`` differs from :math:`\lambda_j` by where it is rounded to float32 or to
+        zero: an eigenvalue lies within this of it. With "nystrom" a bound on it, which no
         eigenvalue lies further above; none lies below.
     dual_coef_ : ndarray of shape (n_expansion, n_features)
         Coefficients of the pre-image regression, with ``fit_inverse_transform``.
@@ -152,6 +153,8 @@ class KernelPCA(
         The mean :math:`\bar\varphi` of the training points, as a combination of ``X_fit_``.
     mean_similarity_ : float
         :math:`\|\bar\varphi\|^2`.
+    corrected_ : bool
+        Whether the Gram matrix was corrected, as ``indefinite`` says.
     kernel_ : Kernel
         The kernel used.
     gamma_ : float
@@ -280,7 +283,7 @@ class KernelPCA(
     def _fit_exactly(self, centred: CentredGram) -> None:
         K = centred.gram
         n, dtype = K.shape[0], np.dtype(K.dtype)
-        floor = rounding_floor(n, float(abs(K.diagonal()).max()), dtype)
+        floor = rounding_floor(n, _largest(K.diagonal()), dtype)
         found = leading_eigenpairs(
             centred,
             self._wanted(centred),
@@ -304,26 +307,29 @@ class KernelPCA(
             centred.column_means, self.eigenvectors_ * scale
         )
         self.projection_ = K.carry(coef)
-        self.mean_coef_ = np.full(n, 1 / n)
+        self.mean_coef_ = K.carry(np.full(n, 1 / n))
         self.mean_similarity_ = centred.grand_mean
         if is_tensor(self.X_fit_):
             for name in TENSORS:
                 setattr(self, name, beside(getattr(self, name), self.X_fit_))
+        self.corrected_ = isinstance(K, CorrectedGram)
 
     def _fit_centres(self, X: Any) -> None:
+        floor = rounding_floor(n_rows(X), _largest(self.kernel_.diag(X)))
         found = nystrom_components(self, X, self.n_components)
         self.result_, self.X_fit_ = found.result, found.points
-        dtype = np.dtype(getattr(X, "dtype", None) or np.float64)
-        dtype = dtype if dtype in ZERO_RATIO else np.dtype(np.float64)
-        floor = rounding_floor(n_rows(X), np.max(np.abs(self.kernel_.diag(self.X_fit_))))
-        kept = self._keep(found.result.value, found.trace, floor, dtype)
+        kept = self._keep(found.result.value, found.trace, floor, _float_type(X))
         nonzero = self.eigenvalues_ > 0
         self.projection_ = found.projection[:, kept] * nonzero
         self.projection_offset_ = found.offset[kept] * nonzero
         self.mean_coef_, self.mean_similarity_ = found.mean_coef, found.mean_similarity
+        self.corrected_ = found.corrected
 
     def _keep(self, pairs: Eigenpairs, total: float, floor: float, dtype: np.dtype) -> np.ndarray:
-        """Keep the pairs with what follows from them; which ones they are, as a mask."""
+        """Keep the pairs with what follows from them; which ones they are, as a mask.
+
+        ``dtype`` is that of the kernel's values; pairs are kept in that of the points.
+        """
         values, n = pairs.values, len(pairs.vectors)
         floor = max(floor, ZERO_RATIO[dtype] * float(values.max(initial=0.0)))
         values = np.where(values > floor, values, 0.0)
@@ -333,9 +339,10 @@ class KernelPCA(
         values = values[kept]
         self.explained_variance_ = values / max(n - 1, 1)
         self.explained_variance_ratio_ = values / total if total > floor else np.zeros_like(values)
-        self.residuals_ = pairs.residuals[kept]
-        self.eigenvalues_ = values.astype(dtype, copy=False)
-        self.eigenvectors_ = pairs.vectors[:, kept].astype(dtype, copy=False)
+        stored = _float_type(self.X_fit_)
+        self.eigenvalues_ = values.astype(stored, copy=False)
+        self.eigenvectors_ = pairs.vectors[:, kept].astype(stored, copy=False)
+        self.residuals_ = pairs.residuals[kept] + np.abs(pairs.values[kept] - self.eigenvalues_)
         return kept
 
     def _wanted(self, centred: CentredGram) -> int:
@@ -381,7 +388,8 @@ class KernelPCA(
         components = K @ self.projection_ - self.projection_offset_
         if is_tensor(components):
             return components
-        return components.astype(np.result_type(K.dtype, self.eigenvectors_.dtype), copy=False)
+        dtype = np.result_type(_float_type(X), self.eigenvectors_.dtype)
+        return components.astype(dtype, copy=False)
 
     def reconstruction_error(self, X: Any) -> np.ndarray:
         r"""How far points are, in feature space, from the space that the components span.
@@ -407,6 +415,11 @@ class KernelPCA(
             raise ValueError(
                 "reconstruction_error needs k(x, x) of new points, which a precomputed matrix does "
                 "not hold; fit on points with a kernel"
+            )
+        if self.corrected_:
+            raise ValueError(
+                f"reconstruction_error needs k(x, x), and indefinite={self.indefinite!r} corrected "
+                "the Gram matrix of the training points alone; fit with a valid kernel"
             )
         X = validate_query(self, X)
         components = doubled(self.transform(X))
@@ -438,7 +451,14 @@ class KernelPCA(
         if self.eigen_solver == "nystrom":
             components = self._components(X)
         refuse_beyond_memory(len(components))
-        K = self.kernel_(components)
+        try:
+            K = self.kernel_(components)
+        except ValueError as error:
+            raise ValueError(
+                "fit_inverse_transform=True applies the kernel to components, and "
+                f"{self.kernel_!r} does not take {components.shape[1]} of them ({error}); set it "
+                "to False, or use a kernel without a scale for each feature"
+            ) from error
         K.flat[:: len(K) + 1] += self.alpha
         try:
             self.dual_coef_ = scipy.linalg.solve(K, X, assume_a="pos", overwrite_a=True)
@@ -494,3 +514,20 @@ class KernelPCA(
         tags = input_tags(self, super().__sklearn_tags__())
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _float_type(X: Any) -> np.dtype:
+    """float32 for an array, sparse matrix or tensor of it, else float64."""
+    single = str(getattr(X, "dtype", "")).removeprefix("torch.") == "float32"
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def _largest(diagonal: np.ndarray) -> float:
+    """The largest k(x, x) of the training points; an error where it overflows."""
+    largest = float(abs(diagonal).max())
+    if not np.isfinite(largest):
+        raise ValueError(
+            f"k(x, x) of a training point is {largest}, beyond floating-point numbers; scale X "
+            "down, for example with sklearn.preprocessing.StandardScaler"
+        )
+    return largest

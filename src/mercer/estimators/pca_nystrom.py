@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from mercer.arrays import n_rows
 from mercer.estimators.ridge_nystrom import Centres
+from mercer.operators import CorrectedGram
 from mercer.solvers.nystrom import accumulated
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS
-from mercer.solvers.spectral import Eigenpairs, signs
+from mercer.solvers.spectral import Eigenpairs, largest_eigenpairs, signs
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class NystromComponents:
         Its squared length.
     trace : float
         Of the Gram matrix, centred by that mean.
+    corrected : bool
+        Whether the Gram matrix is one made positive semidefinite.
     """
 
     result: Result
@@ -44,6 +46,7 @@ class NystromComponents:
     mean_coef: np.ndarray
     mean_similarity: float
     trace: float
+    corrected: bool
 
 
 def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponents:
@@ -70,7 +73,8 @@ def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponen
     Williams and Seeger, "Using the Nyström method to speed up kernel machines", NIPS 13 (2001).
     """
     monitor = Monitor(tol=0.0)
-    settings = SimpleNamespace(**vars(estimator), centers="pivoted")
+    settings = copy(estimator)
+    settings.centers = "pivoted"
     settings.n_centers = None if settings.n_centers is None else min(settings.n_centers, n_rows(X))
     centres = Centres(settings, X)
     n, W = n_rows(X), centres.whitening.W
@@ -78,8 +82,7 @@ def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponen
     moments = accumulated(centres.blocks(X, nothing, None), centres.whitening, 0)
     covariance, _, _ = moments.system(fit_intercept=True)
     k = len(covariance) if k is None else min(k, len(covariance))
-    last = len(covariance) - 1
-    values, U = scipy.linalg.eigh(covariance, subset_by_index=(last - k + 1, last))
+    values, U = largest_eigenpairs(covariance, k)
     values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
     mean = moments.sums / n
     scores = np.vstack([b.gram @ (W @ U) for b in centres.blocks(X, nothing, None, dense=False)])
@@ -108,6 +111,7 @@ def nystrom_components(estimator: Any, X: Any, k: int | None) -> NystromComponen
         coef[:, k],
         grand_mean,
         trace - n * grand_mean,
+        isinstance(centres.operator, CorrectedGram),
     )
 
 

@@ -28,7 +28,14 @@ PLUGIN_FEATURES = 6
 
 def refuse_degenerate(X: np.ndarray, weight: np.ndarray, rule: str) -> None:
     """Raise a ValueError that names the cause where data have no spread to go by."""
-    scales = feature_scales(X, weight)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = feature_scales(X, weight)
+    if not np.isfinite(scales).all():
+        column = int(np.flatnonzero(~np.isfinite(scales))[0])
+        raise ValueError(
+            f"bandwidth={rule!r} is a multiple of each feature's spread, and that of column "
+            f"{column} of X is beyond the largest number; give X in larger units"
+        )
     if scales.all():
         return
     column = int(np.flatnonzero(scales == 0)[0])
@@ -65,12 +72,26 @@ def rule_bandwidth(
     if rule == "isj":
         return isj_per_feature(X, weight) / np.sqrt(variance), None
     if rule == "plugin":
-        H = plugin_matrix(X, weight) / variance
-        return (np.sqrt(H[0]) if d == 1 else H), None
+        scales = feature_scales(X, weight, ddof=0)
+        H = plugin_matrix(X / scales, weight) / variance
+        return (scales * np.sqrt(H[0]) if d == 1 else _in_units(H, scales)), None
     start = normal_reference(X, "silverman", weight)
     h, curve = cross_validated(X, weight, rule, start)
     tried = curve["factor"][:, None] * start / np.sqrt(variance)
     return h / np.sqrt(variance), {"bandwidth": tried, "score": curve["score"]}
+
+
+def _in_units(H: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """A matrix of standard units in those of the data, if their squares are numbers."""
+    with np.errstate(over="ignore", under="ignore"):
+        H = H * scales * scales[:, None]
+    if not np.isfinite(H).all() or np.diag(H).min() < np.finfo(float).tiny:
+        raise ValueError(
+            "bandwidth='plugin' gives a matrix, which holds squares, and those of X, whose spread "
+            f"is {scales.min():.3g} to {scales.max():.3g}, are beyond all numbers; give X in other "
+            "units"
+        )
+    return H
 
 
 # Improved Sheather-Jones.

@@ -53,7 +53,8 @@ class NadarayaWatsonRegressor(LocalRegressor):
         from each other, so that a bandwidth h multiplies the weight by λ = exp(-1/2h²) where they
         differ: 1 for a column that does not matter, 0 for one that must agree. Levels of an ordered
         column that are k steps apart get λ^k; their order is that of sorting, or of the pandas
-        dtype. With either, X may be a table of numbers and text.
+        dtype. With either, X may be a table of numbers and text. "from_dtype" takes the columns of
+        a DataFrame that hold text or categories; as ``ordered_features``, those with an order.
 
     Attributes
     ----------
@@ -177,7 +178,8 @@ class LocalLinearRegressor(LocalRegressor):
     target_bandwidth : "silverman", float or array-like of shape (n_outputs,), default="silverman"
         Bandwidth in t, as in `NadarayaWatsonRegressor`.
     categorical_features, ordered_features : columns, "from_dtype" or None, default=None
-        Columns of categories, as in `NadarayaWatsonRegressor`.
+        Columns of categories, as in `NadarayaWatsonRegressor`. They take part in the weights; the
+        line slopes along numbers only.
 
     Attributes
     ----------
@@ -206,7 +208,9 @@ class LocalLinearRegressor(LocalRegressor):
     ----------
     J. Fan and I. Gijbels, Local Polynomial Modelling and Its Applications (1996);
     R. J. Hyndman, D. M. Bashtannyk and G. K. Grunwald, Estimating and visualizing conditional
-    densities, Journal of Computational and Graphical Statistics 5 (1996).
+    densities, Journal of Computational and Graphical Statistics 5 (1996);
+    Q. Li and J. S. Racine, Cross-validated local linear nonparametric regression, Statistica
+    Sinica 14 (2004).
     """
 
     _local_fit = staticmethod(local_linear)
@@ -256,7 +260,7 @@ class LocalLinearRegressor(LocalRegressor):
     def weights(self, X: Any) -> np.ndarray:
         """l_n(x) with y(x) = Σ l_n(x) t_n, (m, n); rows sum to one, some entries are negative."""
         X, near = self._queries(X), self._neighbourhoods()
-        V = near.V
+        V = near.sites
         blocks = near.blocks(X, floats_per_pair=4 * X.shape[1])
         return np.concatenate([linear_weights(W, U, V) for _, U, W in blocks])
 

@@ -94,6 +94,15 @@ class Box:
             )
         return [np.column_stack(chosen) for chosen in product(*columns)]
 
+    def nearby(self, X: np.ndarray) -> np.ndarray:
+        """Points moved by whole periods of the reflections, to half a width outside at most."""
+        X = X.copy()
+        for x, low, high in zip(X.T, self.low, self.high, strict=True):
+            if np.isfinite(low) and np.isfinite(high):
+                period = 2 * (high - low)
+                x -= period * np.round((x - 0.5 * (low + high)) / period)
+        return X
+
     def fold(self, X: np.ndarray) -> np.ndarray:
         """Points outside reflected into the box."""
         X = X.copy()
@@ -110,15 +119,14 @@ class Box:
 
 def _reflections(x: np.ndarray, low: float, high: float, reach: float) -> list[np.ndarray]:
     if np.isfinite(low) and np.isfinite(high):
-        turns = int(np.ceil(reach / (2 * (high - low)))) + 1
-        shifts = [2 * k * (high - low) for k in range(-turns, turns + 1)]
-        whole = [x + s for s in shifts] + [2 * low - x + s for s in shifts]
-        middle = 0.5 * (low + high)
-        near = reach + 0.5 * (high - low)
+        # Copy j lies in the j-th box from this one, turned around where j is odd. Neighbours count
+        # at any distance: far from all points they weigh as much as the place itself. A point may
+        # be half a width outside.
+        width = high - low
+        turns = 1 + int(reach / width + 0.5)
         return [
-            image
-            for image in whole
-            if len(image) == 0 or np.min(np.abs(image - middle)) <= near + 0.5 * (high - low)
+            2 * low - x + (j + 1) * width if j % 2 else x + j * width
+            for j in sorted(range(-turns, turns + 1), key=abs)
         ]
     if np.isfinite(low):
         return [x, 2 * low - x]

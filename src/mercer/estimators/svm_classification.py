@@ -65,7 +65,8 @@ class SVC(PairwiseMachine):
     fit_intercept : bool, default=True
         Whether there is a bias b.
     solver : {"auto", "smo", "interior_point"}, default="auto"
-        Working sets, interior points, or the first and then the second where that is slow.
+        Working sets, interior points, or the first and then, where that is slow, active sets or
+        interior points.
     max_time : float or None, default=None
         Seconds at most.
     warm_start : bool, default=False

@@ -61,7 +61,8 @@ def c_svc(K: Any, y: np.ndarray, C: np.ndarray, fit_intercept: bool) -> Form:
         Price of each point, infinite for the hard margin.
     fit_intercept : bool
     """
-    lo, hi = np.where(y < 0, -C, 0.0), np.where(y > 0, C, 0.0)
+    signed = y * C
+    lo, hi = np.minimum(signed, 0.0), np.maximum(signed, 0.0)
     return Form(
         QuadraticProgram(K, -y, lo, hi, **_sums_to_zero(len(y), fit_intercept)), fit_intercept
     )
@@ -127,4 +128,4 @@ def one_class(K: Any, nu: float, weight: np.ndarray) -> Form:
 def _sums_to_zero(n: int, fit_intercept: bool) -> dict[str, Any]:
     if not fit_intercept:
         return {}
-    return {"groups": np.zeros(n, dtype=int), "totals": np.zeros(1)}
+    return {"groups": np.zeros(n, dtype=np.int32), "totals": np.zeros(1)}

@@ -68,14 +68,6 @@ class Task(NamedTuple):
     targets: np.ndarray
     weight: np.ndarray
 
-    def moved(self, place: np.ndarray) -> Task:
-        """The same task where each point of all has a new place."""
-        index = place[self.index]
-        if (index[1:] > index[:-1]).all():
-            return Task(index, self.targets, self.weight)
-        order = np.argsort(index, kind="stable")
-        return Task(index[order], self.targets[order], self.weight[order])
-
     def without(self, position: int) -> Task:
         """The same task with one of its points left out."""
         return Task(*(np.delete(part, position) for part in self))
@@ -85,8 +77,8 @@ class Training(NamedTuple):
     """What is made of the data before anything is solved, once for all prices and points left out.
 
     ``codes`` are the points' classes by number, zeros for machines without classes. The tasks, and
-    the Gram matrix they are solved on, have the points in the given ``order``: many of them class
-    by class, so that the points of a pair of classes are two runs of every row.
+    the Gram matrix they are solved on, have the points in the given ``order``: class by
+    class, so that the points of a pair of classes are two runs of every row.
     """
 
     X: Any
@@ -103,8 +95,6 @@ class Training(NamedTuple):
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
         """Values of the points in order, (n, c), as X has them."""
-        if len(values) <= _FEW_POINTS:
-            return values
         out = np.empty_like(values)
         out[self.order] = values
         return out
@@ -155,24 +145,22 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         X, y = labelled(self, X, y, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
-    def _tasks(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, list[Task]]:
-        """The class of every point by number, and what is to be learned of them."""
+    def _tasks(
+        self, y: np.ndarray, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, list[Task]]:
+        """The class of every point by number, their order, and what to learn of them in it."""
         index = np.flatnonzero(weight > 0)
-        return np.zeros(len(y), dtype=np.intp), [Task(index, y[index], weight[index])]
+        codes, order = np.zeros(len(y), dtype=np.intp), np.arange(len(y))
+        return codes, order, [Task(index, y[index], weight[index])]
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Check the data, settle the kernel, and bring the points in order."""
         begun = time.perf_counter()
         X, y = self._checked(X, y)
-        codes, tasks = self._tasks(y, positive_weights(sample_weight, X))
+        codes, order, tasks = self._tasks(y, positive_weights(sample_weight, X))
         if not (self._is_function() or is_precomputed(self.kernel)):
             refuse_overflow(X)
         kernel = resolve_kernel(self, X)
-        order = np.arange(len(codes))
-        if len(codes) > _FEW_POINTS:
-            order = np.argsort(codes, kind="stable")
-            place = np.argsort(order, kind="stable")
-            tasks = [task.moved(place) for task in tasks]
         return Training(X, y, codes, order, kernel, tasks, begun)
 
     def _learn(self, training: Training) -> Self:
@@ -186,8 +174,10 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         found = np.zeros((len(training.codes), len(models)))
         for column, (task, model) in enumerate(zip(training.tasks, models, strict=True)):
             found[task.index, column] = model.coefficients
-        applied = training.as_given(solved.operator.carry(found))
-        self._keep(training, training.as_given(found), applied, models)
+        carried = solved.operator.carry(found)
+        given = training.as_given(found)
+        applied = given if carried is found else training.as_given(carried)
+        self._keep(training, given, applied, models)
         self._close(results)
         return self
 
@@ -285,7 +275,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         precomputed kernel the support points are indices alone.
         """
         X, codes = training.X, training.codes
-        support = np.flatnonzero(np.any(applied, axis=1) | np.any(found, axis=1))
+        used = np.any(found, axis=1)
+        support = np.flatnonzero(used if applied is found else used | np.any(applied, axis=1))
         support = support[np.argsort(codes[support], kind="stable")]
         k = int(codes.max()) + 1
         sign = -1.0 if k == 2 else 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -58,7 +58,8 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         -------
         self
         """
-        self.__dict__.pop("calibrated_", None)
+        for name in ("calibrated_", "tie_order_"):
+            self.__dict__.pop(name, None)
         if self.probability != "deprecated":
             name = type(self).__name__
             warn_the_caller(
@@ -75,22 +76,27 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return labelled(self, X, y)
 
-    def _tasks(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, list[Task]]:
+    def _tasks(
+        self, y: np.ndarray, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, list[Task]]:
         self.classes_, codes = class_labels(self, y)
         k = len(self.classes_)
         self.class_weight_ = np.ones(k)
         if self.class_weight is not None:
             self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         self._require_classes(codes, weight)
-        counts = weight > 0
-        members = [np.flatnonzero((codes == c) & counts) for c in range(k)]
-        weight = weight * self.class_weight_[codes]
+        order = np.argsort(codes, kind="stable")
+        weight, ordered = (weight * self.class_weight_[codes])[order], codes[order]
+        used = np.flatnonzero(weight > 0)
+        ends = np.searchsorted(ordered[used], np.arange(k + 1))
+        members = [used[i:j] for i, j in pairwise(ends)]
         tasks = []
         for i, j in combinations(range(k), 2):
             index = np.concatenate([members[i], members[j]])
-            sign = np.repeat([1.0, -1.0], [len(members[i]), len(members[j])])
+            sign = np.ones(len(index))
+            sign[len(members[i]) :] = -1.0
             tasks.append(Task(index, sign, weight[index]))
-        return codes, tasks
+        return codes, order, tasks
 
     def _require_classes(self, codes: np.ndarray, weight: np.ndarray) -> None:
         """Raise a ValueError where weights leave a class without samples, or make no sense."""
@@ -194,7 +200,9 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
             wins = values[:, column] > 0
             votes[:, i] += wins
             votes[:, j] += ~wins
-        return self.classes_[np.argmax(votes, axis=1)]
+        # A machine read from a file of LIBSVM's breaks ties in the order of that file.
+        order = getattr(self, "tie_order_", np.arange(k))
+        return self.classes_[order[np.argmax(votes[:, order], axis=1)]]
 
     @available_if(lambda self: _has_probabilities(self))
     def predict_proba(self, X: Any) -> np.ndarray:

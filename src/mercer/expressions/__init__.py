@@ -1,7 +1,7 @@
 """The tiny language kernels are written in, its NumPy interpreter and its derivative."""
 
 from mercer.expressions.derivative import derivative
-from mercer.expressions.gradient import entrywise_gradient, gradient
+from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import Pairs
 from mercer.expressions.nodes import (
     Constant,
@@ -48,7 +48,6 @@ __all__ = [
     "derivative",
     "diagonal",
     "divide",
-    "entrywise_gradient",
     "exp",
     "expression",
     "gradient",

@@ -64,59 +64,6 @@ def gradient(pairs: Pairs, U: np.ndarray, V: np.ndarray) -> dict[str, float | np
     return found
 
 
-def entrywise_gradient(
-    pairs: Pairs, S: np.ndarray, paths: Iterable[str] | None = None
-) -> dict[str, float | np.ndarray]:
-    """Σ_ij S_ij ∂K_ij/∂θ for every hyperparameter θ of the expression, for a stored S.
-
-    For few points, where `gradient` would need as many columns as S has rank.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    S : (n, m) array
-    paths : iterable of str, optional
-        The hyperparameters that are asked for; all of them if None.
-
-    Returns
-    -------
-    dict
-        As for `gradient`.
-    """
-    found: dict[str, float | np.ndarray] = {}
-    sizes = pairs.formula.parameters()
-    for path in sizes if paths is None else paths:
-        size = sizes[path]
-        if size is None:
-            found[path] = _summed(pairs.derivative(path), S)
-            continue
-        leaves = [
-            leaf
-            for leaf in dict.fromkeys(pairs.expression.walk())
-            if isinstance(leaf, Statistic | Diagonal) and path in leaf.parameters()
-        ]
-        expanded = [_expanded(pairs, leaf, path, size) for leaf in leaves]
-        if all(expanded):
-            found[path] = sum((e.summed(S) for e in expanded if e), np.zeros(size))
-        else:
-            slopes = (pairs.derivative(path, j) for j in range(size))
-            found[path] = np.array([_summed(slope, S) for slope in slopes])
-    return found
-
-
-def _expanded(pairs: Pairs, leaf: Expression, path: str, size: int) -> _Expansion | None:
-    """All scales at once, through a squared distance of which each moves its own; else None."""
-    if not isinstance(leaf, Statistic) or leaf.kind.name != "sqdist":
-        return None
-    own = leaf.view.owners(path)
-    G = partial(pairs.expression, leaf)
-    return None if own is None else _Expansion(_Through(pairs, leaf, G, path, size), leaf, own)
-
-
-def _summed(pairs: Pairs, S: np.ndarray) -> float:
-    return 0.0 if pairs.expression == ZERO else float(np.vdot(S, pairs.gram()))
-
-
 def _columns(A: np.ndarray, n: int, name: str) -> np.ndarray:
     A = np.asarray(A, dtype=np.float64)
     if A.ndim not in (1, 2) or len(A) != n:
@@ -206,15 +153,6 @@ class _Expansion:
             np.add.at(found, own, here)
             left, right = V[:, :0], U[:, :0]
         return found, np.finfo(float).eps * error
-
-    def summed(self, S: np.ndarray) -> np.ndarray:
-        """The same for sums over the entries of S times G, of a squared distance."""
-        M, found = S * self.G.gram(), np.zeros(self.through.size)
-        row, column = M.sum(axis=1), M.sum(axis=0)
-        for own, X, dX, Z, dZ in self._features(1):
-            across = np.sum(X * (M @ dZ), axis=0) + np.sum(dX * (M @ Z), axis=0)
-            np.add.at(found, own, 2 * (row @ (X * dX) + column @ (Z * dZ)) - 2 * across)
-        return found
 
     def _features(self, c: int) -> Iterator[tuple[np.ndarray, ...]]:
         """Some features at a time: which scales move them, x, dx, z and dz."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import core
-from mercer.arrays import as_dense, n_rows, rows_in_order, take_rows
+from mercer.arrays import FLOATS, as_dense, n_rows, rows_in_order, take_rows
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
 from mercer.expressions.lowering import Lowering
 from mercer.expressions.nodes import Expression, Point, Statistic, Tangent, diagonal
 from mercer.expressions.simplification import lower
-from mercer.expressions.views import View
+from mercer.expressions.views import Map, View
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # From this many features on, dot products are left to BLAS, which is as fast as the core's own
 # tiles there (measured with 500 to 4000 features) and needs no packed copy of the points.
 WIDE = 4096
@@ -49,7 +50,11 @@ class Pairs:
 
     def __init__(self, e: Expression, X: Any, Y: Any = None):
         self.formula = e
-        self.expression = lower(e)
+        self.expression, self.lowering = _remembered(e) if _holds_no_data(e) else _ready(e)
+        self._take(X, Y)
+
+    def _take(self, X: Any, Y: Any) -> None:
+        """Look at the points."""
         self.symmetric = Y is None
         self.raw = (X, X if Y is None else Y)
         self._seen: dict[tuple[View, int], Any] = {}
@@ -59,9 +64,14 @@ class Pairs:
         self._whole: Any = None
         self.dtype = self._check()
         self.shape = (n_rows(X), n_rows(self.raw[1]))
-        self.lowering = Lowering(self.expression)
         if not _representable(self.lowering.program.constants, self.dtype):
             self.dtype = np.dtype(np.float64)
+
+    def at(self, X: Any, Y: Any = None) -> Pairs:
+        """The same expression, which is not made ready again, over other points."""
+        other = copy(self)
+        other._take(X, Y)
+        return other
 
     def like(self, e: Expression, dtype: Any = None) -> Pairs:
         """Another expression over the same points, which are not looked at again.
@@ -69,8 +79,8 @@ class Pairs:
         The expression's statistics are some of this one's; ``dtype`` is that of the arithmetic.
         """
         other = copy(self)
-        other.formula, other.expression = e, lower(e)
-        other.lowering = Lowering(other.expression)
+        other.formula = e
+        other.expression, other.lowering = _ready(e)
         other.dtype = self.dtype if dtype is None else np.dtype(dtype)
         same = other.dtype == self.dtype
         other._sides = dict(self._sides) if same else {}
@@ -114,8 +124,12 @@ class Pairs:
             if isinstance(node, Statistic):
                 F, G = self.points(node.view, 0), self.points(node.view, 1)
                 _same_width(F, G)
-                kinds += [p.dtype for p in (F, G) if getattr(p, "dtype", object) in _FLOATS]
-        return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+                kinds += [p.dtype for p in (F, G) if getattr(p, "dtype", object) in FLOATS]
+        dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+        if dtype == np.float32 and not all(map(_squares_fit, self._seen.values())):
+            self._seen = {key: points.astype(np.float64) for key, points in self._seen.items()}
+            return np.dtype(np.float64)
+        return dtype
 
     def points(self, view: View, side: int) -> Any:
         """The points of one side as a view shows them."""
@@ -451,6 +465,27 @@ class Pairs:
         return self.side(lower(diagonal(self.expression, 0)), 0).copy()
 
 
+def _ready(e: Expression) -> tuple[Expression, Lowering]:
+    """An expression lowered, and the program of it."""
+    lowered = lower(e)
+    return lowered, Lowering(lowered)
+
+
+_remembered = lru_cache(maxsize=32)(_ready)
+
+
+def _holds_no_data(e: Expression) -> bool:
+    """Whether a formula is of numbers alone, without functions or statistics that hold objects."""
+    return not any(
+        isinstance(node, Point)
+        or (
+            isinstance(node, Statistic)
+            and (node.kind.native is None or any(isinstance(s, Map) for s in node.view.steps))
+        )
+        for node in e.walk()
+    )
+
+
 def _known(block: np.ndarray) -> Leaf:
     """A leaf whose values were computed outside the core."""
     X, Y = (np.zeros((k, 0), dtype=block.dtype) for k in block.shape)
@@ -498,6 +533,17 @@ def _representable(constants: np.ndarray, dtype: np.dtype) -> bool:
     """Whether numbers other than zero are within the normal range of a dtype."""
     size, info = np.abs(constants[(constants != 0) & np.isfinite(constants)]), np.finfo(dtype)
     return bool(np.all((size >= info.tiny) & (size <= info.max)))
+
+
+def _squares_fit(points: Any) -> bool:
+    """Whether squared distances of float32 points are well within the range of their type."""
+    if getattr(points, "dtype", None) != np.float32:
+        return True
+    numbers = np.ravel(getattr(points, "data", 0.0) if sp.issparse(points) else points, order="K")
+    total, info = float(np.einsum("i,i->", numbers, numbers)), np.finfo(np.float32)
+    if total < numbers.size * info.tiny / info.eps:
+        return not numbers.any()
+    return bool(total < info.max / 4)  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)
 
 
 def _same_width(F: Any, G: Any) -> None:

@@ -173,8 +173,11 @@ class Lowering:
             total = self._value(first)
             for factor, term in others:
                 total, scale = self._with(Op.ADD, total, term, c=scale, d=factor), 1.0
-            if constant or scale != 1.0 or (several and total in self._holds):
+            held = self._holds.get(total)
+            if constant or scale != 1.0 or (several and held is not None and self.uses[held] > 1):
                 total = self._emit(Op.AFFINE, total, c=scale, d=constant)
+            elif several:
+                self._release(total)  # what is there last becomes the sum
         else:
             total = self._product(*several.pop(0), constant)
         for factor, rest in several:

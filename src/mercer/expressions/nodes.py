@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
 
+from mercer.expressions.hashing import frozen
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.expressions.views import Unit, View
 
@@ -75,7 +75,7 @@ class Expression:
         return multiply(-1.0, self)
 
 
-@dataclass(frozen=True)
+@frozen
 class Constant(Expression):
     value: float
 
@@ -83,7 +83,7 @@ class Constant(Expression):
         return f"{self.value:g}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameter(Expression):
     """A scalar hyperparameter: its path in the kernel (``left__gamma``) and its current value."""
 
@@ -94,7 +94,7 @@ class Parameter(Expression):
         return self.path
 
 
-@dataclass(frozen=True)
+@frozen
 class Statistic(Expression):
     """A pair statistic of the two points as a view shows them."""
 
@@ -105,7 +105,7 @@ class Statistic(Expression):
         return str(self.kind)
 
 
-@dataclass(frozen=True)
+@frozen
 class Tangent(Expression):
     """The derivative of a statistic with respect to a hyperparameter of its view."""
 
@@ -117,7 +117,7 @@ class Tangent(Expression):
         return f"d({self.statistic})/d({self.path})"
 
 
-@dataclass(frozen=True)
+@frozen
 class Point(Expression):
     """f(x) (side 0) or f(z) (side 1) for a function of one point."""
 
@@ -129,7 +129,7 @@ class Point(Expression):
         return f"f({'xz'[self.side]})"
 
 
-@dataclass(frozen=True)
+@frozen
 class Diagonal(Expression):
     """A statistic (or its tangent) taken at (x, x) (side 0) or (z, z) (side 1)."""
 
@@ -144,7 +144,7 @@ class Diagonal(Expression):
         return f"[{self.operand}]({'xz'[self.side]})"
 
 
-@dataclass(frozen=True)
+@frozen
 class Add(Expression):
     terms: tuple[Expression, ...]
 
@@ -158,7 +158,7 @@ class Add(Expression):
         return "(" + " + ".join(map(str, self.terms)) + ")"
 
 
-@dataclass(frozen=True)
+@frozen
 class Multiply(Expression):
     factors: tuple[Expression, ...]
 
@@ -172,7 +172,7 @@ class Multiply(Expression):
         return " * ".join(map(str, self.factors))
 
 
-@dataclass(frozen=True)
+@frozen
 class Divide(Expression):
     """a / b, and ``at_zero`` where b = 0."""
 
@@ -190,7 +190,7 @@ class Divide(Expression):
         return f"{self.numerator} / ({self.denominator})"
 
 
-@dataclass(frozen=True)
+@frozen
 class Power(Expression):
     """base ** exponent; the exponent is a constant or a formula in hyperparameters."""
 
@@ -207,7 +207,7 @@ class Power(Expression):
         return f"({self.base}) ** {self.exponent}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Function(Expression):
     """exp, sqrt, tanh, log, inverse_sqrt (0 at 0), positive or step (0 at 0) of one operand."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from mercer.arrays import Array, as_dense, beside, is_tensor, namespace
+from mercer.expressions.hashing import frozen
 
 
 class Step(Protocol):
@@ -19,7 +19,7 @@ class Step(Protocol):
     def apply(self, X: Any, name: str) -> Any: ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Check:
     """Refuse what lies outside the domain, with a message that names the argument."""
 
@@ -29,7 +29,7 @@ class Check:
         return self.domain.check(X, name)
 
 
-@dataclass(frozen=True)
+@frozen
 class Map:
     """Apply a function to the whole set of points."""
 
@@ -39,7 +39,7 @@ class Map:
         return self.function(X)
 
 
-@dataclass(frozen=True)
+@frozen
 class Scale:
     """x_j / s_j: each feature measured in units of its own scale."""
 
@@ -76,7 +76,7 @@ class Scale:
         return (X @ sp.diags_array(factors)).tocsr() if sp.issparse(X) else X * factors
 
 
-@dataclass(frozen=True)
+@frozen
 class Unit:
     """x / ‖x‖, and 0 where x = 0: each point at length one, without overflow on the way."""
 
@@ -107,7 +107,7 @@ def _times_rows(X: Array, factors: np.ndarray) -> Array:
     return (sp.diags_array(factors) @ X).tocsr() if sp.issparse(X) else X * factors[:, None]
 
 
-@dataclass(frozen=True)
+@frozen
 class Circle:
     """(cos t_j, sin t_j) with t_j = 2π x_j / period: each feature wound round a circle."""
 
@@ -128,7 +128,7 @@ class Circle:
         return xp.hstack([-xp.sin(t) * dt, xp.cos(t) * dt])
 
 
-@dataclass(frozen=True)
+@frozen
 class View:
     """A chain of steps from the user's input to the points a statistic is taken of."""
 

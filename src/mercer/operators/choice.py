@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -58,12 +59,15 @@ def gram(
         return DenseGram(kernel(X, Y), "precomputed")
     if is_tensor(X):
         return tensor_gram(TensorPairs(kernel.expression(), X, Y, precision), store)
-    operator = _chosen(kernel, X, Y, store)
-    operator.pairs_of = partial(Pairs, kernel.expression(), X, Y)
+    pairs_of = partial(Pairs, kernel.expression(), X, Y)
+    operator = _chosen(kernel, X, Y, store, pairs_of)
+    operator.pairs_of = pairs_of
     return operator
 
 
-def _chosen(kernel: Kernel, X: Any, Y: Any, store: bool) -> GramOperator:
+def _chosen(
+    kernel: Kernel, X: Any, Y: Any, store: bool, pairs_of: Callable[[], Pairs]
+) -> GramOperator:
     right = X if Y is None else Y
     n, m = n_rows(X), n_rows(right)
     mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20
@@ -77,7 +81,7 @@ def _chosen(kernel: Kernel, X: Any, Y: Any, store: bool) -> GramOperator:
             F = G if Y is None else phi.mapped(X)
             if not sp.issparse(G) or FEATURES_PAY * (F.nnz + G.nnz) <= n * m:
                 return FeatureGram(F, G, f"explicit features: {reason}")
-    pairs = kernel.over(X, Y)
+    pairs = pairs_of()
     if not store and n * m > STORED and pairs.native:
         return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
     if mib <= budget:

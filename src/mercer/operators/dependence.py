@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mercer.arrays import row_blocks
 COLUMNS = 256
 # Differences this small beside what is subtracted are none.
 ROUNDING = 1e-13
+EPS = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ def centred_alignment(K: Any, L: Any) -> float:
     """
     K, L = _Centred(K), _Centred(L)
     K.require_same(L)
-    scale = np.sqrt(K.inner(K) * L.inner(L))
-    return float(K.inner(L) / scale) if scale > 0 else 0.0
+    scale = K.size() * L.size()
+    return K.inner(L) / scale if scale > 0 else 0.0
 
 
 def hsic(K: Any, L: Any, n_permutations: int = 0, random_state: Any = None) -> Test:
@@ -110,9 +112,12 @@ def hsic(K: Any, L: Any, n_permutations: int = 0, random_state: Any = None) -> T
     K, L = _Centred(K), _Centred(L)
     K.require_same(L)
     rng, n = check_random_state(random_state), K.n
-    orders = [rng.permutation(n) for _ in range(n_permutations)]
+    orders = [rng.permutation(n) for _ in range(_count(n_permutations))]
     null = np.array([K.inner(L, order) for order in orders])
-    return Test.of(K.inner(L) / n**2, null / n**2, K.largest() * L.largest())
+    # What centring leaves is rounded as the largest entries are.
+    rounded = (K.size() + L.size()) / n + EPS if orders else 0.0
+    unit = K.scale * L.scale
+    return Test.of(unit * K.inner(L) / n**2, unit * null / n**2, unit * rounded)
 
 
 def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) -> Test:
@@ -148,7 +153,7 @@ def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) 
     >>> mmd(gram(kernels.RBF(), X), np.repeat([False, True], 40), 199, random_state=0).pvalue
     0.005
     """
-    second = np.asarray(second)
+    K, second = _array_or_operator(K), np.asarray(second)
     if second.dtype != bool or second.shape != (K.shape[0],):
         raise ValueError(
             f"second has dtype {second.dtype} and shape {second.shape}; expected one True or False "
@@ -158,7 +163,7 @@ def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) 
         raise ValueError("second puts all points into one sample; both need at least one")
     rng = check_random_state(random_state)
     signs = np.where(second, -1 / second.sum(), 1 / (~second).sum())
-    drawn = [signs, *(rng.permutation(signs) for _ in range(n_permutations))]
+    drawn = [signs, *(rng.permutation(signs) for _ in range(_count(n_permutations)))]
     values = []
     for start in range(0, len(drawn), COLUMNS):
         A = np.stack(drawn[start : start + COLUMNS], axis=1)
@@ -168,17 +173,17 @@ def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) 
 
 
 class _Centred:
-    """HKH of a Gram operator or array, rows at a time."""
+    """HKH of a Gram operator or array, rows at a time, over ``scale``: about the largest K_ii."""
 
     def __init__(self, K: Any):
-        self.K, self.n = K, K.shape[0]
+        self.K = K = _array_or_operator(K)
+        self.n = K.shape[0]
         if K.shape != (self.n, self.n):
             raise ValueError(f"a Gram matrix of shape {K.shape}; expected a square one")
         self.means = np.asarray(K @ np.full(self.n, 1 / self.n), dtype=np.float64)
-        self.mean = float(self.means.mean())
-
-    def largest(self) -> float:
-        return float(np.max(np.abs(self.K.diagonal())))
+        entries = K if isinstance(K, np.ndarray) else K.diagonal()
+        # A power of two, by which dividing rounds nothing.
+        self.scale = float(np.ldexp(1.0, np.frexp(np.max(np.abs(entries)))[1] - 1))
 
     def require_same(self, other: _Centred) -> None:
         if self.n != other.n:
@@ -188,7 +193,13 @@ class _Centred:
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         rows = self.K[index] if isinstance(self.K, np.ndarray) else self.K.rows(index)
-        return rows - self.means[index][:, None] - self.means + self.mean
+        rows = (rows - self.means) / self.scale
+        return rows - rows.mean(axis=1, keepdims=True)
+
+    def size(self) -> float:
+        """‖HKH‖, zero where it is the rounding of K."""
+        size = float(np.sqrt(self.inner(self)))
+        return size if size > 8 * EPS * self.n else 0.0
 
     def inner(self, other: _Centred, order: np.ndarray | None = None) -> float:
         """⟨HKH, HLH⟩, with the points of L in another order."""
@@ -200,3 +211,13 @@ class _Centred:
             theirs = theirs if order is None else theirs[:, order]
             total += float(np.einsum("ij,ij->", mine, theirs))
         return total
+
+
+def _array_or_operator(K: Any) -> Any:
+    return K if hasattr(K, "shape") else np.asarray(K)
+
+
+def _count(n_permutations: Any) -> int:
+    if not isinstance(n_permutations, Integral) or n_permutations < 0:
+        raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 0")
+    return int(n_permutations)

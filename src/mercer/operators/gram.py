@@ -427,13 +427,18 @@ class CentredGram(GramOperator):
         return {path: new[path] - old[path] for path in new}
 
     def diagonal(self) -> np.ndarray:
+        if isinstance(getattr(self.gram, "left", None), np.ndarray):
+            features = self.features
+            if features is not None:  # centred first, so that no large mean is subtracted
+                return np.einsum("ij,ij->i", features, features)
         n = min(self.shape)
         own = as_numpy(self.gram.diagonal()).astype(float)[:n]
         return own - self.row_means[:n] - self.column_means[:n] + self.grand_mean
 
     def _rows(self, indices: Any) -> np.ndarray:
-        means = self.row_means[indices][:, None] + self.column_means
-        return as_numpy(self.gram.rows(indices)) - means + self.grand_mean
+        # The rounding of the means, the same all along a row, goes with what is subtracted last.
+        rows = as_numpy(self.gram.rows(indices)) - self.column_means
+        return rows - rows.mean(axis=1, keepdims=True)
 
 
 def _real_and_imaginary(V: np.ndarray, multiply: Callable[[np.ndarray], Any]) -> np.ndarray:

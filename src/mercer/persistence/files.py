@@ -26,6 +26,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 import mercer
 from mercer.kernels import Kernel
 from mercer.persistence.forms import require
+from mercer.persistence.libsvm import is_libsvm
 from mercer.persistence.objects import is_users
 from mercer.persistence.records import Packed, unpacked
 from mercer.persistence.registry import class_name
@@ -241,6 +242,7 @@ def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{os.fspath(path)} is not a regular file")
         data = file.read()
+    require(not is_libsvm(data), "it is a model of LIBSVM's, which mercer.read_libsvm reads")
     try:
         tensors = safetensors.load(data)
     except (SafetensorError, KeyError, TypeError, OverflowError, MemoryError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import as_dense
 from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
 
 # Support vectors beyond this many are not circled.
@@ -85,15 +86,13 @@ class DecisionDisplay:
         if len(classes) == 2 and hasattr(estimator, "decision_function"):
             scores = np.asarray(estimator.decision_function(table)).reshape(n_points, n_points)
         labels = np.searchsorted(classes, estimator.predict(X) if y is None else np.asarray(y))
-        last = estimator[-1] if hasattr(estimator, "steps") else estimator
-        support = getattr(last, "support_", None)
         return cls(
             x=axes[0],
             y=axes[1],
             regions=codes.reshape(n_points, n_points),
             scores=scores,
             points=(points, labels),
-            support=None if support is None or len(support) > len(points) else points[support],
+            support=_support_vectors(estimator, X, points),
             classes=[str(c) for c in classes],
             names=names,
         ).plot(ax=ax, **scatter)
@@ -137,6 +136,20 @@ class DecisionDisplay:
         ax.set(xlabel=names[0], ylabel=names[1])
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _support_vectors(estimator, X, points: np.ndarray) -> np.ndarray | None:
+    """Support vectors as points of the picture; in a pipeline, where X is what it was fitted on."""
+    last = estimator[-1] if hasattr(estimator, "steps") else estimator
+    if not hasattr(last, "support_"):
+        return None
+    # The perceptron keeps no other points than those that support it.
+    kept = as_dense(last.support_vectors_ if hasattr(last, "support_vectors_") else last.X_fit_)
+    if not len(kept) or last is estimator:
+        return kept if len(kept) else None
+    seen = as_dense(estimator[:-1].transform(X))
+    ours = last.support_.max() < len(seen) and np.array_equal(seen[last.support_], kept)
+    return points[last.support_] if ours else None
 
 
 class GapDisplay:

@@ -72,7 +72,7 @@ class DensityDisplay:
         axes, density = estimator.grid(n_points)
         weight = estimator.sample_weight_
         points = estimator.X_fit_[weight > 1e-3 * weight.max()]
-        points = points if X is None else np.asarray(X, dtype=float)
+        points = points if X is None else np.asarray(X, dtype=float).reshape(-1, d)
         names = _names(estimator, d)
         return cls(axes=axes, density=density, X=points, names=names).plot(ax=ax, **line)
 
@@ -150,8 +150,8 @@ class RegressionDisplay:
         Parameters
         ----------
         estimator : NadarayaWatsonRegressor or LocalLinearRegressor
-        feature : int, default=0
-            Along which feature.
+        feature : int or str, default=0
+            Along which feature, by number or name.
         at : array-like of shape (d,), default=None
             Where the other features stay; at their medians by default.
         level : float, default=0.95
@@ -162,20 +162,24 @@ class RegressionDisplay:
             Of the curve.
         """
         check_is_fitted(estimator)
-        if estimator.y_fit_.ndim > 1 or estimator.coding_ is not None:
+        if estimator.y_fit_.size > len(estimator.y_fit_) or estimator.coding_ is not None:
             raise ValueError("a smoother of one output, without categories, can be shown")
         X = estimator.X_fit_
+        names = _names(estimator, X.shape[1])
+        if feature not in (*range(len(names)), *names):
+            raise ValueError(f"feature={feature!r} is none of {names}")
+        feature = names.index(feature) if isinstance(feature, str) else feature
         x = np.linspace(X[:, feature].min(), X[:, feature].max(), n_points)
         Z = np.tile(np.median(X, axis=0) if at is None else np.asarray(at, float), (n_points, 1))
         Z[:, feature] = x
         lower, upper = estimator.confidence_band(Z, level)
         display = cls(
             x=x,
-            mean=estimator.predict(Z),
-            lower=lower,
-            upper=upper,
-            points=(X[:, feature], estimator.y_fit_),
-            names=(_names(estimator, X.shape[1])[feature], "y"),
+            mean=estimator.predict(Z).ravel(),
+            lower=lower.ravel(),
+            upper=upper.ravel(),
+            points=(X[:, feature], estimator.y_fit_.ravel()),
+            names=(names[feature], "y"),
             level=level,
         )
         return display.plot(ax=ax, **line)
@@ -243,8 +247,7 @@ class BandwidthDisplay:
         seen = getattr(estimator, "selection_", None)
         if seen is None:
             raise ValueError(
-                f"bandwidth={estimator.bandwidth!r} was not searched for by a score with slopes; "
-                "there is no curve to show"
+                f"bandwidth={estimator.bandwidth!r} was not searched for: there is no curve to show"
             )
         d = seen["bandwidth"].shape[1]
         label = "bandwidth" if d == 1 else f"bandwidth of {_names(estimator, d)[0]}, others along"

@@ -108,7 +108,7 @@ def block_krylov(
         values, rotation = np.linalg.eigh(T[:size, :size])
         values, rotation = values[::-1], rotation[:, ::-1]
         # K V y - λ V y has no part inside the basis, and outside it only of the last block.
-        residuals = np.linalg.norm(rest @ rotation[new, :k], axis=0)
+        residuals = column_norms(rest @ rotation[new, :k])
         worst = float(residuals.max(initial=0.0))
         scale = float(np.abs(values[:k]).max(initial=0.0))
         converged = worst <= max(tol * scale, floor)
@@ -129,6 +129,18 @@ def block_krylov(
     return KrylovPairs(values[:k], vectors, residuals, bool(converged), products, stopped)
 
 
+def column_norms(V: np.ndarray) -> np.ndarray:
+    """The lengths of the columns, also where squares of their entries underflow.
+
+    Examples
+    --------
+    >>> column_norms(np.array([[3e-200], [4e-200]]))
+    array([5.e-200])
+    """
+    largest = np.abs(V).max(initial=0.0) or 1.0
+    return np.linalg.norm(V / largest, axis=0) * largest
+
+
 def _orthonormal(rest: np.ndarray, V: np.ndarray, least: float) -> np.ndarray:
     """Orthonormal columns that span those of ``rest`` and are orthogonal to V.
 
@@ -138,7 +150,7 @@ def _orthonormal(rest: np.ndarray, V: np.ndarray, least: float) -> np.ndarray:
     """
     found = rest[:, :0]
     while found.shape[1] < rest.shape[1]:
-        sizes = np.linalg.norm(rest, axis=0)
+        sizes = column_norms(rest)
         Q = _turned(rest[:, sizes > least] / sizes[sizes > least], SOUND)
         for basis in (V, found):
             Q = Q - basis @ (basis.T @ Q)

@@ -29,9 +29,9 @@ from sklearn.utils import check_random_state
 
 from mercer.arrays import row_blocks
 from mercer.operators import FeatureGram
-from mercer.solvers.block_krylov import EXTRA, block_krylov
+from mercer.solvers.block_krylov import EXTRA, block_krylov, column_norms
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.spectral import rounding_floor, signs
+from mercer.solvers.spectral import largest_eigenpairs, rounding_floor, signs
 
 #: Up to this many rows or columns all singular values are computed.
 SMALL = 200
@@ -114,7 +114,8 @@ class Whitening:
 
     def directions(self, penalty: float, a: np.ndarray) -> np.ndarray:
         """alpha = U (lam (lam + c))^(-1/2) a for whitened coordinates a of shape (r, k)."""
-        return self.vectors @ (a / np.sqrt(self.values * (self.values + penalty))[:, None])
+        size = np.sqrt(self.values) * np.sqrt(self.values + penalty)  # their product can underflow
+        return self.vectors @ (a / size[:, None])
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _leading(whitened: list[np.ndarray], k: int) -> tuple[np.ndarray, list[np.nd
         P, s, Q = _leading_singular(whitened[0].T @ whitened[1], k)
         return 1.0 + s, [P / np.sqrt(2.0), Q / np.sqrt(2.0)]
     N = _block_matrix(whitened)
-    mu, vectors = scipy.linalg.eigh(N, subset_by_index=(len(N) - k, len(N) - 1))
+    mu, vectors = largest_eigenpairs(N, k)
     return mu[::-1], _split(vectors[:, ::-1], whitened)
 
 
@@ -250,12 +251,12 @@ def _violation(
         return 0.0
     variates = [view.gram @ b for view, b in zip(views, weighted, strict=True)]
     total = sum(variates)
-    worst = 0.0
+    worst = []
     for view, c, b, z in zip(views, penalties, weighted, variates, strict=True):
         residual = view.gram @ (total - z - (mu - 1.0) * (z + c * b))
-        size = np.sqrt(view.values[0] * (view.values[0] + c))
-        worst = max(worst, float(np.linalg.norm(residual, axis=0).max() / size))
-    return worst
+        size = np.sqrt(view.values[0]) * np.sqrt(view.values[0] + c)
+        worst.append(column_norms(residual / size).max())
+    return float(np.max(worst))
 
 
 def leading_correlations(
@@ -285,7 +286,7 @@ def leading_correlations(
         scale = np.concatenate(shrinkage)
         scaled = scale[:, None] * N * scale
         np.fill_diagonal(scaled, 1.0)
-        mu = scipy.linalg.eigvalsh(scaled, subset_by_index=(len(N) - 1, len(N) - 1))[0]
+        mu = np.linalg.eigvalsh(scaled)[-1]
         found.append((mu - 1.0) / (len(views) - 1))
     return np.array(found)
 

@@ -17,7 +17,6 @@ _PROXIMAL_STEPS = 10
 
 def crossover(
     program: QuadraticProgram,
-    K: np.ndarray,
     a: np.ndarray,
     r: np.ndarray,
     tol: float,
@@ -35,8 +34,7 @@ def crossover(
     Parameters
     ----------
     program : QuadraticProgram
-    K : ndarray of shape (m, m)
-        Its Gram matrix.
+        Whose K is a float64 array.
     a : ndarray of shape (n,)
         A point near the optimum.
     r : ndarray of shape (n,)
@@ -54,17 +52,17 @@ def crossover(
     slope = max(float(np.max(np.abs(r))), float(np.max(np.abs(linear)))) or 1.0
     at_lo = (a - lo) / size < r / slope
     at_hi = (hi - a) / size < -r / slope
-    a = _settle(program, np.where(at_lo, lo, np.where(at_hi, hi, a)))
+    a = settle(program, np.where(at_lo, lo, np.where(at_hi, hi, a)))
     best = program.solution(a)
     free = (a > lo) & (a < hi)
     for _ in range(_ROUNDS):
         if stop(best.gap):
             break
         try:
-            a, blocked = _step_to(program, a, _solve_free(program, K, a, free))
+            a, blocked = _step_to(program, a, solve_free(program, a, free))
         except LinAlgError:
             break
-        a = _settle(program, a)
+        a = settle(program, a)
         measured = program.solution(a)
         if measured.gap < best.gap:
             best = measured
@@ -109,7 +107,7 @@ def _step_to(
     return a, blocked
 
 
-def _settle(program: QuadraticProgram, a: np.ndarray) -> np.ndarray:
+def settle(program: QuadraticProgram, a: np.ndarray) -> np.ndarray:
     """The point with its sums put right, first by the free variables of each group."""
     a = a.copy()
     for g, total in enumerate(program.totals):
@@ -123,10 +121,12 @@ def _settle(program: QuadraticProgram, a: np.ndarray) -> np.ndarray:
     return a if settled is None else settled
 
 
-def _solve_free(
-    program: QuadraticProgram, K: np.ndarray, a: np.ndarray, free: np.ndarray
+def solve_free(
+    program: QuadraticProgram, a: np.ndarray, free: np.ndarray, rounds: int = _PROXIMAL_STEPS
 ) -> np.ndarray:
     """Solve the optimality conditions of the free variables, the others held where they are.
+
+    The programme's K is a float64 array.
 
     Free points may be dependent, so the system is solved by proximal steps: a tiny multiple of the
     identity makes it definite, and repeating the step takes its effect away.
@@ -135,7 +135,7 @@ def _solve_free(
     if not index.size:
         return a
     points = index % program.n_points
-    Q = K[np.ix_(points, points)]
+    Q = program.K[np.ix_(points, points)]
     if program.signs is not None:
         Q *= np.outer(program.signs[index], program.signs[index])
     Q.flat[:: len(index) + 1] += 1e-12 * max(float(np.max(Q.diagonal())), 1e-300)
@@ -146,7 +146,7 @@ def _solve_free(
     M_E = cho_solve(factor, E.T, check_finite=False) if present else E.T
     a = a.copy()
     residual = np.inf
-    for _ in range(_PROXIMAL_STEPS):
+    for _ in range(rounds):
         step = -cho_solve(factor, program.gradient(a)[index], check_finite=False)
         if present:
             missing = np.array([program.totals[g] - a[inside[g]].sum() for g in present])

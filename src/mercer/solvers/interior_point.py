@@ -8,7 +8,6 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 from scipy.linalg.lapack import dpstrf
 
-from mercer.core import symmetric_times
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.crossover import crossover
 from mercer.solvers.diagonal_shifts import DiagonalShifts, Solve
@@ -93,6 +92,7 @@ def interior_point(
     if program.feasible() is None:
         a = np.clip(np.zeros(len(program.p)), program.lo, program.hi)
         return close(program, monitor, a, tol, status=Status.INFEASIBLE, method=method)
+    program = program.stored()
     path = _CentralPath(program)
     while True:
         # Directions that are not exact lead near enough, as a rule; else exact ones go on.
@@ -106,7 +106,7 @@ def interior_point(
             monitor.record(gap, steps=0)
             return monitor.status in (Status.MAX_TIME, Status.STOPPED)
 
-        a = crossover(program, path.K, path.a, path.reduced_gradient(), tol, path.size, stop)
+        a = crossover(program, path.a, path.reduced_gradient(), tol, path.size, stop)
         result = close(program, monitor, a, tol, method=method)
         early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
         if result.status.ok or early or path.shifts is None:
@@ -139,7 +139,7 @@ class _CentralPath:
 
     def __init__(self, program: QuadraticProgram):
         self.program = program
-        self.K = program.dense()
+        self.K = program.K
         self.features = low_rank(self.K)
         many = self.features is None and len(self.K) >= _MANY
         self.shifts = DiagonalShifts(self.K) if many else None
@@ -153,7 +153,7 @@ class _CentralPath:
         # Distances are carried along rather than recomputed, to keep their relative accuracy.
         self.to_lo = np.where(self.has_lo, self.a - program.lo, 1.0)
         self.to_hi = np.where(self.has_hi, program.hi - self.a, 1.0)
-        self.F = self._gradient()
+        self.F = program.gradient(self.a)
         self.nu = np.array([np.median(self.F[row > 0]) for row in self.E])
         r = self.reduced_gradient()
         # A typical coefficient and objective, which the optimum itself may be far below; in a box
@@ -182,12 +182,6 @@ class _CentralPath:
         between = np.minimum(0.25 * width, np.sqrt(width) * np.sqrt(typical or np.inf))
         margin = np.where(np.isfinite(width), between, alone)
         return np.clip(target, program.lo + margin, program.hi - margin), margin
-
-    def _gradient(self) -> np.ndarray:
-        program = self.program
-        return (
-            program.spread(symmetric_times(self.K, program.net(self.a)[:, None])[:, 0]) + program.p
-        )
 
     def reduced_gradient(self) -> np.ndarray:
         return self.program.reduced_gradient(self.F, self.nu)
@@ -232,7 +226,7 @@ class _CentralPath:
         self.nu = self.nu + step * dnu
         self.z_lo = self.z_lo + step * dz_lo
         self.z_hi = self.z_hi + step * dz_hi
-        self.F = self._gradient()
+        self.F = self.program.gradient(self.a)
         return True
 
     def _from_bounds(

@@ -16,6 +16,8 @@ from mercer.solvers.risk import Machine, Risk, best_intercept
 
 # The path starts at this share of the mean of K's diagonal, and goes on where the gap is this.
 PATH_START, NEAR = 1e-2, 0.1
+# A rise this small beside the loss may be none.
+ROUNDING = 1e-14
 
 
 def newton(
@@ -190,17 +192,21 @@ def step_along(
         # Past the range of floating point the loss is rising.
         return along + linear + step * quadratic if np.isfinite(along) else np.inf
 
+    here = loss.value(y, f)
+
+    def change(step: float) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return loss.value(y, f + step * d_f) - here + step * linear + 0.5 * step**2 * quadratic
+
     first = slope(0.0)
     if not first < 0:
         return 0.0
     low, high, step = 0.0, np.inf, 1.0
     for _ in range(60):
         now = slope(step)
-        if abs(now) <= 0.1 * abs(first):
+        # A gentle slope can lie far beyond the minimum, and higher than the start.
+        if abs(now) <= 0.1 * abs(first) and change(step) <= ROUNDING * abs(here):
             break
         low, high = (step, high) if now < 0 else (low, step)
         step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
-    with np.errstate(over="ignore", invalid="ignore"):
-        change = loss.value(y, f + step * d_f) - loss.value(y, f)
-    change += step * linear + 0.5 * step**2 * quadratic
-    return step if change < 0 else 0.0
+    return step if change(step) < 0 else 0.0

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, eigvalsh
+from scipy.linalg import cho_solve
 from scipy.linalg.blas import dsyrk
 
 from mercer.arrays import (
@@ -175,7 +175,7 @@ class Preconditioner:
             self._inner = factor.T @ factor
         else:
             # Half of the products, in the order in which the factor is kept.
-            upper = dsyrk(1.0, factor, trans=1)
+            upper = dsyrk(1.0, factor, trans=1) if factor.shape[1] else np.zeros((0, 0))
             self._inner = np.triu(upper) + np.triu(upper, 1).T
         self._solve = {}
         for value in np.unique(lam):
@@ -187,9 +187,8 @@ class Preconditioner:
 
     def largest(self) -> float:
         """The largest eigenvalue of ``F F^T``."""
-        r = len(self._inner)
         inner = as_numpy(self._inner)
-        return float(eigvalsh(inner, subset_by_index=(r - 1, r - 1))[0]) if r else 0.0
+        return float(np.linalg.eigvalsh(inner)[-1]) if len(inner) else 0.0
 
     def _plain(self, R: np.ndarray, lam: float) -> np.ndarray:
         return (R - self.factor @ self._solve[lam](self.factor.T @ R)) / lam

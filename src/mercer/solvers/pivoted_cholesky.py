@@ -100,7 +100,7 @@ def randomly_pivoted_cholesky(
         new = T[k:stop]
         new[:] = K[kept]
         new -= known[:, kept].T @ T[:k]
-        new[:] = xp.linalg.solve(beside(L, left), new)
+        _solve_lower(beside(L, left), new)
         pivots.extend(as_numpy(drawn)[kept])
         left -= xp.einsum("ij,ij->j", new, new)
         left[left <= floor] = 0.0
@@ -129,3 +129,11 @@ def _accepted(
         rest -= np.outer(column, column)
     chosen = np.array(kept, dtype=np.intp)
     return chosen, columns[chosen, : len(kept)]
+
+
+def _solve_lower(L: np.ndarray, B: np.ndarray, step: int = 16) -> None:
+    """``B = L^{-1} B`` in place: forward substitution, a few rows at a time."""
+    for first in range(0, len(L), step):
+        here = slice(first, first + step)
+        B[here] -= L[here, :first] @ B[:first]
+        B[here] = namespace(L).linalg.inv(L[here, here]) @ B[here]

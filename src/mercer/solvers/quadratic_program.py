@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer.arrays import memory_budget
+from mercer.core import symmetric_times
 from mercer.core.working_sets import best_multiplier, box_gap
 from mercer.operators import DenseGram
 from mercer.solvers.result import Monitor, Result, Status
@@ -98,12 +99,12 @@ class QuadraticProgram:
     @cached_property
     def bounded(self) -> bool:
         """Whether every variable has two finite bounds."""
-        return bool(np.isfinite(self.lo).all() and np.isfinite(self.hi).all())
+        return bool(-np.inf < self.lo.min() and self.hi.max() < np.inf)
 
-    def dense(self) -> np.ndarray:
-        """K as a float64 array of shape (m, m)."""
+    def stored(self) -> QuadraticProgram:
+        """The same with K as a float64 array of shape (m, m)."""
         K = self.K if isinstance(self.K, np.ndarray) else self.K.dense()
-        return np.asarray(K, dtype=np.float64)
+        return replace(self, K=np.ascontiguousarray(K, dtype=np.float64))
 
     def fits(self, budget: float | None = None) -> bool:
         """Whether a dense K takes no more than the memory budget."""
@@ -111,7 +112,9 @@ class QuadraticProgram:
 
     def net(self, a: np.ndarray) -> np.ndarray:
         """The coefficient of every point, ``sum of s_i a_i`` over its variables, (m,)."""
-        signed = a if self.signs is None else self.signs * a
+        signed = a.copy() if self.signs is None else self.signs * a
+        if len(signed) == self.n_points:
+            return signed
         return signed.reshape(-1, self.n_points).sum(axis=0)
 
     def spread(self, v: np.ndarray) -> np.ndarray:
@@ -128,7 +131,9 @@ class QuadraticProgram:
         """``Qa + p``, (n,)."""
         net = self.net(a)
         used = np.flatnonzero(net)
-        if isinstance(self.K, np.ndarray) or 2 * len(used) > len(net):
+        if isinstance(self.K, np.ndarray) and self.K.dtype == np.float64:
+            image = symmetric_times(self.K, net[:, None])[:, 0]
+        elif isinstance(self.K, np.ndarray) or 2 * len(used) > len(net):
             image = np.asarray(self.K @ net, dtype=np.float64)
         else:
             image = self.K.combination(used, net[used])

@@ -360,9 +360,9 @@ def _by_rows(searches: list[_Search], K: Any, clock: _Clock, parts: bool) -> Non
             [search.steps_left for search in going],
             core.threads(int(likely / core.FEATURES_OF_EXP), 0) if len(going) > 1 else 0,
         )
-        waiting = [s for s, state in zip(going, states, strict=True) if state == State.WAITING]
-        if waiting:
-            kept.fetch([(number[id(search)], search.problem.needed) for search in waiting])
+        waiting = np.flatnonzero(states == State.WAITING)
+        if len(waiting):
+            kept.fetch([(number[id(going[i])], going[i].problem.needed) for i in waiting])
         _look(going, states, steps, clock, searches)
         going = [search for search in going if not search.over]
         work = min(4 * work, _WORK)
@@ -418,7 +418,7 @@ def _by_products(search: _Search, clock: _Clock) -> None:
 
 def _set_size(n: int) -> int:
     """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
-    return max(n, 2) if n <= 64 else int(np.clip(2.5 * n**0.5, 64, 1024))
+    return max(n, 2) if n <= 128 else int(min(max(2.5 * n**0.5, 64), 1024))
 
 
 def _double(values: np.ndarray) -> np.ndarray:

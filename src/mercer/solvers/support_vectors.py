@@ -1,14 +1,16 @@
-"""The choice between working sets and interior points for support vector machines."""
+"""The choice between working sets, active sets and interior points for support vector machines."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from mercer.solvers.active_sets import active_sets
 from mercer.solvers.interior_point import interior_point, low_rank
 from mercer.solvers.quadratic_program import (
     LARGEST_GAP,
@@ -44,15 +46,15 @@ def solve_program(
     budget: float | None = None,
     report: Callable[[int, float], bool | None] | None = None,
 ) -> Result:
-    """Minimise a `QuadraticProgram` by `smo`, by `interior_point`, or by one and then the other.
+    """Minimise a `QuadraticProgram` by `smo`, by `interior_point`, or by one and then others.
 
     Parameters
     ----------
     program : QuadraticProgram
     solver : {"auto", "smo", "interior_point"}
-        "auto" starts with `smo`, and where K fits the budget turns to interior points as soon as
-        the violation falls so slowly that they will be there first. Large C and small tol are
-        what makes pairs slow, and matter little to interior points.
+        "auto" starts with `smo`, and where K fits the budget turns to `active_sets`, and where
+        those fail to interior points, as soon as the violation falls so slowly that they will be
+        there first. Large C and small tol are what makes pairs slow, and matter little to either.
     tol, max_iter, max_time, start, budget, report
         As for `smo`.
 
@@ -132,7 +134,7 @@ def solve_programs(
     )
     for i, (program, allowance) in enumerate(zip(programs, allowances, strict=True)):
         if allowance and (allowance.spent or found[i].status is Status.STALLED):
-            found[i] = _finish(program, found[i], tol, max_iter, left(), report)
+            found[i] = _finish(program, found[i], allowance, tol, max_iter, left(), report)
     return found
 
 
@@ -163,7 +165,6 @@ class _Allowance:
 
     def __init__(self, program: QuadraticProgram, tol: float, max_iter: int | None):
         self.program = program
-        self.steps: float | None = None
         self.tol = tol
         self.max_iter = max_iter
         self.lowest = [(0, np.inf)]  # steps, and the smallest violation so far
@@ -178,15 +179,18 @@ class _Allowance:
         self.spent = self._left(n_iter) > price * max(1.0, price / n_iter) ** 0.5
         return self.spent
 
+    @cached_property
+    def few_features(self) -> bool:
+        """Whether K has a small rank, as some of the points show."""
+        m = self.program.n_points
+        sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
+        return low_rank(_block(self.program.K, sample)) is not None
+
     def _price(self) -> float:
         """How many steps interior points will cost as much as."""
-        if self.steps is None:
-            m = self.program.n_points
-            sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
-            few_features = low_rank(_block(self.program.K, sample)) is not None
-            dense = min(_STEPS_PER_SQUARE * m**2, _STEPS_PER_CUBE * m**3)
-            self.steps = 20_000 + (20 * m if few_features else dense)
-        return self.steps
+        m = self.program.n_points
+        dense = min(_STEPS_PER_SQUARE * m**2, _STEPS_PER_CUBE * m**3)
+        return 20_000 + (20 * m if self.few_features else dense)
 
     def _left(self, n_iter: int) -> float:
         """Steps until the violation is small enough, if it falls as it did lately."""
@@ -219,28 +223,40 @@ def combined(results: list[Result]) -> Result:
 def _finish(
     program: QuadraticProgram,
     first: Result,
+    allowance: _Allowance,
     tol: float,
     max_iter: int | None,
     max_time: float | None,
     report: Callable[[int, float], bool | None] | None,
 ) -> Result:
-    """Go on by interior point where `smo` left off, and give the better of the two answers.
+    """Go on where `smo` left off, and give the better of the two answers.
 
-    First on the variables that are not clearly at a bound; on all if that does not do.
+    By active sets, which are there soonest or not at all; else by interior points, first on the
+    variables that are not clearly at a bound, and on all if that does not do.
     """
     limits = {
         "max_iter": None if max_iter is None else max(1, min(100, max_iter - first.n_iter)),
         "report": report,
     }
     second = None
+    if program.bounded and not allowance.few_features:
+        guessed = active_sets(program, first.value.a, tol=tol, max_time=max_time, **limits)
+        if guessed.status is not Status.STALLED:
+            return _better(first, guessed)
+        max_time = None if max_time is None else max(0.0, max_time - guessed.seconds)
     if program.bounded and _few_are_free(program, first.value):
         second = _undecided(program, first.value, tol, max_time, limits)
     if second is None or not second.status.ok:
         second = interior_point(program, tol=tol, max_time=max_time, **limits)
+    return _better(first, second)
+
+
+def _better(first: Result, second: Result) -> Result:
+    """The second result with what both took, and with the first's answer if that is better."""
     decided = second.status.ok or second.status is Status.INFEASIBLE
     better = second if decided or second.gap <= first.gap else first
     second = replace(second, value=better.value, gap=better.gap)
-    method = f"smo ({first.n_iter} steps), then interior point ({second.n_iter})"
+    method = f"smo ({first.n_iter} steps), then {second.method} ({second.n_iter})"
     return replace(followed(first, second), method=method)
 
 

@@ -1,0 +1,176 @@
+// Stored matrices times a few vectors, read once, at the speed of memory.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "mercer/simd.hpp"
+#include "mercer/threads.hpp"
+
+namespace mercer {
+
+// Parts of the rows of about equal work, each with sums of its own that are added up in order: a
+// fixed number, so that the result does not depend on that of threads.
+constexpr int stored_parts = 16;
+// Rows read side by side.
+constexpr int stored_rows = 4;
+
+// Rows first..last of the upper half: sums[c][i] += K[i][j] V[c][j], and sums[c][j] += K[i][j] V[c][i].
+// V and sums have their c vectors one after another, n apart.
+template <class T, int C>
+inline void upper_rows(const T* K, std::ptrdiff_t n, const T* V, std::ptrdiff_t first,
+                       std::ptrdiff_t last, T* sums) {
+  constexpr int R = stored_rows, W = Simd<T>::width;
+  using X = Vector<T>;
+  for (std::ptrdiff_t i = first; i < last; i += R) {
+    const int rows = int(std::min<std::ptrdiff_t>(R, last - i));
+    const std::ptrdiff_t square = std::min(i + R, n);  // columns of the square on the diagonal
+    const auto one = [&](int r, std::ptrdiff_t j) {
+      const T value = K[(i + r) * n + j];
+      for (int c = 0; c < C; ++c) {
+        sums[c * n + i + r] += value * V[c * n + j];
+        if (j != i + r) sums[c * n + j] += value * V[c * n + i + r];
+      }
+    };
+    for (int r = 0; r < rows; ++r)
+      for (std::ptrdiff_t j = i + r; j < square; ++j) one(r, j);
+    std::ptrdiff_t j = square;
+    if (rows == R) {
+      X sum[R][C] = {}, own[R][C];
+      for (int r = 0; r < R; ++r)
+        for (int c = 0; c < C; ++c) own[r][c] = broadcast<T>(V[c * n + i + r]);
+      for (; j + W <= n; j += W) {
+        X across[C];
+#pragma GCC unroll 4
+        for (int c = 0; c < C; ++c) across[c] = load<T>(sums + c * n + j);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          const X k = load<T>(K + (i + r) * n + j);
+#pragma GCC unroll 4
+          for (int c = 0; c < C; ++c) {
+            sum[r][c] += k * load<T>(V + c * n + j);
+            across[c] += k * own[r][c];
+          }
+        }
+#pragma GCC unroll 4
+        for (int c = 0; c < C; ++c) store<T>(sums + c * n + j, across[c]);
+      }
+      for (int r = 0; r < R; ++r)
+        for (int c = 0; c < C; ++c) sums[c * n + i + r] += T(total<T>(sum[r][c]));
+    }
+    for (int r = 0; r < rows; ++r)
+      for (std::ptrdiff_t rest = j; rest < n; ++rest) one(r, rest);
+  }
+}
+
+// out[n, c] = K V for V[n, c].
+template <class T, class Interrupted>
+bool symmetric_times(const T* K, std::ptrdiff_t n, const T* V, int c, double* out, int threads,
+                     Interrupted interrupted) {
+  std::vector<T> across(n * c);
+  for (std::ptrdiff_t i = 0; i < n; ++i)
+    for (int k = 0; k < c; ++k) across[k * n + i] = V[i * c + k];
+  std::vector<std::vector<T>> sums(stored_parts);
+  // The rows up to x n have 1 - (1 - x)^2 of the work.
+  const auto bound = [n](int part) {
+    const double share = 1 - std::sqrt(1 - double(part) / stored_parts);
+    return std::min(n, std::ptrdiff_t(share * double(n)) / stored_rows * stored_rows);
+  };
+  const bool done = share(
+      stored_parts, threads,
+      [&](std::ptrdiff_t part, const Stop&) {
+        sums[part].assign(n * c, T(0));
+        const std::ptrdiff_t first = bound(int(part));
+        const std::ptrdiff_t last = part + 1 == stored_parts ? n : bound(int(part) + 1);
+        int k = 0;
+        for (; k + 2 <= c; k += 2)
+          upper_rows<T, 2>(K, n, across.data() + k * n, first, last, sums[part].data() + k * n);
+        if (k < c)
+          upper_rows<T, 1>(K, n, across.data() + k * n, first, last, sums[part].data() + k * n);
+      },
+      interrupted);
+  if (!done) return false;
+  for (std::ptrdiff_t i = 0; i < n; ++i)
+    for (int k = 0; k < c; ++k) {
+      double sum = 0;
+      for (const auto& part : sums) sum += double(part[k * n + i]);
+      out[i * c + k] = sum;
+    }
+  return true;
+}
+
+// out[n, c] = A B for A[n, w] and B[w, c].
+template <class Interrupted>
+bool tall_times(const double* A, std::ptrdiff_t n, std::ptrdiff_t w, const double* B, int c,
+                double* out, int threads, Interrupted interrupted) {
+  constexpr int W = Simd<double>::width;
+  using V = Vector<double>;
+  std::vector<double> across(w * c);
+  for (std::ptrdiff_t j = 0; j < w; ++j)
+    for (int k = 0; k < c; ++k) across[k * w + j] = B[j * c + k];
+  return share(
+      stored_parts, threads,
+      [&](std::ptrdiff_t part, const Stop&) {
+        const std::ptrdiff_t last = n * (part + 1) / stored_parts;
+        for (std::ptrdiff_t i = n * part / stored_parts; i < last; i += stored_rows) {
+          const int rows = int(std::min<std::ptrdiff_t>(stored_rows, last - i));
+          for (int k = 0; k < c; ++k) {
+            const double* b = across.data() + k * w;
+            V sum[stored_rows] = {};
+            std::ptrdiff_t j = 0;
+            for (; j + W <= w; j += W) {
+              const V here = load<double>(b + j);
+              for (int r = 0; r < rows; ++r) sum[r] += load<double>(A + (i + r) * w + j) * here;
+            }
+            for (int r = 0; r < rows; ++r) {
+              double all = total<double>(sum[r]);
+              for (std::ptrdiff_t rest = j; rest < w; ++rest) all += A[(i + r) * w + rest] * b[rest];
+              out[(i + r) * c + k] = all;
+            }
+          }
+        }
+      },
+      interrupted);
+}
+
+// out[w, c] = A^T B for A[n, w] and B[n, c].
+template <class Interrupted>
+bool tall_transposed_times(const double* A, std::ptrdiff_t n, std::ptrdiff_t w, const double* B,
+                           int c, double* out, int threads, Interrupted interrupted) {
+  constexpr int W = Simd<double>::width;
+  using V = Vector<double>;
+  std::vector<std::vector<double>> sums(stored_parts);
+  const bool done = share(
+      stored_parts, threads,
+      [&](std::ptrdiff_t part, const Stop&) {
+        sums[part].assign(w * c, 0.0);
+        const std::ptrdiff_t last = n * (part + 1) / stored_parts;
+        for (std::ptrdiff_t i = n * part / stored_parts; i < last; i += stored_rows) {
+          const int rows = int(std::min<std::ptrdiff_t>(stored_rows, last - i));
+          for (int k = 0; k < c; ++k) {
+            double* sum = sums[part].data() + k * w;
+            std::ptrdiff_t j = 0;
+            for (; j + W <= w; j += W) {
+              V here = load<double>(sum + j);
+              for (int r = 0; r < rows; ++r)
+                here += load<double>(A + (i + r) * w + j) * B[(i + r) * c + k];
+              store<double>(sum + j, here);
+            }
+            for (; j < w; ++j)
+              for (int r = 0; r < rows; ++r) sum[j] += A[(i + r) * w + j] * B[(i + r) * c + k];
+          }
+        }
+      },
+      interrupted);
+  if (!done) return false;
+  for (std::ptrdiff_t j = 0; j < w; ++j)
+    for (int k = 0; k < c; ++k) {
+      double all = 0;
+      for (const auto& part : sums) all += part[k * w + j];
+      out[j * c + k] = all;
+    }
+  return true;
+}
+
+}  // namespace mercer

@@ -1,0 +1,58 @@
+"""Ctrl-C in the middle of a fit, sent as a signal: nothing half done is left, and fits work on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from every_estimator import lesson, made, names, said
+
+# Points that take long enough to be interrupted, fewer where bandwidths are searched for, and
+# seconds until the signals.
+N, FEW = 250, 80
+SECONDS = (0.02, 0.05, 0.11)
+
+
+@pytest.mark.thread_unsafe(reason="signals go to the main thread")
+@pytest.mark.parametrize("name", names())
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name):
+    given = lesson(name, FEW if name.startswith(("Local", "Nadaraya", "Auto")) else N)
+    fitted = made(name).fit(*given)
+    expected = said(fitted, given[0])
+    as_it_was = 0
+    for seconds in SECONDS:
+        for model in (made(name), clone(fitted).fit(*given)):
+            before = fit_until_interrupted(model, given, seconds)
+            if vars(model).keys() == before.keys() and all(
+                vars(model)[key] is value for key, value in before.items()
+            ):
+                as_it_was += 1
+            else:  # the signal came when all was done
+                assert_same(said(model, given[0]), expected)
+            assert_same(said(model.fit(*given), given[0]), expected)
+    assert as_it_was > len(SECONDS)
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def fit_until_interrupted(model, given, seconds):
+    """What the model held before the fit that the signal ended; it is fitted again and again."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    before = {}
+    with warnings.catch_warnings(), pytest.raises(KeyboardInterrupt):
+        warnings.simplefilter("ignore")
+        timer.start()
+        while True:
+            before = dict(vars(model))
+            model.fit(*given)
+    timer.join()
+    return before
