@@ -64,9 +64,6 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
-    known = getattr(estimator, "n_features_in_", None), hasattr(estimator, "feature_names_in_")
-    if is_plain(X) and known == (X.shape[1], False) and takes_vectors(estimator.kernel):
-        return X  # what scikit-learn would find, too
     fitted: Any = getattr(estimator, "X_fit_", None)
     if is_tensor(fitted) != is_tensor(X) and getattr(estimator, "_takes_tensors", False):
         was = f"tensors on {fitted.device}" if is_tensor(fitted) else "arrays in memory"
@@ -76,6 +73,9 @@ def validate_query(estimator: Any, X: Any) -> Any:
         )
     if is_tensor(X):
         return _tensors(estimator, X, reset=False)
+    known = getattr(estimator, "n_features_in_", None), hasattr(estimator, "feature_names_in_")
+    if is_plain(X) and known == (X.shape[1], False) and takes_vectors(estimator.kernel):
+        return X  # what scikit-learn would find, too
     if _reads_vectors(estimator, X):
         return _vectors(estimator, X, reset=False)
     return _collection(estimator, X, reset=False)
