@@ -69,7 +69,8 @@ def launch_for(form: TileForm) -> Launch:
         return Launch(64, 128, 4)
     half = all(leaf.precision == "fp16" for leaf in form.leaves if leaf.width)
     if careful or not half:
-        return Launch(128, 128, 8)
+        tf32 = all(leaf.precision == "tf32" for leaf in form.leaves if leaf.width)
+        return Launch(128, 128, 4 if tf32 and looped and not careful else 8)
     if width > 512:
         return Launch(128, 256, 8)
     return Launch(128, 64, 4, 2) if width > 128 and not looped else Launch(128, 128, 4)
@@ -148,7 +149,8 @@ class TritonTiles:
             precision, scale = before[shared].precision, self._scales[shared] ** -0.5
         width = d * (3 if precision == "fp16" else 1)
         size = 2 if precision == "fp16" else 8 if precision == "ieee" else 4
-        step = 0 if width * size <= RESIDENT else STEP // size
+        split = 2 if precision == "tf32x3" else 1  # in shared memory, each number has two parts
+        step = 0 if width * size * split <= RESIDENT else STEP // size
         width = _multiple(width, step or 16)
         if shared is None:
             self._arrays[f"X{i}"], self._arrays[f"Y{i}"] = (

@@ -26,7 +26,7 @@ class TensorGram(GramOperator):
         self.pairs_of = lambda: pairs
 
     def __matmul__(self, V: Any) -> Any:
-        return _multiplied(self._times, V)
+        return _multiplied(self._times, V, self.pairs.device)
 
     dot = __matmul__
 
@@ -107,7 +107,7 @@ class _Transposed:
         self.gram, self.shape, self.dtype = gram, gram.shape[::-1], gram.dtype
 
     def __matmul__(self, U: Any) -> Any:
-        return _multiplied(self.gram._transposed_times, U)
+        return _multiplied(self.gram._transposed_times, U, self.gram.pairs.device)
 
     @property
     def T(self) -> TensorGram:
@@ -126,9 +126,9 @@ def tensor_gram(pairs: TensorPairs, store: bool = True) -> TensorGram:
     return TensorGram(pairs, f"recomputed in tiles: {why}")
 
 
-def _multiplied(multiply: Any, V: Any) -> Any:
+def _multiplied(multiply: Any, V: Any, device: Any) -> Any:
     """A product with one column or several, in the library and dtype of V."""
-    given = V if is_tensor(V) else torch.as_tensor(np.asarray(V, dtype=np.float64))
+    given = V if is_tensor(V) else torch.as_tensor(np.array(V, dtype=np.float64), device=device)
     columns = given.reshape(len(given), -1)
     out = multiply(columns).reshape(-1, *given.shape[1:])
     return out.to(given.dtype) if is_tensor(V) else as_numpy(out).astype(np.float64, copy=False)
