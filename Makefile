@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests use one process per core, so each of them one BLAS thread.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all asan lint format bench docs clean
+.PHONY: demo test test-all gpu-test asan lint format bench gpu-bench docs clean
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -24,11 +24,20 @@ INSTALL := $(BIN)/python -m pip install --quiet --editable
 	$(INSTALL) ".[docs]"
 	@touch $@ .venv/.base
 
+TORCH ?= torch
+.venv/.gpu: .venv/.dev
+	$(BIN)/python -m pip install --quiet "$(TORCH)" triton
+	@touch $@
+
 demo: .venv/.base
 	$(BIN)/mercer demo
 
 test: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q
+
+# The tests with tensors, which need torch: on the GPU, or on the host with Triton interpreted.
+gpu-test: .venv/.gpu
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/*/test_tensors.py
 
 # The tests of the core on modules built with the address and undefined-behaviour sanitizers.
 # The next target that needs the package builds it anew, without them.
@@ -67,6 +76,9 @@ format: .venv/.dev
 bench: .venv/.base
 	$(BIN)/python benchmarks/gram.py
 	$(BIN)/python benchmarks/matvec.py
+
+gpu-bench: .venv/.gpu
+	$(BIN)/python benchmarks/gpu_products.py
 
 docs: .venv/.docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html

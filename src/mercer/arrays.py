@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,11 +15,68 @@ import sklearn
 from sklearn.utils.validation import check_array
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-Array = Any  # a NumPy array or a SciPy CSR array; other libraries join here
+Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
+
+
+class Later:
+    """A module that is imported when something of it is first asked for."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+torch: Any = Later("torch")
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a torch tensor, on whatever device; torch is not imported to find out."""
+    return "torch" in sys.modules and isinstance(X, torch.Tensor)
+
+
+def namespace(X: Any) -> Any:
+    """The library that X's functions come from: NumPy, or torch."""
+    return torch if is_tensor(X) else np
+
+
+def beside(values: Any, X: Any) -> Any:
+    """Numbers as an array of X's library, dtype and device."""
+    if is_tensor(X):
+        values = values if is_tensor(values) else np.require(values, requirements=("C", "W"))
+        return torch.as_tensor(values, dtype=X.dtype, device=X.device)
+    return np.asarray(values, dtype=X.dtype)
+
+
+def doubled(X: Any) -> Any:
+    """Points with float32 features in float64; others as they are."""
+    if is_tensor(X):
+        return X.to(torch.float64)
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def as_numpy(X: Any) -> np.ndarray:
+    """X as a NumPy array, in this machine's own memory."""
+    return X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
+
+
+def dtype_of(X: Any) -> np.dtype:
+    """X's dtype by NumPy's name."""
+    return np.dtype(str(X.dtype).removeprefix("torch."))
+
+
+def device_budget(device: Any) -> int:
+    """Bytes that one temporary may take there: half of what is free, scikit-learn's on the host."""
+    if getattr(device, "type", "cpu") != "cuda":
+        return memory_budget()
+    return torch.cuda.mem_get_info(device)[0] // 2
 
 
 def rows_in_order(A: Any, dtype: Any = None) -> np.ndarray:
     """An array as the core takes it: row by row, aligned; itself if it is so already."""
+    if is_tensor(A):
+        return A.to(dtype and getattr(torch, np.dtype(dtype).name)).contiguous()
     return np.require(A, dtype, ("C_CONTIGUOUS", "ALIGNED"))
 
 
@@ -35,16 +93,36 @@ def physical_memory() -> int | None:
         return None
 
 
-def refuse_beyond_memory(n: int, matrices: int = 3) -> None:
-    """Raise a MemoryError where this many n x n matrices exceed the machine's memory."""
-    needed, present = matrices * 8 * n**2, physical_memory()
+def free_memory(X: Any) -> int | None:
+    """Bytes that are free where X is; on the host all that there are, None where none is told."""
+    on_device = is_tensor(X) and X.device.type == "cuda"
+    return torch.cuda.mem_get_info(X.device)[0] if on_device else physical_memory()
+
+
+def refuse_beyond_memory(n: int, matrices: int = 3, X: Any = None) -> None:
+    """Raise a MemoryError where this many n x n matrices exceed the memory where X is."""
+    needed, present = matrices * 8 * n**2, free_memory(X)
     if present is not None and needed > present:
+        where = f"{X.device} has" if is_tensor(X) else "this machine has"
         raise MemoryError(
             f"a dense solver for n = {n:,} points needs {needed // 2**20:,} MiB ({matrices} "
-            f"matrices of {n:,} x {n:,}), and this machine has {present // 2**20:,} MiB; fit on "
+            f"matrices of {n:,} x {n:,}), and {where} {present // 2**20:,} MiB; fit on "
             "fewer points, on features that approximate the kernel (a pipeline that begins with "
             "kernel.approximate_map(1000)), or on a larger machine"
         )
+
+
+def copy_of(A: Any) -> Any:
+    """A's numbers in memory of their own."""
+    return A.clone() if is_tensor(A) else A.copy()
+
+
+def tensor_factor(A: Any) -> Callable[[Any], Any]:
+    """B -> A⁻¹ B for a positive definite tensor A, by a Cholesky factorisation where A is."""
+    L, failed = torch.linalg.cholesky_ex(A)
+    if int(failed):
+        raise np.linalg.LinAlgError("the matrix is not positive definite after rounding")
+    return lambda B: torch.cholesky_solve(B, L)
 
 
 def row_blocks(n: int, bytes_per_row: float, budget: float | None = None) -> Iterator[slice]:
@@ -114,8 +192,16 @@ def over_blocks(method: Callable) -> Callable:
     return mapped
 
 
-def as_dense(X: Array) -> np.ndarray:
+def median_row(X: Any) -> Any:
+    """The median of some five hundred rows: far points do not draw it away, as they do a mean."""
+    some = X[:: max(1, len(X) // 512)]
+    return some.median(0).values if is_tensor(X) else np.median(some, axis=0)
+
+
+def as_dense(X: Array) -> Any:
     """X as a dense array."""
+    if is_tensor(X):
+        return X
     return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
@@ -128,13 +214,16 @@ def is_plain(X: Any) -> bool:
 def as_vectors(X: Any, name: str = "X") -> Array:
     """Points in R^d as a finite float array of shape (n, d).
 
-    float32 stays float32, everything else becomes float64; sparse input becomes CSR.
+    float32 stays float32, everything else becomes float64; sparse input becomes CSR; tensors stay
+    tensors where they are.
 
     Examples
     --------
     >>> as_vectors([[1, 2], [3, 4]]).dtype
     dtype('float64')
     """
+    if is_tensor(X):
+        return _tensor_of_vectors(X, name)
     if is_plain(X):
         return X
     columns = list(getattr(X, "columns", ())) or None
@@ -157,6 +246,21 @@ def as_vectors(X: Any, name: str = "X") -> Array:
         array.sum_duplicates()
     refuse_non_finite(array, name, columns)
     return array
+
+
+def _tensor_of_vectors(X: Any, name: str) -> Any:
+    if X.is_complex() or X.layout != torch.strided:
+        raise TypeError(f"{name} is a complex or sparse tensor; expected real numbers, all stored")
+    if X.ndim != 2 or not X.numel():
+        raise ValueError(
+            f"{name} is not an array of numbers of shape (n, d): it is a tensor of shape "
+            f"{tuple(X.shape)}"
+        )
+    X = X.detach()
+    if X.dtype not in (torch.float32, torch.float64):
+        X = X.to(torch.float64)
+    refuse_non_finite(X, name)
+    return X
 
 
 def refuse_text(X: Any, name: str = "X") -> None:
@@ -190,10 +294,10 @@ def _is_number(text: str | bytes) -> bool:
 
 def refuse_non_finite(X: Array, name: str = "X", columns: list | None = None) -> None:
     """Raise a ValueError that names the first missing or infinite entry of X, if there is one."""
-    values = X.data if sp.issparse(X) else X
-    if np.isfinite(values.sum()):
+    values, xp = X.data if sp.issparse(X) else X, namespace(X)
+    if xp.isfinite(values.sum()):
         return
-    bad = ~np.isfinite(values)
+    bad = ~xp.isfinite(values)
     if not bad.any():
         return
     if sp.issparse(X):
@@ -201,8 +305,8 @@ def refuse_non_finite(X: Array, name: str = "X", columns: list | None = None) ->
         where = int(np.flatnonzero(~np.isfinite(coo.data))[0])
         row, column, value = coo.row[where], coo.col[where], coo.data[where]
     else:
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        value = X[row, column]
+        row, column = (int(i) for i in xp.argwhere(bad)[0])
+        value = float(X[row, column])
     label = repr(columns[column]) if columns else str(column)
     if np.isnan(value):
         raise ValueError(

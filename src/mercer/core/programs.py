@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,14 +78,14 @@ class Leaf(NamedTuple):
 
     For squared distances X and Y are moved towards the origin, and the points as given and the
     squared norms come along. A ``block`` holds values computed beforehand: dot products for squared
-    distances, the statistic itself for the others.
+    distances, the statistic itself for the others. Of tensors, all are tensors.
     """
 
     kind: Kind
-    X: np.ndarray
-    Y: np.ndarray
-    X_given: np.ndarray
-    Y_given: np.ndarray
-    X_norms: np.ndarray | None = None
-    Y_norms: np.ndarray | None = None
-    block: np.ndarray | None = None
+    X: Any
+    Y: Any
+    X_given: Any
+    Y_given: Any
+    X_norms: Any = None
+    Y_norms: Any = None
+    block: Any = None

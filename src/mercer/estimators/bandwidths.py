@@ -11,6 +11,8 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize, minimize_scalar
 
+from mercer.arrays import beside, is_tensor
+
 # Multipliers tried by the leave-one-out search, as powers of two, and how far down it may go on.
 COARSE_POWERS, LOWEST_POWER, HIGHEST_POWER = range(-8, 6), -30, 14
 # Points from which a search with slopes descends.
@@ -45,7 +47,11 @@ class Bandwidth:
         return float(np.log(np.diag(self.root) if self.is_matrix else self.root).sum())
 
     def shrink(self, X: np.ndarray) -> np.ndarray:
-        """R⁻¹ x for each row x."""
+        """R⁻¹ x for each row x, of an array or a tensor."""
+        if is_tensor(X):
+            d = X.shape[1]
+            inverse = solve_triangular(self.root, np.eye(d), lower=True) if self.is_matrix else None
+            return X / beside(self.root, X) if inverse is None else X @ beside(inverse.T, X)
         if self.is_matrix:
             return solve_triangular(self.root, X.T, lower=True).T
         return X / self.root

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import over_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, namespace, over_blocks
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram
@@ -76,6 +76,7 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
     array(['low', 'high'], dtype='<U4')
     """
 
+    _takes_tensors = True
     _parameter_constraints: dict = {**KERNEL}
 
     def __init__(
@@ -121,7 +122,8 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
         operator = training_gram(self, X, self.kernel_)
         members = np.where(codes[:, None] == np.arange(len(self.classes_)), weight[:, None], 0.0)
         means = members / members.sum(axis=0)
-        self.squared_norms_ = np.einsum("ij,ij->j", means, operator @ means)
+        means = beside(means, X) if is_tensor(X) else means
+        self.squared_norms_ = as_numpy(namespace(X).einsum("ij,ij->j", means, operator @ means))
         self.dual_coef_ = operator.carry(means)
         biases = -0.5 * self.squared_norms_
         self.intercept_ = float(biases[1] - biases[0]) if len(biases) == 2 else biases
@@ -141,14 +143,15 @@ class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the nearest mean, shape (m,)."""
-        scores = self._affinities(X)
+        scores = as_numpy(self._affinities(X))
         # argmax takes the first of equals; from behind, that is the later class.
         nearest = len(self.classes_) - 1 - np.argmax(scores[:, ::-1], axis=1)
         return self.classes_[nearest]
 
     def _affinities(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return expand(self, X, self.dual_coef_) - 0.5 * self.squared_norms_
+        projections = expand(self, X, self.dual_coef_)
+        return projections - beside(0.5 * self.squared_norms_, projections)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

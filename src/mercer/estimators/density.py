@@ -11,9 +11,18 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
-from mercer.arrays import over_blocks, row_blocks
+from mercer.arrays import (
+    as_numpy,
+    as_vectors,
+    beside,
+    doubled,
+    is_tensor,
+    namespace,
+    over_blocks,
+    row_blocks,
+)
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
@@ -163,8 +172,32 @@ class KernelDensity(BaseEstimator):
         -------
         self : KernelDensity
         """
+        if is_tensor(X):
+            return self._fit_tensor(X, checked_weights(sample_weight, X))
         X = validate_data(self, X, dtype=np.float64, order="C")
         return self._settle(X, checked_weights(sample_weight, X))
+
+    def _fit_tensor(self, X: Any, weight: np.ndarray | None) -> KernelDensity:
+        """What `fit` does, with the points where they are; rules are settled on the host."""
+        X = as_vectors(X)
+        if self.bounds is not None or np.any(self.adaptive) or self.method not in ("auto", "exact"):
+            raise ValueError(
+                "bounds, adaptive and the methods 'tree' and 'grid' are not there for tensors; "
+                "pass X.cpu().numpy()"
+            )
+        if not isinstance(self.kernel, str):
+            raise TypeError("kernel is a function of arrays; with tensors name one")
+        _check_n_features(self, X, reset=True)
+        if isinstance(self.bandwidth, str) or weight is not None:
+            kept = slice(None) if weight is None else np.flatnonzero(weight)
+            self._settle(as_numpy(doubled(X)), weight)
+            self.X_fit_ = X[kept]
+        else:
+            # Of the points nothing but their number and width matters.
+            self._settle(np.zeros((1, X.shape[1])), None)
+            self.X_fit_, self._total_weight = X, float(len(X))
+            self.sample_weight_ = np.full(len(X), 1 / len(X))
+        return self
 
     @fitting
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
@@ -184,6 +217,7 @@ class KernelDensity(BaseEstimator):
         self : KernelDensity
         """
         first = not hasattr(self, "X_fit_")
+        self._refuse_tensors("partial_fit", X)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=first)
         weight = checked_weights(sample_weight, X)
         if not first:
@@ -196,17 +230,22 @@ class KernelDensity(BaseEstimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """log p(x) at each row of ``X: (m, d)``, shape (m,)."""
         check_is_fitted(self)
+        if is_tensor(X) and is_tensor(self.X_fit_):
+            X = as_vectors(X)
+            _check_n_features(self, X, reset=False)
+            return beside(self._mixture().log_density(X), X)
+        self._refuse_tensors("this fit on tensors with other points", self.X_fit_)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self._log_density(X, self.method, self.rtol, self.atol)
 
     @over_blocks
     def pdf(self, X: Any) -> np.ndarray:
         """p(x) at each row of ``X: (m, d)``, shape (m,)."""
-        return np.exp(self.score_samples(X))
+        return namespace(X).exp(self.score_samples(X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Σ log p(x) over the rows of ``X: (m, d)``."""
-        return float(np.sum(self.score_samples(X)))
+        return float(self.score_samples(X).sum())
 
     def grid(
         self, n_points: int | Sequence[int] = 256, low: Any = None, high: Any = None
@@ -231,6 +270,7 @@ class KernelDensity(BaseEstimator):
         density : ndarray of shape (n_points, ...)
         """
         check_is_fitted(self)
+        self._refuse_tensors("grid", self.X_fit_)
         d, mixture, box = self.n_features_in_, self._mixture(), self._box()
         shape = np.broadcast_to(np.asarray(n_points, dtype=np.int64), d).copy()
         if shape.min() < 2 or np.prod(shape, dtype=float) > LARGEST_GRID:
@@ -262,6 +302,7 @@ class KernelDensity(BaseEstimator):
         zero where no point is in reach.
         """
         check_is_fitted(self)
+        self._refuse_tensors("standard_error", self.X_fit_)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         log_mean, log_square = self._two_moments(X)
         reached = np.isfinite(log_mean)
@@ -289,6 +330,7 @@ class KernelDensity(BaseEstimator):
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r} must be a positive integer")
+        self._refuse_tensors("sample", self.X_fit_)
         rng = check_random_state(random_state)
         return self._box().fold(self._mixture().sample(int(n_samples), rng))
 
@@ -309,6 +351,7 @@ class KernelDensity(BaseEstimator):
             Fitted, of as many features.
         """
         check_is_fitted(self)
+        self._refuse_tensors("marginal", self.X_fit_)
         return marginal(self, features)
 
     def conditional(self, given: Mapping[Any, float]) -> KernelDensity:
@@ -335,7 +378,12 @@ class KernelDensity(BaseEstimator):
         array([0.399])
         """
         check_is_fitted(self)
+        self._refuse_tensors("conditional", self.X_fit_)
         return conditional(self, given)
+
+    def _refuse_tensors(self, what: str, X: Any) -> None:
+        if is_tensor(X) or is_tensor(getattr(self, "X_fit_", None)):
+            raise TypeError(f"{what} is not there for tensors; fit on X.cpu().numpy()")
 
     def _settle(self, X: np.ndarray, weight: np.ndarray | None) -> KernelDensity:
         n, d = X.shape

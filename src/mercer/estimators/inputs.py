@@ -17,7 +17,10 @@ from sklearn.utils.validation import (
 from mercer import kernels as K
 from mercer.arrays import (
     as_dense,
+    as_numpy,
+    as_vectors,
     is_plain,
+    is_tensor,
     n_rows,
     refuse_beyond_memory,
     refuse_text,
@@ -47,8 +50,11 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 
     Numbers for vector kernels, names and functions; a square, symmetric matrix for a precomputed
     kernel; any collection of objects for the others. ``check`` goes to
-    `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``).
+    `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``). Tensors stay where
+    they are if the estimator has ``_takes_tensors``; their y comes to the host.
     """
+    if is_tensor(X):
+        return _tensors(estimator, X, y, **check)
     if _reads_vectors(estimator, X):
         given = (X,) if y is None else (X, y)
         checked = _vectors(estimator, *given, **check)
@@ -65,6 +71,15 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
+    fitted: Any = getattr(estimator, "X_fit_", None)
+    if is_tensor(fitted) != is_tensor(X) and getattr(estimator, "_takes_tensors", False):
+        was = f"tensors on {fitted.device}" if is_tensor(fitted) else "arrays in memory"
+        raise TypeError(
+            f"X is a {type(X).__name__} and {type(estimator).__name__} was fitted on {was}; pass "
+            "points of the same kind"
+        )
+    if is_tensor(X):
+        return _tensors(estimator, X, reset=False)
     known = getattr(estimator, "n_features_in_", None), hasattr(estimator, "feature_names_in_")
     if is_plain(X) and known == (X.shape[1], False) and takes_vectors(estimator.kernel):
         return X  # what scikit-learn would find, too
@@ -94,7 +109,7 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
         found = _counterexample(operator, X, is_precomputed(kernel))
         if found is None:
             return operator
-    if method == "error":
+    if method == "error" or is_tensor(X):
         raise ValueError(_refusal(estimator, kernel, found))
     fixed, P = corrected(stored(operator), method)
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
@@ -118,11 +133,11 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
     ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
     """
     X = validate_query(estimator, X)
-    columns = np.reshape(coef, (len(coef), -1))
-    kept = kept_sum(estimator, estimator.X_fit_, columns)
+    columns = coef.reshape(len(coef), -1)
+    kept = None if is_tensor(X) else kept_sum(estimator, estimator.X_fit_, columns)
     if kept is not None:
         return kept(X).reshape(-1, *coef.shape[1:])
-    return np.asarray(gram(estimator.kernel_, X, estimator.X_fit_) @ coef)
+    return gram(estimator.kernel_, X, estimator.X_fit_, store=not is_tensor(X)) @ coef
 
 
 def input_tags(estimator: Any, tags: Any) -> Any:
@@ -176,17 +191,45 @@ def _vectors(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
         raise
 
 
+def _host(X: Any) -> Any:
+    return as_numpy(X) if is_tensor(X) else X
+
+
+def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check: Any) -> Any:
+    """A tensor of points checked where it is, and y on the host; or both on the host."""
+    check.pop("copy", None)
+    if not getattr(estimator, "_takes_tensors", False) or is_precomputed(estimator.kernel):
+        if X.device.type != "cpu":
+            raise TypeError(
+                f"X is a tensor on {X.device}, and {type(estimator).__name__} computes in this "
+                "machine's memory; pass X.cpu().numpy()"
+            )
+        given = (as_numpy(X),) if y is None else (as_numpy(X), as_numpy(y))
+        return _vectors(estimator, *given, **({} if reset else {"reset": False}), **check)
+    if not isinstance(estimator.kernel, Kernel) and callable(estimator.kernel):
+        raise TypeError("kernel is a function of arrays; with tensors pass a kernel object")
+    X = as_vectors(X)
+    _check_n_features(estimator, X, reset=reset)
+    if y is None:
+        return X
+    y = _check_y(as_numpy(y), estimator=estimator, **check)
+    if len(y) != len(X):
+        raise ValueError(f"X has {len(X)} samples and y has {len(y)}; expected as many")
+    return X, y
+
+
 def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counterexample | None:
     """Few points whose Gram matrix is indefinite, where that of the points looked at is.
 
     Points of a precomputed matrix are told by their indices.
     """
     drawn, part = _part(operator)
+    part = as_numpy(part)
     n = first_indefinite(part)
     if n == 0:
         return None
     few, first = part[:n, :n].astype(np.float64), drawn[:n]
-    points = first if as_indices else take_rows(X, first)
+    points = first if as_indices else _host(take_rows(X, first))
     return shrink(points, few, np.finfo(np.float64).eps * np.abs(few))
 
 

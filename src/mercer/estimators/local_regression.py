@@ -11,13 +11,14 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import (
+    _check_n_features,
     _check_y,
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
-from mercer.arrays import over_blocks
+from mercer.arrays import as_numpy, as_vectors, beside, is_tensor, over_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
     feature_scales,
@@ -45,6 +46,7 @@ from mercer.estimators.neighbourhoods import (
     local_constant,
     local_linear,
 )
+from mercer.estimators.tensor_smoothing import TensorMeans
 from mercer.kernels.densities import FunctionKernel, JointDensity
 from mercer.kernels.smoothing import SMOOTHING_KERNELS, RadialKernel, SmoothingKernel
 
@@ -114,6 +116,10 @@ class Smoother(BaseEstimator):
         check_is_fitted(self)
         if self.coding_ is not None:
             return self.coding_.transform(checked_table(self, X, reset=False))
+        if is_tensor(X) and is_tensor(self.X_fit_):
+            X = as_vectors(X)
+            _check_n_features(self, X, reset=False)
+            return X
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _keep(self, X: np.ndarray, sample_weight: Any) -> np.ndarray:
@@ -136,6 +142,8 @@ class Smoother(BaseEstimator):
         return scaling if scaling.is_matrix else Bandwidth(scaling.root[self._owners])
 
     def _neighbourhoods(self, bandwidth: Any = None) -> Neighbourhoods:
+        if is_tensor(self.X_fit_):
+            raise TypeError("only predict is there for tensors; fit on X.cpu().numpy()")
         return Neighbourhoods(
             self.kernel_, self._scaling(bandwidth), self.X_fit_, self.sample_weight_, self._lines
         )
@@ -151,6 +159,8 @@ class Smoother(BaseEstimator):
 
     def _means(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The local fit of ``Y: (n, k)`` around each row of ``X: (m, d)``, (m, k)."""
+        if is_tensor(self.X_fit_) and is_tensor(X):
+            return beside(self._tensor_means(Y).at(self._scaling().shrink(X)), X)
         near = self._neighbourhoods()
         if not self._fused(len(X)):
             V = near.sites
@@ -167,8 +177,16 @@ class Smoother(BaseEstimator):
             mean[careful] = np.concatenate(parts)
         return mean
 
+    def _tensor_means(self, Y: Any) -> TensorMeans:
+        if self._is_linear:
+            raise TypeError(f"{type(self).__name__} is not there for tensors; pass arrays")
+        V = self._scaling().shrink(self.X_fit_)
+        return TensorMeans(self.kernel_, V, self.sample_weight_, as_numpy(Y))
+
     def _left_out(self, Y: np.ndarray) -> np.ndarray:
         """What each row of ``Y: (n, k)`` is predicted to be by the others."""
+        if is_tensor(self.X_fit_):
+            return as_numpy(self._tensor_means(Y).left_out())
         if self._fused(len(Y)):
             moments = self._fits(Y).at()
             if not moments.flat.any():
@@ -182,6 +200,11 @@ class Smoother(BaseEstimator):
         """
         self.selection_ = None
         if isinstance(self.bandwidth, str):
+            if is_tensor(self.X_fit_):
+                raise ValueError(
+                    f"bandwidth={self.bandwidth!r} is not there for tensors; find it on some of "
+                    "the points as arrays, and give bandwidth as numbers"
+                )
             h = self._start()
             if len(Y) > 1:
                 h = self._search(Y, scales, h)
@@ -280,6 +303,10 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
         if self._has_categories:
             X, y = self._points(X), _check_y(y, multi_output=True, y_numeric=True)
             check_consistent_length(X, y)
+        elif is_tensor(X):
+            X, y = as_vectors(X), _check_y(as_numpy(y), multi_output=True, y_numeric=True)
+            _check_n_features(self, X, reset=True)
+            check_consistent_length(y, np.empty(len(X)))
         else:
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         kept = self._keep(X, sample_weight)
@@ -289,6 +316,9 @@ class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
         loo = self._settle(self._Y, np.where(scales > 0, scales, 1.0))
         self.loo_predictions_ = loo.reshape(self.y_fit_.shape)
         self.target_bandwidth_ = self._settle_target_bandwidth(self._Y - loo)
+        if is_tensor(self.X_fit_):
+            for name in ("y_fit_", "loo_predictions_"):
+                setattr(self, name, beside(getattr(self, name), self.X_fit_))
         return self
 
     @over_blocks

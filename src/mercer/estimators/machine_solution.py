@@ -8,10 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.arrays import is_collection, is_elsewhere, memory_budget, n_rows, physical_memory
+from mercer.arrays import (
+    doubled,
+    is_collection,
+    is_elsewhere,
+    memory_budget,
+    n_rows,
+    physical_memory,
+)
 from mercer.estimators.inputs import expand, stored, training_gram
 from mercer.estimators.progress import reporter
-from mercer.estimators.ridge_nystrom import Centres, doubled
+from mercer.estimators.ridge_nystrom import Centres
 from mercer.operators import DenseGram, gram
 from mercer.solvers import losses
 from mercer.solvers.box import box_machine

@@ -10,7 +10,7 @@ from scipy.fft import irfftn, next_fast_len, rfftn
 from scipy.interpolate import RegularGridInterpolator
 
 from mercer import core
-from mercer.arrays import rows_in_order
+from mercer.arrays import median_row, rows_in_order
 from mercer.estimators.bandwidths import Bandwidth
 from mercer.expressions import Pairs
 from mercer.kernels.densities import quiet_log
@@ -95,7 +95,7 @@ class Mixture:
         if not self.kernel.radial:  # what lies on an edge must not be moved
             return self.bandwidth.shrink(X), self.bandwidth.shrink(self.X)
         # Differences do not see a common shift, but their rounding does.
-        centre = np.median(self.X[:: max(1, len(self.X) // 512)], axis=0)
+        centre = median_row(self.X)
         return self.bandwidth.shrink(X - centre), self.bandwidth.shrink(self.X - centre)
 
     @property

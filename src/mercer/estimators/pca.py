@@ -18,7 +18,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import is_collection, is_elsewhere, n_rows, over_blocks, refuse_beyond_memory
+from mercer.arrays import (
+    beside,
+    doubled,
+    is_collection,
+    is_elsewhere,
+    is_tensor,
+    n_rows,
+    over_blocks,
+    refuse_beyond_memory,
+)
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -46,6 +55,17 @@ from mercer.solvers.spectral import (
 # Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
 # kept so that the same components survive.
 ZERO_RATIO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
+# What follows the points where these are tensors.
+TENSORS = (
+    "eigenvalues_",
+    "eigenvectors_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "residuals_",
+    "projection_",
+    "projection_offset_",
+    "mean_coef_",
+)
 
 
 class KernelPCA(
@@ -172,6 +192,7 @@ class KernelPCA(
     array([0.68, 0.18])
     """
 
+    _takes_tensors = True
     _parameter_constraints: dict = {
         **KERNEL,
         "n_components": [at_least(1), None],
@@ -254,6 +275,11 @@ class KernelPCA(
                 "and only their Gram is known; pass the points and a kernel"
             )
         X = validate_training(self, X, copy=self.copy_X)
+        if is_tensor(X) and (self.fit_inverse_transform or self.eigen_solver == "nystrom"):
+            raise ValueError(
+                "fit_inverse_transform=True and eigen_solver='nystrom' are not there for tensors; "
+                "pass X.cpu().numpy()"
+            )
         self.kernel_ = resolve_kernel(self, X)
         self._check_invertible(X)
         if self.eigen_solver == "nystrom":
@@ -294,6 +320,9 @@ class KernelPCA(
         self.projection_ = K.carry(coef)
         self.mean_coef_ = K.carry(np.full(n, 1 / n))
         self.mean_similarity_ = centred.grand_mean
+        if is_tensor(self.X_fit_):
+            for name in TENSORS:
+                setattr(self, name, beside(getattr(self, name), self.X_fit_))
         self.corrected_ = isinstance(K, CorrectedGram)
 
     def _fit_centres(self, X: Any) -> None:
@@ -353,7 +382,7 @@ class KernelPCA(
         return fitted.transform(X) if is_collection(X) else fitted._training_components()
 
     def _training_components(self) -> np.ndarray:
-        return self.eigenvectors_ * np.sqrt(self.eigenvalues_)
+        return self.eigenvectors_ * self.eigenvalues_**0.5
 
     @over_blocks
     def transform(self, X: Any) -> np.ndarray:
@@ -372,8 +401,10 @@ class KernelPCA(
         return self._components(validate_query(self, X))
 
     def _components(self, X: Any) -> np.ndarray:
-        K = gram(self.kernel_, X, self.X_fit_)
+        K = gram(self.kernel_, X, self.X_fit_, store=not is_tensor(X))
         components = K @ self.projection_ - self.projection_offset_
+        if is_tensor(components):
+            return components
         dtype = np.result_type(_float_type(X), self.eigenvectors_.dtype)
         return components.astype(dtype, copy=False)
 
@@ -409,10 +440,10 @@ class KernelPCA(
                 "the Gram matrix of the training points alone; fit with a valid kernel"
             )
         X = validate_query(self, X)
-        components = self.transform(X).astype(np.float64)
+        components = doubled(self.transform(X))
         to_mean = gram(self.kernel_, X, self.X_fit_) @ self.mean_coef_
         total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
-        return np.maximum(total - np.sum(components**2, axis=1), 0.0)
+        return (total - (components**2).sum(1)).clip(0.0, None)
 
     def _check_invertible(self, X: Any) -> None:
         if not self.fit_inverse_transform:
@@ -505,5 +536,6 @@ class KernelPCA(
 
 
 def _float_type(X: Any) -> np.dtype:
-    """float32 for an array or sparse matrix of it, else float64."""
-    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+    """float32 for an array, sparse matrix or tensor of it, else float64."""
+    single = str(getattr(X, "dtype", "")).removeprefix("torch.") == "float32"
+    return np.dtype(np.float32 if single else np.float64)

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.callback import CallbackSupportMixin
+from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import over_blocks
+from mercer.arrays import as_numpy, is_tensor, over_blocks
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
@@ -162,6 +163,7 @@ default="pivoted"
     """
 
     moments_: Any
+    _takes_tensors = True
     _parameter_constraints: dict = {**KERNEL, **SOLVER}
 
     def __init__(
@@ -317,6 +319,23 @@ default="pivoted"
         """
         check_is_fitted(self)
         return evaluate(self, X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of y's variance that is explained, R².
+
+        Parameters
+        ----------
+        X : as for `predict`
+        y : array-like of shape (m,) or (m, n_targets)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+        """
+        given = (as_numpy(A) if is_tensor(A) else A for A in (y, self.predict(X), sample_weight))
+        y, found, weight = given
+        return float(r2_score(y, found, sample_weight=weight))
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

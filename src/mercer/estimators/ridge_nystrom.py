@@ -11,7 +11,15 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from mercer.arrays import as_vectors, is_elsewhere, memory_budget, n_rows, row_blocks, take_rows
+from mercer.arrays import (
+    as_vectors,
+    doubled,
+    is_elsewhere,
+    memory_budget,
+    n_rows,
+    row_blocks,
+    take_rows,
+)
 from mercer.estimators.inputs import (
     is_precomputed,
     refuse_non_finite,
@@ -248,11 +256,6 @@ def default_centres(n: int) -> int:
 def numbers_per_point(X: Any) -> int:
     """What a row of a table holds, on the average of a sparse one."""
     return X.nnz // max(X.shape[0], 1) + 1 if issparse(X) else int(X.shape[1])
-
-
-def doubled(X: Any) -> Any:
-    """Points with float32 features in float64; others as they are."""
-    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
 
 
 def _bounds(

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from mercer.arrays import memory_budget, n_rows, physical_memory, refuse_beyond_memory
+from mercer.arrays import (
+    as_numpy,
+    beside,
+    doubled,
+    is_tensor,
+    memory_budget,
+    n_rows,
+    physical_memory,
+    refuse_beyond_memory,
+)
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import (
     expand,
@@ -22,10 +31,10 @@ from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_nystrom import (
     VALUE,
     Centres,
-    doubled,
     fit_nystrom,
     numbers_per_point,
 )
+from mercer.estimators.ridge_tensors import solve_tensors
 from mercer.operators import GramOperator, TiledGram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
@@ -90,6 +99,8 @@ def fit_ridge(
     ``start`` has coefficients (n, t) that "pcg" may go on from. Where points and targets are
     float32, float32 accuracy will do.
     """
+    if is_tensor(X):
+        return _on_tensors(estimator, X, Y, weight, start)
     steps = _steps_that_pay(X, Y)
     Y = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1)
     lam = regularisers(estimator.alpha, Y.shape[1])
@@ -121,6 +132,18 @@ def fit_on_centres(estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weigh
     points, dual_coef = centres.expansion(X, result.value.coef)
     fit = Fit(dual_coef, result, result.value.intercept, bounds=bounds, points=points)
     return fit._replace(centres=centres, moments=moments)
+
+
+def _on_tensors(
+    estimator: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None, start: np.ndarray | None
+) -> Fit:
+    Y = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1)
+    lam = regularisers(estimator.alpha, Y.shape[1])
+    start = None if start is None else start.reshape(Y.shape)
+    dual_coef, result, intercept, bounds = solve_tensors(estimator, X, Y, lam, weight, start)
+    result = replace(result, method=f"{result.method}: tensors on {X.device}")
+    bounds = None if bounds is None else beside(bounds, X)
+    return Fit(dual_coef, result, beside(intercept, X), bounds=bounds)
 
 
 def _steps_that_pay(X: Any, Y: np.ndarray) -> int:
@@ -207,7 +230,10 @@ def _direct(lam: np.ndarray) -> str:
 def last_coefficients(estimator: Any, size: int) -> np.ndarray | None:
     """Coefficients to go on from, if asked for and if the last fit left so many."""
     last = getattr(estimator, "dual_coef_", None) if estimator.warm_start else None
-    return last if last is not None and last.size == size else None
+    if last is None:
+        return None
+    last = as_numpy(last)
+    return last if last.size == size else None
 
 
 def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:

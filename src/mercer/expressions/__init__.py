@@ -25,6 +25,7 @@ from mercer.expressions.rounding import rounding
 from mercer.expressions.simplification import lower
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.expressions.sums import Sum, is_summable
+from mercer.expressions.tensors import TensorPairs, over
 from mercer.expressions.views import Check, Circle, Map, Scale, View
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Scale",
     "Statistic",
     "Sum",
+    "TensorPairs",
     "View",
     "derivative",
     "diagonal",
@@ -52,6 +54,7 @@ __all__ = [
     "is_summable",
     "lower",
     "normalised",
+    "over",
     "positive",
     "rounding",
     "sqrt",

@@ -1,13 +1,15 @@
-"""The arithmetic of expressions in NumPy, for values of single points."""
+"""The arithmetic of expressions in NumPy or torch, for values of single points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from operator import add, mul
 from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Later, is_tensor
 from mercer.expressions.nodes import (
     Add,
     Constant,
@@ -19,6 +21,8 @@ from mercer.expressions.nodes import (
     inverse_sqrt,
 )
 
+torch: Any = Later("torch")
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "exp": np.exp,
     "sqrt": np.sqrt,
@@ -27,6 +31,15 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "inverse_sqrt": inverse_sqrt,
     "positive": lambda a: np.maximum(a, 0),
     "step": lambda a: np.where(np.asarray(a) > 0, 1.0, 0.0),
+}
+TENSOR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": lambda a: torch.exp(a),
+    "sqrt": lambda a: torch.sqrt(a),
+    "tanh": lambda a: torch.tanh(a),
+    "log": lambda a: torch.log(a),
+    "inverse_sqrt": lambda a: torch.where(a == 0, 0, torch.rsqrt(a)),
+    "positive": lambda a: torch.clamp(a, min=0),
+    "step": lambda a: (a > 0).to(a.dtype),
 }
 
 
@@ -37,15 +50,20 @@ def evaluate(e: Expression, leaf: Callable[[Expression], Any]) -> Any:
         case Constant():
             return e.value
         case Add():
-            return reduce(np.add, parts)
+            return reduce(add, parts)
         case Multiply():
-            return reduce(np.multiply, parts)
+            return reduce(mul, parts)
         case Divide():
+            a, b = parts
+            if is_tensor(b):
+                return torch.where(b == 0, e.at_zero, a / b)
             with np.errstate(divide="ignore", invalid="ignore"):
-                return np.where(parts[1] == 0, e.at_zero, np.divide(*parts))
+                return np.where(b == 0, e.at_zero, np.divide(a, b))
         case Power():
             base, exponent = parts
-            return np.power(base, int(exponent) if float(exponent).is_integer() else exponent)
+            exponent = int(exponent) if float(exponent).is_integer() else exponent
+            return base**exponent if is_tensor(base) else np.power(base, exponent)
         case Function():
-            return FUNCTIONS[e.name](parts[0])
+            functions = TENSOR_FUNCTIONS if is_tensor(parts[0]) else FUNCTIONS
+            return functions[e.name](parts[0])
     return leaf(e)

@@ -17,12 +17,13 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from mercer import core
-from mercer.arrays import Array, as_dense, row_blocks, rows_in_order
+from mercer.arrays import Array, as_dense, is_tensor, namespace, row_blocks, rows_in_order
 from mercer.core import Kind, Leaf, Program
 from mercer.core.reference import EXACT_FEATURES, NEAR
 
 Tangents = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 GATHER_BYTES = 2**26
+LENGTHS_BYTES = 2**30
 CENTRE_ROWS = 512
 # Points that another statistic is computed from as well stay where they are, so that one pass over
 # the features serves both, unless their squared distance from the origin is so many times their
@@ -140,22 +141,23 @@ class _Centred:
 
 
 def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centred]:
-    if sp.issparse(F) or sp.issparse(G) or F.shape[1] <= EXACT_FEATURES:
+    exact = F.shape[1] <= EXACT_FEATURES and not is_tensor(F)
+    if sp.issparse(F) or sp.issparse(G) or exact:
         return _Centred(F, F), _Centred(G, G)
     some = _some(G)
     origin = centre(some)
-    if shared and origin @ origin <= FAR * np.median(row_norms(some - origin, squared=True)):
+    if shared and origin @ origin <= FAR * namespace(some).median(_lengths(some - origin)):
         return _Centred(F, F), _Centred(G, G)
     right = _Centred(G - origin, G)
     return (right if F is G else _Centred(F - origin, F)), right
 
 
-def centre(G: np.ndarray) -> np.ndarray:
+def centre(G: Any) -> Any:
     """The median of some rows: one far point would draw the mean away from all the others."""
-    return np.median(_some(G), axis=0)
+    return _some(G).median(0).values if is_tensor(G) else np.median(_some(G), axis=0)
 
 
-def _some(G: np.ndarray) -> np.ndarray:
+def _some(G: Any) -> Any:
     return G[:: max(1, -(-len(G) // CENTRE_ROWS))]
 
 
@@ -170,9 +172,21 @@ def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
 
 def _squared_norms(A: np.ndarray) -> np.ndarray:
     """‖x‖² to the last digit or so; einsum's plain sum of many features would lose some."""
+    if is_tensor(A):
+        return _lengths(A)
     if A.dtype == np.float64:
         return np.vecdot(A, A)
     return np.einsum("ij,ij->i", A, A, dtype=float).astype(A.dtype)
+
+
+def _lengths(A: Array) -> Any:
+    """‖x‖² of each row, by whatever library A is of."""
+    if not is_tensor(A):
+        return row_norms(A, squared=True)
+    out, xp = A.new_empty(A.shape[0]), namespace(A)
+    for rows in row_blocks(A.shape[0], 8 * A.shape[1], LENGTHS_BYTES):
+        out[rows] = xp.sum(A[rows].to(xp.float64) ** 2, 1)
+    return out
 
 
 def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:
@@ -273,15 +287,15 @@ def _named(name: str) -> PairStatistic:
 
 
 def _zeros(F: Array) -> np.ndarray:
-    return np.zeros(F.shape[0], dtype=F.dtype)
+    return F.new_zeros(F.shape[0]) if is_tensor(F) else np.zeros(F.shape[0], dtype=F.dtype)
 
 
 def _sum(F: Array) -> np.ndarray:
-    return np.asarray(F.sum(axis=1)).ravel()
+    return F.sum(1) if is_tensor(F) else np.asarray(F.sum(axis=1)).ravel()
 
 
 def _conjunction_diagonal(F: Array) -> np.ndarray:
-    return np.prod(1 + np.square(as_dense(F)), axis=1)
+    return namespace(F).prod(1 + as_dense(F) ** 2, 1)
 
 
 STATISTICS: dict[str, PairStatistic] = {
@@ -290,7 +304,7 @@ STATISTICS: dict[str, PairStatistic] = {
         PairStatistic(
             "dot",
             dot,
-            lambda F: row_norms(F, squared=True),
+            _lengths,
             native=Kind.DOT,
             tangent=Kind.DOT,
             magnitude=lambda F, G: dot(abs(F), abs(G)),

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
-from mercer.arrays import Array, as_dense
+from mercer.arrays import Array, as_dense, beside, is_tensor, namespace
 from mercer.expressions.hashing import frozen
 
 
@@ -69,6 +69,8 @@ class Scale:
 
     @staticmethod
     def _times(X: Array, factors: np.ndarray) -> Array:
+        if is_tensor(X):
+            return X * beside(factors, X)
         if np.abs(factors).max() <= np.finfo(X.dtype).max:  # float32 stays float32 where it can
             factors = factors.astype(X.dtype)
         return (X @ sp.diags_array(factors)).tocsr() if sp.issparse(X) else X * factors
@@ -79,6 +81,8 @@ class Unit:
     """x / ‖x‖, and 0 where x = 0: each point at length one, without overflow on the way."""
 
     def apply(self, X: Array, name: str) -> Array:
+        if is_tensor(X):
+            return namespace(X).nn.functional.normalize(X, dim=1, eps=0.0).nan_to_num(0.0)
         largest = abs(X).max(axis=1)
         largest = largest.toarray().ravel() if sp.issparse(largest) else largest
         # Dividing by the power of two below the largest entry costs no digits.
@@ -87,9 +91,11 @@ class Unit:
 
     def chain(self, X: Array, dX: Array) -> Array:
         X, dX = as_dense(X), as_dense(dX)
-        unit, length = self.apply(X, "X"), row_norms(X)
-        along = np.sum(unit * dX, axis=1, keepdims=True)
-        return (dX - along * unit) * _reciprocal(length)[:, None]
+        unit = self.apply(X, "X")
+        along = (unit * dX).sum(1)[:, None]
+        if is_tensor(X):
+            return ((dX - along * unit) / X.norm(dim=1)[:, None]).nan_to_num(0.0)
+        return (dX - along * unit) * _reciprocal(row_norms(X))[:, None]
 
 
 def _reciprocal(a: np.ndarray) -> np.ndarray:
@@ -110,16 +116,16 @@ class Circle:
     size: None = None
 
     def apply(self, X: Array, name: str) -> Array:
-        t = as_dense(X) * (2 * np.pi / self.period)
-        return np.hstack([np.cos(t), np.sin(t)])
+        t, xp = as_dense(X) * (2 * np.pi / self.period), namespace(X)
+        return xp.hstack([xp.cos(t), xp.sin(t)])
 
     def derivative(self, X: Array, index: int | None) -> Array:
         return self.chain(X, -as_dense(X) / self.period)
 
     def chain(self, X: Array, dX: Array) -> Array:
         factor = 2 * np.pi / self.period
-        t, dt = as_dense(X) * factor, as_dense(dX) * factor
-        return np.hstack([-np.sin(t) * dt, np.cos(t) * dt])
+        t, dt, xp = as_dense(X) * factor, as_dense(dX) * factor, namespace(X)
+        return xp.hstack([-xp.sin(t) * dt, xp.cos(t) * dt])
 
 
 @frozen

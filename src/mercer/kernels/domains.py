@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_vectors
+from mercer.arrays import as_vectors, n_rows
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,9 @@ def _check_sets(X: Any, name: str) -> list:
 def _check_nonnegative(X: Any, name: str) -> Any:
     X = as_vectors(X, name)
     values = X.data if sp.issparse(X) else X
-    if values.size and values.min() < 0:
+    if n_rows(values) and values.min() < 0:
         raise ValueError(
-            f"{name} has a negative value ({values.min():g}); this kernel is defined on "
+            f"{name} has a negative value ({float(values.min()):g}); this kernel is defined on "
             "non-negative vectors: shift or clip the features first"
         )
     return X

@@ -20,6 +20,7 @@ from mercer.expressions import (
     Scale,
     Statistic,
     View,
+    over,
     rounding,
 )
 from mercer.expressions import statistic as statistic_node
@@ -123,10 +124,13 @@ class Kernel:
 
     def over(self, X: Any, Y: Any = None) -> Pairs:
         """The kernel over all pairs of X and Y, to be evaluated block by block."""
-        return Pairs(self.expression(), X, Y)
+        return over(self.expression(), X, Y)
 
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
-        """The Gram matrix, shape (n, m); symmetric to the last bit where Y is None."""
+        """The Gram matrix, shape (n, m); symmetric to the last bit where Y is None.
+
+        Of tensors it is a tensor, computed where they are.
+        """
         return self.over(X, Y).gram()
 
     def diag(self, X: Any) -> np.ndarray:

@@ -20,13 +20,14 @@ from scipy.special import betainc, betaln, gammaln, logsumexp, ndtr
 from sklearn.utils import check_random_state
 
 from mercer import core
-from mercer.arrays import row_blocks, rows_in_order
+from mercer.arrays import beside, is_tensor, namespace, row_blocks, rows_in_order
 from mercer.expressions import (
     Expression,
     Pairs,
     Point,
     View,
     exp,
+    over,
     positive,
     sqrt,
     statistic,
@@ -146,17 +147,19 @@ class FormulaKernel(SmoothingKernel):
         sums = [
             _log_sum_of_values(self.formula(d, scale) ** power, U, V, log_weight)
             if log_k is None
-            else Pairs(power * log_k, U, V).log_sum_exp(log_weight)
+            else over(power * log_k, U, V).log_sum_exp(log_weight)
             for power in powers
         ]
-        return np.array(sums) - self.log_normaliser(d) * np.array(powers)[:, None]
+        shift = self.log_normaliser(d) * np.array(powers)[:, None]
+        return namespace(U).stack(sums) - beside(shift, sums[0])
 
 
 def _log_sum_of_values(e: Expression, U, V, log_weight) -> np.ndarray:
     top = log_weight.max()
-    sums = Pairs(e, U, V).products(np.exp(log_weight - top)[:, None], np.zeros((len(U), 0)))[0]
+    weight, nothing = np.exp(log_weight - top)[:, None], np.zeros((len(U), 0))
+    sums = over(e, U, V).products(weight, nothing)[0]
     with np.errstate(divide="ignore"):
-        return np.log(sums[:, 0]) + top
+        return namespace(U).log(sums[:, 0]) + top
 
 
 class RadialKernel(FormulaKernel):
@@ -222,7 +225,7 @@ class Gaussian(RadialKernel):
 
     def log_sums(self, U, V, log_weight, powers=(1,), local=None):
         d = V.shape[1]
-        if local is not None or d > MANY_FEATURES:
+        if local is not None or d > MANY_FEATURES or is_tensor(U):
             return super().log_sums(U, V, log_weight, powers, local)
         centre = np.median(V[:: max(1, len(V) // 512)], axis=0)
         U, V = rows_in_order(U - centre), rows_in_order(V - centre)

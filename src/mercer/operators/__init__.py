@@ -11,6 +11,7 @@ from mercer.operators.gram import (
     TiledGram,
 )
 from mercer.operators.spectrum import corrected, first_indefinite, is_indefinite
+from mercer.operators.tensors import TensorGram
 
 __all__ = [
     "CentredGram",
@@ -18,6 +19,7 @@ __all__ = [
     "DenseGram",
     "FeatureGram",
     "GramOperator",
+    "TensorGram",
     "TiledGram",
     "centred_alignment",
     "corrected",

@@ -9,12 +9,13 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from mercer.arrays import memory_budget, n_rows
-from mercer.expressions import Pairs
+from mercer.arrays import is_tensor, memory_budget, n_rows
+from mercer.expressions import Pairs, TensorPairs
 from mercer.kernels.budget import quantity
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
 from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGram
+from mercer.operators.tensors import tensor_gram
 
 # Explicit features win when there are this many times fewer of them than points.
 FEATURES_PAY = 4
@@ -22,7 +23,9 @@ FEATURES_PAY = 4
 STORED = 2**20
 
 
-def gram(kernel: Kernel, X: Any, Y: Any = None, store: bool = True) -> GramOperator:
+def gram(
+    kernel: Kernel, X: Any, Y: Any = None, store: bool = True, precision: str = "fp16x3"
+) -> GramOperator:
     """The Gram operator of a kernel on X and Y.
 
     Parameters
@@ -33,12 +36,16 @@ def gram(kernel: Kernel, X: Any, Y: Any = None, store: bool = True) -> GramOpera
     store : bool
         Whether the matrix may be stored, beyond STORED entries of formulas that the core computes;
         False where only some rows are going to be asked for.
+    precision : "fp16x3", "tf32x3" or "tf32", default="fp16x3"
+        Of float32 tensors on a GPU: the first two have float32's accuracy, the second for points
+        of any size; "tf32" keeps ten bits of each number.
 
     Returns
     -------
     GramOperator
-        Stored when it fits scikit-learn's ``working_memory``, kept as explicit features when those
-        are few, recomputed in tiles otherwise; ``reason`` says which and why.
+        Stored when it fits scikit-learn's ``working_memory`` (on a GPU, what is free there), kept
+        as explicit features when those are few (not of tensors), recomputed in tiles otherwise;
+        ``reason`` says which and why.
 
     Examples
     --------
@@ -50,6 +57,8 @@ def gram(kernel: Kernel, X: Any, Y: Any = None, store: bool = True) -> GramOpera
         raise TypeError(f"kernel must be a mercer kernel; got {kernel!r}")
     if getattr(kernel, "is_precomputed", False):
         return DenseGram(kernel(X, Y), "precomputed")
+    if is_tensor(X):
+        return tensor_gram(TensorPairs(kernel.expression(), X, Y, precision), store)
     pairs_of = partial(Pairs, kernel.expression(), X, Y)
     operator = _chosen(kernel, X, Y, store, pairs_of)
     operator.pairs_of = pairs_of

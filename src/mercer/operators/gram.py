@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.arrays import Array, as_dense, memory_budget
+from mercer.arrays import Array, as_dense, as_numpy, memory_budget
 from mercer.expressions import Pairs, Sum, gradient, is_summable
 
 # Points widened to float64 at a time.
@@ -432,12 +432,12 @@ class CentredGram(GramOperator):
             if features is not None:  # centred first, so that no large mean is subtracted
                 return np.einsum("ij,ij->i", features, features)
         n = min(self.shape)
-        own = self.gram.diagonal().astype(float)[:n]
+        own = as_numpy(self.gram.diagonal()).astype(float)[:n]
         return own - self.row_means[:n] - self.column_means[:n] + self.grand_mean
 
     def _rows(self, indices: Any) -> np.ndarray:
         # The rounding of the means, the same all along a row, goes with what is subtracted last.
-        rows = self.gram.rows(indices) - self.column_means
+        rows = as_numpy(self.gram.rows(indices)) - self.column_means
         return rows - rows.mean(axis=1, keepdims=True)
 
 

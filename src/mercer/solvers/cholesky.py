@@ -15,6 +15,7 @@ from scipy.linalg import (
     solve_triangular,
 )
 
+from mercer.arrays import copy_of, is_tensor, namespace, tensor_factor
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient, rounding_advice
 
@@ -38,9 +39,9 @@ def solve_cholesky(
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
+    K : ndarray or tensor of shape (n, n)
         Gram matrix, symmetric positive semidefinite.
-    Y : ndarray of shape (n,) or (n, t)
+    Y : ndarray or tensor of shape (n,) or (n, t)
     lam : float or ndarray of shape (t,)
         Positive regulariser, one for all targets or one each.
     sample_weight : ndarray of shape (n,), optional
@@ -69,7 +70,7 @@ def solve_cholesky(
     """
     monitor = Monitor(tol=ROUNDING_LIMIT)
     Y, lams, weight = as_columns(Y, lam, sample_weight)
-    root = np.sqrt(weight)
+    root = weight**0.5
     A = K if sample_weight is None else root[:, None] * K * root
     beta = with_intercept(partial(shifted_solve, A), root, Y, lams, fit_intercept)
     alpha = root[:, None] * beta
@@ -89,9 +90,10 @@ def with_intercept(
     """
     if not fit_intercept or not root.any():
         return solve(root[:, None] * Y, lams)
-    ones = np.broadcast_to(root[:, None], Y.shape)
-    Z = solve(np.hstack([root[:, None] * Y, ones]), np.tile(lams, 2))
-    of_targets, of_ones = np.hsplit(Z, 2)
+    xp = namespace(Y)
+    ones = xp.broadcast_to(root[:, None], Y.shape)
+    Z = solve(xp.hstack([root[:, None] * Y, ones]), np.tile(lams, 2))
+    of_targets, of_ones = xp.hsplit(Z, 2)
     return of_targets - of_ones * ((root @ of_targets) / (root @ of_ones))
 
 
@@ -115,13 +117,15 @@ def certified(
 
 def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Solve ``(A + lam_j I) z_j = b_j`` for every column j, one factorisation per distinct lam."""
-    solution = np.empty_like(B)
-    diagonal = A.diagonal().copy()
+    solution = namespace(A).empty_like(B)
     for value in np.unique(lam):
-        shifted = A.copy()
-        np.fill_diagonal(shifted, diagonal + value)
-        columns = lam == value
-        solution[:, columns] = cho_solve(factorised(shifted), B[:, columns], check_finite=False)
+        shifted = copy_of(A)
+        shifted.reshape(-1)[:: len(A) + 1] += value
+        columns = np.flatnonzero(lam == value)
+        if is_tensor(A):
+            solution[:, columns] = tensor_factor(shifted)(B[:, columns])
+        else:
+            solution[:, columns] = cho_solve(factorised(shifted), B[:, columns], check_finite=False)
     return solution
 
 

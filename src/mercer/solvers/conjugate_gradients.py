@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mercer.arrays import as_numpy, beside, copy_of, namespace
 from mercer.solvers.result import Monitor
 from mercer.solvers.ridge import gradient_ratio
 
-# ``product(V, columns)`` is A V for the right-hand sides of this mask, V having their columns
-# only; so for residuals, and for what stands for A^{-1}.
+# ``product(V, columns)`` is A V for the right-hand sides of these numbers, V having their columns
+# only; so for residuals, and for what stands for A^{-1}. Arrays of n rows may be tensors.
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 # A residual that has shrunk by so much since it was last computed afresh is computed afresh, if
@@ -57,34 +58,34 @@ def conjugate_gradients(
     methods".
     """
     step_product = product if quick is None else quick
-    every = np.ones(B.shape[1], dtype=bool)
-    R = residual(X, every) if X.any() else B.copy()
-    goal = monitor.tol * np.linalg.norm(B, axis=0)
-    fresh = np.linalg.norm(R, axis=0)  # of the residual when last computed afresh
-    active = fresh > goal
+    every = np.arange(B.shape[1])
+    R = residual(X, every) if X.any() else copy_of(B)
+    goal = monitor.tol * norms(B)
+    fresh = norms(R)  # of the residual when last computed afresh
+    active = np.flatnonzero(fresh > goal)
     stalled, done = False, monitor.record(relative(R, B), steps=0)
     Z = precondition(R, every)
-    D, slope = Z.copy(), dots(R, Z)
+    D, slope = copy_of(Z), dots(R, Z)
     exact = True
-    while not done and active.any():
+    while not done and len(active):
         Q = step_product(D[:, active], active)
         curvature = dots(D[:, active], Q)
         moving = curvature > 0
         # A residual computed afresh need not be orthogonal to the last direction.
         fall = dots(R[:, active], D[:, active])
         step = np.divide(fall, curvature, out=np.zeros(len(moving)), where=moving)
-        X[:, active] += step * D[:, active]
+        X[:, active] += beside(step, D) * D[:, active]
         before = R[:, active]
-        R[:, active] = before - step * Q
+        R[:, active] = before - beside(step, D) * Q
         exact = False
-        size = np.linalg.norm(R, axis=0)
+        size = norms(R)
         reach = 0.0 if step_product is product else REPLACE * fresh
-        due = active & (size <= np.maximum(goal, reach))
+        due = np.isin(every, active) & (size <= np.maximum(goal, reach))
         due[active] |= ~moving
         if due.any():
             R[:, active] = residual(X[:, active], active)
             exact = True
-            size = np.linalg.norm(R, axis=0)
+            size = norms(R)
             if np.any(due & (size > goal) & (size > 0.5 * fresh)):
                 stalled, step_product = step_product is product, product
             fresh[due] = size[due]
@@ -92,18 +93,23 @@ def conjugate_gradients(
         now = dots(R[:, active], Z)
         # The form that forgives products which are not all with the same matrix.
         turn = np.divide(now - dots(before, Z), slope[active], out=np.zeros(len(now)), where=moving)
-        D[:, active] = Z + np.maximum(turn, 0.0) * D[:, active]
+        D[:, active] = Z + beside(np.maximum(turn, 0.0), D) * D[:, active]
         slope[active] = now
         done = monitor.record(relative(R, B)) or stalled
-        active &= size > goal
+        active = active[size[active] > goal[active]]
     if not exact:
         R = residual(X, every)
-    return R, stalled and not bool(np.all(np.linalg.norm(R, axis=0) <= goal))
+    return R, stalled and not bool(np.all(norms(R) <= goal))
 
 
 def dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
     """The inner product of each column of U with the same of V."""
-    return np.einsum("ij,ij->j", U, V)
+    return as_numpy(namespace(U).einsum("ij,ij->j", U, V))
+
+
+def norms(R: np.ndarray) -> np.ndarray:
+    """The length of each column."""
+    return np.sqrt(dots(R, R))
 
 
 def relative(R: np.ndarray, B: np.ndarray) -> float:

@@ -11,7 +11,15 @@ import numpy as np
 from scipy.linalg import cho_solve
 from scipy.linalg.blas import dsyrk
 
-from mercer.arrays import memory_budget
+from mercer.arrays import (
+    as_numpy,
+    beside,
+    copy_of,
+    device_budget,
+    is_tensor,
+    namespace,
+    tensor_factor,
+)
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots, relative
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
@@ -73,7 +81,7 @@ def solve_pcg(
     ----------
     K : Gram operator of shape (n, n)
         Symmetric positive semidefinite; products, some rows and the diagonal are taken.
-    Y : ndarray of shape (n,) or (n, t)
+    Y : ndarray or, for an operator of tensors, tensor of shape (n,) or (n, t)
     lam : float or ndarray of shape (t,)
         Positive regulariser, one for all targets or one each.
     sample_weight : ndarray of shape (n,), optional
@@ -120,14 +128,16 @@ def solve_pcg(
     _refuse_singular(system)
     low = system.low_rank(rank, random_state)
     precondition = Preconditioner(low.factor, lams, system.constant)
-    mean = weighted_mean(Y, weight) if fit_intercept else np.zeros(Y.shape[1])
+    xp = namespace(Y)
+    mean = weighted_mean(Y, weight) if fit_intercept else beside(np.zeros(Y.shape[1]), Y)
     B = system.root * (Y - mean)
-    X = np.zeros_like(B)
+    X = xp.zeros_like(B)
     if start is not None:
-        np.divide(start.reshape(B.shape), system.root, out=X, where=system.root > 0)
+        rooted = xp.where(system.root > 0, system.root, 1.0)
+        X = beside(start.reshape(tuple(B.shape)), B) * (system.root > 0) / rooted
         X = system.projected(X)
-    quick = None
-    if single is not None and float32_is_small(len(Y), system.diagonal.max(), lams.min()):
+    quick, largest = None, float(system.diagonal.max())
+    if single is not None and float32_is_small(len(Y), largest, float(lams.min())):
         quick = partial(system.product, single)
     product = partial(system.product, K)
 
@@ -161,37 +171,45 @@ class Preconditioner:
 
     def __init__(self, factor: np.ndarray, lam: np.ndarray, constant: np.ndarray | None = None):
         self.factor, self.lam, self.constant = factor, lam, constant
-        # Half of the products, in the order in which the factor is kept.
-        upper = dsyrk(1.0, factor, trans=1) if factor.shape[1] else np.zeros((0, 0))
-        self._inner = np.triu(upper) + np.triu(upper, 1).T
-        self._factorised = {}
+        if is_tensor(factor):
+            self._inner = factor.T @ factor
+        else:
+            # Half of the products, in the order in which the factor is kept.
+            upper = dsyrk(1.0, factor, trans=1) if factor.shape[1] else np.zeros((0, 0))
+            self._inner = np.triu(upper) + np.triu(upper, 1).T
+        self._solve = {}
         for value in np.unique(lam):
-            shifted = self._inner.copy()
-            np.fill_diagonal(shifted, shifted.diagonal() + value)
-            self._factorised[value] = factorised(shifted)
+            shifted = copy_of(self._inner)
+            shifted.reshape(-1)[:: len(shifted) + 1] += value
+            self._solve[value] = _solver(shifted)
         if constant is not None:
-            self._image = {v: self._plain(constant[:, None], v) for v in self._factorised}
+            self._image = {v: self._plain(constant[:, None], v) for v in self._solve}
 
     def largest(self) -> float:
         """The largest eigenvalue of ``F F^T``."""
-        return float(np.linalg.eigvalsh(self._inner)[-1]) if len(self._inner) else 0.0
+        inner = as_numpy(self._inner)
+        return float(np.linalg.eigvalsh(inner)[-1]) if len(inner) else 0.0
 
     def _plain(self, R: np.ndarray, lam: float) -> np.ndarray:
-        return (
-            R
-            - self.factor @ cho_solve(self._factorised[lam], self.factor.T @ R, check_finite=False)
-        ) / lam
+        return (R - self.factor @ self._solve[lam](self.factor.T @ R)) / lam
 
     def __call__(self, R: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """``P^{-1} R`` for the columns of this mask, shape (n, number of them)."""
-        Z, lams = np.empty_like(R), self.lam[columns]
+        """``P^{-1} R`` for the columns of these numbers, shape (n, so many)."""
+        Z, lams = namespace(R).empty_like(R), self.lam[columns]
         for lam in np.unique(lams):
-            at = lams == lam
+            at = np.flatnonzero(lams == lam)
             Z[:, at] = self._plain(R[:, at], lam)
             if self.constant is not None:
                 image = self._image[lam]
                 Z[:, at] -= image * ((self.constant @ Z[:, at]) / (self.constant @ image))
         return Z
+
+
+def _solver(A: Any) -> Callable[[Any], Any]:
+    """A⁻¹ for a positive definite A, which is overwritten."""
+    return (
+        tensor_factor(A) if is_tensor(A) else partial(cho_solve, factorised(A), check_finite=False)
+    )
 
 
 class _System:
@@ -202,13 +220,13 @@ class _System:
 
     def __init__(self, K: Any, lam: np.ndarray, weight: np.ndarray, fit_intercept: bool):
         self.K, self.lam = K, lam
-        self.root = np.sqrt(weight)[:, None]
-        self.weighted = bool(np.any(weight != 1.0))
+        self.root = (weight**0.5)[:, None]
+        self.weighted = bool((weight != 1.0).any())
         self.total = float(weight.sum())
         # The trace of K bounds its norm, and its diagonal its entries.
-        self.diagonal = weight * np.asarray(K.diagonal(), dtype=np.float64)
+        self.diagonal = weight * beside(K.diagonal(), weight)
         fit_intercept = fit_intercept and self.total > 0
-        self.constant = self.root[:, 0] / np.sqrt(self.total) if fit_intercept else None
+        self.constant = self.root[:, 0] / self.total**0.5 if fit_intercept else None
 
     def projected(self, V: np.ndarray) -> np.ndarray:
         if self.constant is None:
@@ -216,21 +234,23 @@ class _System:
         return V - self.constant[:, None] * (self.constant @ V)
 
     def product(self, K: Any, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """``A V`` for the columns of this mask, by way of products with K."""
-        return self.projected(self.root * (K @ (self.root * V))) + self.lam[columns] * V
+        """``A V`` for the columns of these numbers, by way of products with K."""
+        lam = beside(self.lam[columns], V)
+        return self.projected(self.root * (K @ (self.root * V))) + lam * V
 
     def level(self, X: np.ndarray) -> np.ndarray:
         """The intercept beside the mean of y: the weighted mean of ``-K alpha``."""
         if self.constant is None:
-            return np.zeros(X.shape[1])
+            return beside(np.zeros(X.shape[1]), X)
         # K times the weights, rather than K alpha, so that one column serves all targets.
-        means = np.ravel(self.K @ (self.root**2))
+        means = (self.K @ (self.root**2)).ravel()
         return -(means @ (self.root * X)) / self.total
 
     def low_rank(self, rank: int | None, random_state: Any) -> LowRank:
         n = len(self.root)
         if rank is None:
-            rank = int(min(np.ceil(RANK * np.sqrt(n)), memory_budget() / (8.0 * n)))
+            budget = device_budget(getattr(self.root, "device", None))
+            rank = int(min(np.ceil(RANK * np.sqrt(n)), budget / (8.0 * n)))
 
         def rows(indices: np.ndarray) -> np.ndarray:
             K = self.K.rows(indices)
@@ -248,12 +268,12 @@ class _System:
 
 def _bounds(system: _System, precondition: Preconditioner, R: np.ndarray) -> np.ndarray:
     """Three bounds on the distance in H, the least for each target: shape (t,)."""
-    every, lam = np.ones(R.shape[1], dtype=bool), system.lam
+    every, lam = np.arange(R.shape[1]), system.lam
     by_preconditioner = dots(R, precondition(R, every))
     by_gradient = dots(R, system.product(system.K, R, every)) / lam**2 - dots(R, R) / lam
     squared = np.minimum(by_preconditioner, dots(R, R) / (4 * lam))
     # The difference of the last is rounding where it is small beside its terms.
-    rounding = len(R) * EPS * dots(R, R) * system.diagonal.sum() / lam**2
+    rounding = len(R) * EPS * dots(R, R) * float(system.diagonal.sum()) / lam**2
     squared = np.minimum(squared, np.maximum(by_gradient, 0.0) + rounding)
     return np.sqrt(np.maximum(squared, 0.0))
 

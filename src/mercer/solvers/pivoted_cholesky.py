@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mercer.arrays import as_numpy, beside, doubled, namespace
 from mercer.solvers.ridge import EPS
 
 # Candidates drawn together; each block is one product with the factor so far.
@@ -53,7 +54,8 @@ def randomly_pivoted_cholesky(
     ----------
     rows : callable
         ``rows(indices)`` gives ``K[indices]``, shape (b, n).
-    diagonal : ndarray of shape (n,)
+    diagonal : ndarray or tensor of shape (n,)
+        Where all of the work is done.
     rank : int
         Number of pivots at most.
     trace_tol : float
@@ -77,29 +79,30 @@ def randomly_pivoted_cholesky(
     """
     if not isinstance(random_state, np.random.RandomState):
         random_state = np.random.RandomState(random_state)
-    n = len(diagonal)
+    n, xp = len(diagonal), namespace(diagonal)
     rank = min(rank, n)
-    left = np.maximum(np.asarray(diagonal, dtype=np.float64), 0.0)
-    floor = n * EPS * float(left.max(initial=0.0))
+    left = xp.clip(1.0 * doubled(diagonal), 0.0, None)
+    floor = n * EPS * float(left.max()) if n else 0.0
     left[left <= floor] = 0.0
-    T = np.empty((rank, n))  # F^T
+    T = xp.empty((rank, n), dtype=left.dtype, device=left.device)  # F^T
     pivots: list[int] = []
     while len(pivots) < rank and left.sum() > trace_tol:
-        k, below = len(pivots), np.cumsum(left)
-        drawn = np.searchsorted(below, random_state.uniform(size=block) * below[-1], side="right")
-        drawn = np.minimum(drawn, n - 1)
-        K = np.asarray(rows(drawn), dtype=np.float64)
+        k, below = len(pivots), xp.cumsum(left, 0)
+        heights = beside(random_state.uniform(size=block), left) * below[-1]
+        drawn = xp.clip(xp.searchsorted(below, heights, side="right"), 0, n - 1)
+        K = beside(rows(drawn), left)
         known = T[:k, drawn]
-        rest = K[:, drawn] - known.T @ known
+        rest = as_numpy(K[:, drawn] - known.T @ known)
         left[drawn[rest.diagonal() <= floor]] = 0.0
-        kept, L = _accepted(rest, left[drawn], floor, random_state)
+        kept, L = _accepted(rest, as_numpy(left[drawn]), floor, random_state)
         kept, L = kept[: rank - k], L[: rank - k, : rank - k]
         stop = k + len(kept)
         new = T[k:stop]
-        np.subtract(K[kept], known[:, kept].T @ T[:k], out=new)
-        _solve_lower(L, new)
-        pivots.extend(drawn[kept])
-        left -= np.einsum("ij,ij->j", new, new)
+        new[:] = K[kept]
+        new -= known[:, kept].T @ T[:k]
+        _solve_lower(beside(L, left), new)
+        pivots.extend(as_numpy(drawn)[kept])
+        left -= xp.einsum("ij,ij->j", new, new)
         left[left <= floor] = 0.0
         left[drawn[kept]] = 0.0
     r = len(pivots)
@@ -133,4 +136,4 @@ def _solve_lower(L: np.ndarray, B: np.ndarray, step: int = 16) -> None:
     for first in range(0, len(L), step):
         here = slice(first, first + step)
         B[here] -= L[here, :first] @ B[:first]
-        B[here] = np.linalg.inv(L[here, here]) @ B[here]
+        B[here] = namespace(L).linalg.inv(L[here, here]) @ B[here]

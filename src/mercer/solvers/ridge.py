@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace
+
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
 # What float32 rounding does to K must be so small beside lam for float32 arithmetic to pay.
@@ -25,21 +27,21 @@ ROUNDING_LIMIT = 1e-6
 
 
 def as_columns(Y: np.ndarray, lam: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Bring targets to ``(n, t)``, regularisers to ``(t,)`` and weights to ``(n,)``, in float64."""
-    Y = np.asarray(Y, dtype=np.float64)
+    """Bring targets to ``(n, t)``, regularisers to ``(t,)`` and weights to ``(n,)``, in float64.
+
+    Weights are of the targets' library; regularisers are numbers of NumPy's.
+    """
+    Y = doubled(Y) if is_tensor(Y) else np.asarray(Y, dtype=np.float64)
     Y = Y.reshape(len(Y), -1)
     lam = np.broadcast_to(np.asarray(lam, dtype=np.float64).ravel(), (Y.shape[1],))
-    if sample_weight is None:
-        weight = np.ones(len(Y))
-    else:
-        weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = beside(np.ones(len(Y)) if sample_weight is None else sample_weight, Y)
     return Y, lam, weight
 
 
 def weighted_mean(Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The mean of each column of Y ``(n, t)``, shape (t,); zero where nothing weighs."""
     total = weight.sum()
-    return weight @ Y / total if total > 0 else np.zeros(Y.shape[1])
+    return weight @ Y / total if total > 0 else beside(np.zeros(Y.shape[1]), Y)
 
 
 def relative_gradient(
@@ -71,10 +73,11 @@ def relative_gradient(
     residual = Y - K @ alpha
     if fit_intercept:
         residual, Y = (R - weighted_mean(R, weight) for R in (residual, Y))
-    now = weight[:, None] * residual - lam * alpha
+    now = weight[:, None] * residual - beside(lam, alpha) * alpha
     start = weight[:, None] * Y
     # One product, for K may be recomputed.
-    return gradient_ratio(*np.split(_squared_norms(K, np.hstack([now, start])), 2))
+    together = namespace(Y).hstack([now, start])
+    return gradient_ratio(*np.split(_squared_norms(K, together), 2))
 
 
 def gradient_ratio(now: np.ndarray, start: np.ndarray) -> float:
@@ -107,4 +110,4 @@ def float32_is_small(n: int, largest: float, lam: float) -> bool:
 
 
 def _squared_norms(K: Any, U: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->j", U, K @ U)
+    return as_numpy(namespace(U).einsum("ij,ij->j", U, K @ U))

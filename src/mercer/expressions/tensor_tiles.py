@@ -1,0 +1,207 @@
+"""Programs over pairs of points in torch's own operations: on any device, and without Triton.
+
+It is the twin of `mercer.expressions.triton_tiles`, to be read, compared with and fallen back on.
+Values of a block of rows with all columns are made at a time, and nothing larger is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mercer.arrays import Later, device_budget, row_blocks
+from mercer.core.programs import Kind, Leaf, Op, Program, Source
+from mercer.core.reference import EXACT_FEATURES
+
+torch: Any = Later("torch")
+
+# Squared distances below this fraction of the squared norms are summed from differences.
+NEAR = {"float32": 1e-2, "float64": 1e-4}
+# Arrays of the size of a block of values that are alive at a time, and the largest block.
+ALIVE, BLOCK_BYTES = 6, 2**30
+GATHERED = 2**22  # numbers of near pairs that are gathered at a time
+
+
+class Tiles:
+    """An expression over n times m pairs.
+
+    Parameters
+    ----------
+    program : Program
+    leaves : the statistics, whose points are tensors
+    row_terms, column_terms : tensors of shape (n,) and (m,)
+    n, m : int
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        leaves: Sequence[Leaf],
+        row_terms: Sequence[Any],
+        column_terms: Sequence[Any],
+        n: int,
+        m: int,
+        device: Any,
+        dtype: Any,
+    ):
+        self.program, self.leaves = program, list(leaves)
+        self.row_terms, self.column_terms = list(row_terms), list(column_terms)
+        self.n, self.m, self.device, self.dtype = n, m, device, dtype
+
+    def _blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Some rows at a time, and their values."""
+        size = 8 if self.dtype == torch.float64 else 4
+        budget = min(BLOCK_BYTES, device_budget(self.device))
+        for rows in row_blocks(self.n, ALIVE * size * self.m, budget):
+            yield rows, self.values(rows)
+
+    def values(self, rows: slice) -> Any:
+        """The values of some rows with all columns."""
+        statistics = [statistic(leaf, rows) for leaf in self.leaves]
+        terms = [term[rows] for term in self.row_terms]
+        shape = (rows.stop - rows.start, self.m)
+        found = run(self.program, statistics, terms, self.column_terms)
+        return torch.as_tensor(found, dtype=self.dtype, device=self.device).expand(shape)
+
+    def product(self, V: Any) -> Any:
+        """K V of shape (n, c), in float64."""
+        out = torch.zeros((self.n, V.shape[1]), dtype=torch.float64, device=self.device)
+        for rows, K in self._blocks():
+            out[rows] = (K @ V.to(self.dtype)).to(torch.float64)
+        return out
+
+    def transposed_product(self, U: Any) -> Any:
+        """Kᵀ U of shape (m, c), in float64."""
+        out = torch.zeros((self.m, U.shape[1]), dtype=torch.float64, device=self.device)
+        for rows, K in self._blocks():
+            out += (K.T @ U[rows].to(self.dtype)).to(torch.float64)
+        return out
+
+    def gram(self, symmetric: bool, diagonal: Any) -> Any:
+        """All values, (n, m); a symmetric matrix has equal halves and its own diagonal."""
+        K = torch.empty((self.n, self.m), dtype=self.dtype, device=self.device)
+        for rows, values in self._blocks():
+            K[rows] = values
+        if symmetric:
+            K = torch.triu(K)
+            K += torch.triu(K, 1).T
+            K.diagonal().copy_(diagonal)
+        return K
+
+    def log_sum_exp(self, log_weight: Any) -> Any:
+        """log Σ_j w_j exp(k_ij) of shape (n,), in float64; ``log_weight`` has shape (m,)."""
+        out = torch.empty(self.n, dtype=torch.float64, device=self.device)
+        for rows, K in self._blocks():
+            out[rows] = torch.logsumexp(K.to(torch.float64) + log_weight, 1)
+        return out
+
+
+def statistic(leaf: Leaf, rows: slice) -> Any:
+    """One statistic of some rows with all columns."""
+    X, Y = leaf.X[rows], leaf.Y
+    match leaf.kind:
+        case Kind.DOT:
+            return X @ Y.T
+        case Kind.SQDIST:
+            return _sqdist(leaf, rows)
+        case Kind.CONJUNCTION:
+            out = torch.ones((len(X), len(Y)), dtype=X.dtype, device=X.device)
+        case _:
+            out = torch.zeros((len(X), len(Y)), dtype=X.dtype, device=X.device)
+    tangent = leaf.kind in (Kind.DIFFERENCE_PRODUCT, Kind.SIGN_PRODUCT)
+    for k in range(0, X.shape[1], 2 if tangent else 1):
+        x, z = X[:, k, None], Y[:, k]
+        difference = x - z
+        match leaf.kind:
+            case Kind.L1:
+                out += torch.abs(difference)
+            case Kind.MINSUM:
+                out += torch.minimum(x, z)
+            case Kind.CHI2:
+                total = x + z
+                out += difference / torch.where(total == 0, 1, total) * difference
+            case Kind.CONJUNCTION:
+                out *= 1 + x * z
+            case Kind.DIFFERENCE_PRODUCT:
+                out += difference * (X[:, k + 1, None] - Y[:, k + 1])
+            case Kind.SIGN_PRODUCT:
+                out += torch.sign(difference) * (X[:, k + 1, None] - Y[:, k + 1])
+            case _:
+                raise ValueError(f"a statistic that torch computes; got {leaf.kind!r}")
+    return out
+
+
+def _sqdist(leaf: Leaf, rows: slice) -> Any:
+    """Squared distances from dot products; where points nearly coincide, from differences."""
+    X, Y = leaf.X[rows], leaf.Y
+    given = leaf.X_given[rows]
+    if X.shape[1] <= EXACT_FEATURES:
+        return sum((given[:, k, None] - leaf.Y_given[:, k]) ** 2 for k in range(X.shape[1]))
+    norms = leaf.X_norms[rows, None] + leaf.Y_norms
+    distances = norms - 2 * (X @ Y.T)
+    near = NEAR[str(X.dtype).removeprefix("torch.")]
+    i, j = torch.nonzero(~(distances > near * norms), as_tuple=True)
+    step = max(1, GATHERED // X.shape[1])
+    for k in range(0, len(i), step):
+        a, b = i[k : k + step], j[k : k + step]
+        distances[a, b] = torch.sum((given[a] - leaf.Y_given[b]) ** 2, dim=1)
+    return distances
+
+
+def run(
+    program: Program,
+    statistics: Sequence[Any],
+    row_terms: Sequence[Any],
+    column_terms: Sequence[Any],
+) -> Any:
+    """The program's value, as in `mercer.core.reference`."""
+    r: list[Any] = [*statistics, *[None] * (program.registers - len(statistics))]
+
+    def second(b: int, source: int) -> Any:
+        match source:
+            case Source.ROW:
+                return row_terms[b][:, None]
+            case Source.COLUMN:
+                return column_terms[b]
+        return r[b]
+
+    for (op, out, a, b, source), (c, d) in zip(
+        program.operations.tolist(), program.constants.tolist(), strict=True
+    ):
+        match op:
+            case Op.ROW:
+                r[out] = row_terms[a][:, None]
+            case Op.COLUMN:
+                r[out] = column_terms[a]
+            case Op.CONSTANT:
+                r[out] = c
+            case Op.AFFINE:
+                r[out] = c * r[a] + d
+            case Op.ADD:
+                r[out] = c * r[a] + d * second(b, source)
+            case Op.MULTIPLY:
+                r[out] = c * r[a] * second(b, source) + d
+            case Op.ACCUMULATE:
+                r[out] = r[out] + c * r[a] * second(b, source)
+            case Op.DIVIDE:
+                divisor = second(b, source)
+                r[out] = torch.where(divisor == 0, c, r[a] / divisor)
+            case Op.INTEGER_POWER:
+                r[out] = r[a] ** int(c)
+            case Op.REAL_POWER:
+                r[out] = r[a] ** c
+            case Op.EXP | Op.EXP_NEGATIVE:
+                r[out] = torch.exp(c * r[a])
+            case Op.SQRT:
+                r[out] = torch.sqrt(r[a])
+            case Op.TANH:
+                r[out] = torch.tanh(c * r[a] + d)
+            case Op.LOG:
+                r[out] = torch.log(r[a])
+            case Op.INVERSE_SQRT:
+                r[out] = torch.where(r[a] == 0, 0, torch.rsqrt(r[a]))
+            case Op.POSITIVE:
+                r[out] = torch.clamp(r[a], min=0)
+            case Op.STEP:
+                r[out] = (r[a] > 0).to(r[a].dtype)
+    return r[program.result]

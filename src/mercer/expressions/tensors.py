@@ -1,0 +1,269 @@
+"""Expressions over pairs of points that are torch tensors, computed where the points are."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import Later, beside, dtype_of, is_tensor, rows_in_order, take_rows
+from mercer.core import Kind, Leaf
+from mercer.expressions.arithmetic import evaluate
+from mercer.expressions.interpreter import Pairs
+from mercer.expressions.nodes import Diagonal, Expression, Point, Statistic, Tangent, diagonal
+from mercer.expressions.simplification import lower
+from mercer.expressions.tensor_tiles import Tiles
+from mercer.expressions.triton_tiles import PRECISIONS, TritonTiles
+
+torch: Any = Later("torch")
+
+
+def over(e: Expression, X: Any, Y: Any = None) -> Pairs:
+    """An expression over all pairs of X and Y, evaluated by the core or, of tensors, by torch.
+
+    Parameters
+    ----------
+    e : Expression
+    X : n points
+    Y : m points, or None for X itself
+    """
+    return (TensorPairs if is_tensor(X) or is_tensor(Y) else Pairs)(e, X, Y)
+
+
+class TensorPairs(Pairs):
+    """An expression over all pairs of two tensors of points: blocks, products and the diagonal.
+
+    Triton kernels on a device that has them, torch's own operations elsewhere. What is returned
+    are tensors on the points' device; sums over many pairs are in float64.
+
+    Parameters
+    ----------
+    e : Expression
+    X : (n, d) tensor
+    Y : (m, d) tensor on the same device, or None for X itself
+    precision : "fp16x3", "tf32x3" or "tf32", default="fp16x3"
+        How dot products of float32 points are formed where Triton does: "fp16x3" has float32's
+        accuracy, "tf32x3" too and takes points of any size (it stands in for the first where
+        those are far apart), "tf32" has ten bits of it and is fastest with very many features.
+    """
+
+    def __init__(self, e: Expression, X: Any, Y: Any = None, precision: str = "fp16x3"):
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision={precision!r}; expected one of {PRECISIONS}")
+        places = [_place(P) for P in (X, Y) if P is not None]
+        if len(set(places)) > 1:
+            raise TypeError(f"X is {places[0]} and Y is {places[1]}; move both to one device")
+        self.precision, self.device = precision, X.device
+        self._tiles: dict[Any, Any] = {}
+        super().__init__(e, X, Y)
+
+    def like(self, e: Expression, dtype: Any = None) -> TensorPairs:
+        other = super().like(e, dtype)
+        assert isinstance(other, TensorPairs)
+        other._tiles = {}
+        return other
+
+    def double(self, rows: slice, columns: slice) -> Pairs:
+        raise NotImplementedError("points of tensors are widened as a whole, by like()")
+
+    def _check(self) -> np.dtype:
+        kinds = []
+        for node in self.expression.walk():
+            if isinstance(node, Statistic):
+                F, G = self.points(node.view, 0), self.points(node.view, 1)
+                if not is_tensor(F) or not is_tensor(G) or node.kind.native is None:
+                    raise TypeError(
+                        f"X is a tensor, and the kernel's {node.kind} is not of vectors that stay "
+                        "tensors; pass X.cpu().numpy()"
+                    )
+                if F.shape[1] != G.shape[1]:
+                    raise ValueError(
+                        f"X has {F.shape[1]} features but Y has {G.shape[1]}; both need the same "
+                        "columns"
+                    )
+                kinds += [dtype_of(F), dtype_of(G)]
+        return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+
+    def side(self, e: Expression, side: int) -> Any:
+        if (e, side) not in self._sides:
+            # In double, for what is computed once for each point.
+            values = evaluate(e, self._at_points)
+            if not is_tensor(values):
+                values = torch.full((self.shape[side],), float(values), device=self.device)
+            self._sides[e, side] = rows_in_order(values, self.dtype)
+        return self._sides[e, side]
+
+    def _at_points(self, node: Any) -> Any:
+        points = self.points(self._view(node), node.side)
+        points = points.to(torch.float64) if points.is_floating_point() else points
+        if isinstance(node, Point):
+            return _per_point(node.function, points)
+        leaf = node.operand
+        if isinstance(leaf, Statistic):
+            return leaf.kind.diagonal(points)
+        if leaf.statistic.kind.tangents is not None:
+            raise TypeError(f"the derivative of {leaf.statistic} is not known for tensors")
+        return 2 * torch.sum(points * self.change(leaf, node.side), dim=1)  # of the dot product
+
+    @staticmethod
+    def _view(node: Any) -> Any:
+        if isinstance(node, Point):
+            return node.view
+        assert isinstance(node, Diagonal)
+        leaf = node.operand
+        return leaf.view if isinstance(leaf, Statistic) else leaf.statistic.view
+
+    def _tangent_leaf(self, node: Tangent) -> Leaf | None:
+        kind = node.statistic.kind.tangent
+        if kind is None:
+            raise TypeError(f"the derivative of {node.statistic} is not known for tensors")
+        F, G = (self.points(node.statistic.view, side) for side in (0, 1))
+        dF, dG = self.change(node, 0), self.change(node, 1)
+        if kind is Kind.DOT:  # dx·z + x·dz
+            left, right = torch.hstack([dF, F]), torch.hstack([G, dG])
+        else:
+            moving = torch.nonzero((dF != 0).any(0) | (dG != 0).any(0))[:, 0]
+            left, right = (
+                torch.stack([p[:, moving], dp[:, moving]], dim=2).reshape(len(p), -1)
+                for p, dp in ((F, dF), (G, dG))
+            )
+        X, Y = (rows_in_order(a, self.dtype) for a in (left, right))
+        return Leaf(kind, X, Y, X, Y)
+
+    @property
+    def native(self) -> bool:
+        return True
+
+    # What is asked for.
+
+    def tiles(self, rows: Any = None, columns: Any = None, logarithmic: bool = False) -> Any:
+        """What computes the values of some rows and columns, by default all of them.
+
+        ``logarithmic`` where it is their exponentials that count.
+        """
+        whole = rows is None and columns is None
+        if whole and logarithmic in self._tiles:
+            return self._tiles[logarithmic]
+        n, m = self.shape
+        leaves = []
+        for node in self.lowering.leaves:
+            leaf = self._leaf(node)
+            assert leaf is not None
+            leaves.append(_part(leaf, rows, columns))
+        row_terms = [_some(self.side(t, 0), rows) for t in self.lowering.row_terms]
+        column_terms = [_some(self.side(t, 1), columns) for t in self.lowering.column_terms]
+        n, m = (_count(part, k) for part, k in ((rows, n), (columns, m)))
+        dtype = getattr(torch, self.dtype.name)
+        arguments = (self.lowering.program, leaves, row_terms, column_terms, n, m)
+        if by_triton(self.device.type):
+            made = TritonTiles(*arguments, self.device, dtype, self.precision, logarithmic)
+        else:
+            made = Tiles(*arguments, self.device, dtype)
+        if whole:
+            self._tiles[logarithmic] = made
+        return made
+
+    def block(self, rows: Any, columns: Any, out: Any = None) -> Any:
+        found = self.tiles(_index(rows), _index(columns)).gram(False, None)
+        if out is None:
+            return found
+        out[:] = found
+        return out
+
+    def gram(self) -> Any:
+        return self.tiles().gram(self.symmetric, self.diagonal() if self.symmetric else None)
+
+    def products(self, V: Any, U: Any) -> tuple[Any, Any]:
+        V, U = (beside(A, self._some_points()) for A in (V, U))
+        out = V.new_zeros((self.shape[0], 0), dtype=torch.float64)
+        side = V.new_zeros((self.shape[1], 0), dtype=torch.float64)
+        if V.shape[1]:
+            out = self.tiles().product(V)
+        if U.shape[1]:
+            side = self.tiles().transposed_product(U)
+        return out, side
+
+    def _some_points(self) -> Any:
+        return torch.empty(0, dtype=getattr(torch, self.dtype.name), device=self.device)
+
+    def normal_product(self, V: Any, targets: Any, weight: Any) -> None:
+        return None
+
+    def log_sum_exp(self, log_weight: Any = None) -> Any:
+        if log_weight is None:
+            log_weight = torch.zeros(self.shape[1], device=self.device)
+        log_weight = beside(log_weight, self._some_points())
+        if tuple(log_weight.shape) != self.shape[1:]:
+            raise ValueError(
+                f"log_weight has shape {tuple(log_weight.shape)}; expected {self.shape[1:]}"
+            )
+        return self.tiles(logarithmic=True).log_sum_exp(log_weight)
+
+    def combination(self, columns: Any, V: Any) -> Any:
+        V = beside(V, self._some_points())
+        return self.tiles(None, _index(columns)).product(V)
+
+    def part(self, index: Any) -> TensorPairs:
+        points = take_rows(self.raw[0], _index(index))
+        return TensorPairs(self.formula, points, precision=self.precision).like(
+            self.formula, self.dtype
+        )
+
+    def diagonal(self) -> Any:
+        return self.side(lower(diagonal(self.expression, 0)), 0).clone()
+
+
+@cache
+def by_triton(device: str) -> bool:
+    """Whether Triton kernels run on this kind of device."""
+    return device == "cuda" and find_spec("triton") is not None
+
+
+def _place(X: Any) -> str:
+    return f"a tensor on {X.device}" if is_tensor(X) else f"a {type(X).__name__}"
+
+
+def _per_point(function: Any, points: Any) -> Any:
+    values = function(points)
+    if not is_tensor(values) or tuple(values.shape) != (len(points),):
+        shape = tuple(getattr(values, "shape", ()))
+        raise ValueError(
+            f"the function given to rescale returned {type(values).__name__} of shape {shape} for "
+            f"a tensor of {len(points)} points; expected a tensor, one number per point"
+        )
+    return values
+
+
+def _part(leaf: Leaf, rows: Any, columns: Any) -> Leaf:
+    """A leaf restricted to some rows and columns."""
+    if rows is None and columns is None:
+        return leaf
+    X, Y = _some(leaf.X, rows), _some(leaf.Y, columns)
+    return Leaf(
+        leaf.kind,
+        X,
+        Y,
+        X if leaf.X_given is leaf.X else _some(leaf.X_given, rows),
+        Y if leaf.Y_given is leaf.Y else _some(leaf.Y_given, columns),
+        _some(leaf.X_norms, rows),
+        _some(leaf.Y_norms, columns),
+    )
+
+
+def _some(A: Any, chosen: Any) -> Any:
+    return A if A is None or chosen is None else A[chosen]
+
+
+def _index(chosen: Any) -> Any:
+    """Slices and positions as torch takes them; None for everything."""
+    if isinstance(chosen, slice):
+        return None if chosen == slice(None) else chosen
+    return chosen if is_tensor(chosen) else torch.as_tensor(np.asarray(chosen))
+
+
+def _count(chosen: Any, n: int) -> int:
+    if chosen is None:
+        return n
+    return len(range(*chosen.indices(n))) if isinstance(chosen, slice) else len(chosen)

@@ -1,0 +1,379 @@
+"""Programs over pairs of points as Triton kernels: operands made ready, texts compiled and run.
+
+In float32 the matrix unit takes each number as two in half precision, x = h + l, and three
+products, h·h + h·l + l·h, side by side in operands three times as wide: the error is that of
+float32 at several times the speed. Sums over the columns of a product are in double across tiles.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from mercer.arrays import Later
+from mercer.core.programs import Kind, Leaf, Op, Program
+from mercer.expressions.tensor_tiles import run
+from mercer.expressions.triton_source import (
+    KernelText,
+    LeafForm,
+    Slot,
+    TileForm,
+    gram_source,
+    log_sum_exp_source,
+    product_source,
+    wide_product_source,
+)
+
+torch: Any = Later("torch")
+
+PRECISIONS = ("fp16x3", "tf32x3", "tf32")
+PADDED = 256  # points are made up to a multiple of this, so that no tile is in part
+# Below this many features squared distances that must be exact are summed from differences.
+FEW_FEATURES = 8
+# Operands of more bytes per point are read in steps of so many.
+RESIDENT, STEP = 512, 128
+# In half precision numbers are scaled to below this, and those of the middling point must not be
+# smaller than the largest by more than that.
+LARGEST_HALF, SPREAD = 2.0**14, 2.0**12
+# Columns that are summed one by one; more go to the matrix unit, so many at a time.
+FEW_COLUMNS, COLUMNS = 4, 32
+# Columns are split for so many programs per multiprocessor, lest some be idle at the end, unless a
+# part would have fewer tiles than the second number.
+PROGRAMS, FEWEST_TILES = 96, 4
+# How much of a value may be lost by rounding a squared distance before care is taken.
+CARE = 32.0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is laid out on the device."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int = 3
+
+
+def launch_for(form: TileForm) -> Launch:
+    """What was fastest on an H200."""
+    width = max((leaf.width for leaf in form.leaves), default=0)
+    careful = any(leaf.features for leaf in form.leaves)
+    looped = any(leaf.step for leaf in form.leaves)
+    if form.dtype == "float64" or not width or (careful and not looped):
+        return Launch(64, 64, 4)
+    if width <= 64:
+        return Launch(64, 128, 4)
+    half = all(leaf.precision == "fp16" for leaf in form.leaves if leaf.width)
+    if careful or not half:
+        tf32 = all(leaf.precision == "tf32" for leaf in form.leaves if leaf.width)
+        return Launch(128, 128, 4 if tf32 and looped and not careful else 8)
+    if width > 512:
+        return Launch(128, 256, 8)
+    return Launch(128, 64, 4, 2) if width > 128 and not looped else Launch(128, 128, 4)
+
+
+class TritonTiles:
+    """An expression over n times m pairs, with the methods of `tensor_tiles.Tiles`.
+
+    Parameters
+    ----------
+    program, leaves, row_terms, column_terms, n, m, device, dtype : as for `tensor_tiles.Tiles`
+    precision : "fp16x3", "tf32x3" or "tf32"
+        Of dot products in float32.
+    logarithmic : bool
+        Whether it is the exponentials of the values that count.
+    """
+
+    launch: Launch | None = None  # in place of the usual one
+
+    def __init__(
+        self,
+        program: Program,
+        leaves: Sequence[Leaf],
+        row_terms: Sequence[Any],
+        column_terms: Sequence[Any],
+        n: int,
+        m: int,
+        device: Any,
+        dtype: Any,
+        precision: str = "fp16x3",
+        logarithmic: bool = False,
+    ):
+        self.program, self.leaves = program, list(leaves)
+        self.row_terms, self.column_terms = list(row_terms), list(column_terms)
+        self.n, self.m, self.device, self.dtype = n, m, device, dtype
+        self.precision, self.logarithmic = precision, logarithmic
+        self._arrays: dict[str, Any] = {}
+        self._scales: list[float] = []
+        self.form = self._made_ready()
+        for side, terms in (("R", self.row_terms), ("C", self.column_terms)):
+            for t, term in enumerate(terms):
+                self._arrays[f"{side}{t}"] = _padded(term.to(dtype))
+
+    # Operands.
+
+    def _made_ready(self) -> TileForm:
+        forms: list[LeafForm] = []
+        for i, leaf in enumerate(self.leaves):
+            forms.append(self._operands(i, leaf, forms))
+        exponents = [
+            int(c) if op == Op.INTEGER_POWER else 0
+            for (op, *_), (c, _) in zip(
+                self.program.operations.tolist(), self.program.constants.tolist(), strict=True
+            )
+        ]
+        operations = tuple(
+            (*operation, exponent)
+            for operation, exponent in zip(self.program.operations.tolist(), exponents, strict=True)
+        )
+        name = str(self.dtype).removeprefix("torch.")
+        return TileForm(name, tuple(forms), operations, self.program.result)
+
+    def _operands(self, i: int, leaf: Leaf, before: list[LeafForm]) -> LeafForm:
+        if leaf.kind not in (Kind.DOT, Kind.SQDIST):
+            return self._by_features(i, leaf)
+        careful = leaf.kind == Kind.SQDIST and self._needs_care(i, leaf)
+        d = leaf.X.shape[1]
+        if careful and d <= FEW_FEATURES:
+            return self._by_features(i, leaf)
+        shared = None
+        for k, other in enumerate(self.leaves[:i]):
+            if before[k].width and other.X is leaf.X and other.Y is leaf.Y:
+                shared = k if before[k].kind == Kind.DOT else None
+        precision, scale = self._precision(leaf)
+        if shared is not None:
+            precision, scale = before[shared].precision, self._scales[shared] ** -0.5
+        width = d * (3 if precision == "fp16" else 1)
+        size = 2 if precision == "fp16" else 8 if precision == "ieee" else 4
+        split = 2 if precision == "tf32x3" else 1  # in shared memory, each number has two parts
+        step = 0 if width * size * split <= RESIDENT else STEP // size
+        width = _multiple(width, step or 16)
+        if shared is None:
+            self._arrays[f"X{i}"], self._arrays[f"Y{i}"] = (
+                _padded(_operand(A, precision, scale, side, width))
+                for side, A in enumerate((leaf.X, leaf.Y))
+            )
+        self._scales.append(scale**-2)
+        if leaf.kind == Kind.SQDIST:
+            self._scales[i] *= -2
+            for name, norms in (("U", leaf.X_norms), ("W", leaf.Y_norms)):
+                assert norms is not None
+                self._arrays[f"{name}{i}"] = _padded(norms * (-0.5 * scale**2))
+        form = LeafForm(leaf.kind, width, 0, precision, step, shared)
+        if careful:
+            self._put_features(i, leaf)
+            form = form._replace(features=d)
+        return form
+
+    def _by_features(self, i: int, leaf: Leaf) -> LeafForm:
+        self._put_features(i, leaf)
+        self._scales.append(1.0)
+        return LeafForm(leaf.kind, features=leaf.X.shape[1])
+
+    def _put_features(self, i: int, leaf: Leaf) -> None:
+        for name, points in (("A", leaf.X_given), ("B", leaf.Y_given)):
+            self._arrays[f"{name}{i}"] = _padded(points).T.contiguous()
+
+    def _precision(self, leaf: Leaf) -> tuple[str, float]:
+        """That of the matrix unit, and the power of two its operands are multiplied by."""
+        if self.dtype == torch.float64:
+            return "ieee", 1.0
+        if self.precision != "fp16x3":
+            return self.precision, 1.0
+        largest = max(float(A.abs().max()) for A in (leaf.X, leaf.Y))
+        middling = float(leaf.Y[: 2**16].abs().amax(dim=1).median())
+        if not 0 < largest < SPREAD * middling:
+            return "tf32x3", 1.0
+        exponent = math.frexp(LARGEST_HALF / largest)[1] - 1
+        # Beyond this the squares of the scaled norms would leave the range of float32.
+        if abs(exponent) > 56:
+            return "tf32x3", 1.0
+        return "fp16", 2.0**exponent
+
+    def _needs_care(self, i: int, leaf: Leaf) -> bool:
+        """Whether values near k(x, x) would feel the rounding of a distance made from norms."""
+        norms = leaf.X_norms
+        assert norms is not None
+        at = torch.topk(norms, min(64, self.n, self.m)).indices
+        eps = torch.finfo(self.dtype).eps
+        own = [_at_one_point(other, at, self.dtype) for other in self.leaves]
+        rows = [term[at] for term in self.row_terms]
+        # At (x, x) columns are rows: terms of the columns that are there are close enough.
+        columns = [term[torch.clamp(at, max=self.m - 1)] for term in self.column_terms]
+
+        def value(distance: Any) -> Any:
+            statistics = [distance if k == i else s for k, s in enumerate(own)]
+            return _flat_run(self.program, statistics, rows, columns).to(torch.float64)
+
+        here, beside, away = (value(norms[at] * t) for t in (0.0, 2 * eps, 2.0))
+        size = 1.0 if self.logarithmic else torch.maximum(here.abs().max(), away.abs().max())
+        return not bool(((beside - here).abs() <= CARE * eps * size).all())
+
+    # Running.
+
+    def transposed(self) -> TritonTiles:
+        """The same with rows and columns in each other's place."""
+        other = object.__new__(TritonTiles)
+        other.__dict__.update(self.__dict__)
+        other.n, other.m = self.m, self.n
+        other.form = self.form.transposed
+        swap = str.maketrans("XYUWABRC", "YXWUBACR")
+        other._arrays = {name.translate(swap): array for name, array in self._arrays.items()}
+        return other
+
+    def _constants(self, slots: tuple[Slot, ...]) -> Any:
+        found = []
+        for slot in slots:
+            value = slot.factor
+            if slot.operation is not None:
+                value *= float(self.program.constants[slot.operation, slot.which])
+            if slot.leaf is not None:
+                value *= self._scales[slot.leaf]
+            found.append(value)
+        return torch.tensor(found or [0.0], dtype=self.dtype, device=self.device)
+
+    def _run(self, text: KernelText, grid: tuple[int, ...], launch: Launch, **more: Any) -> None:
+        kernel = compiled(text.text)
+        arrays = {"constants": self._constants(text.slots), **self._arrays, **more}
+        n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
+        kernel[grid](
+            *(arrays[name] for name in text.arguments),
+            n,
+            m,
+            BM=launch.rows,
+            BN=launch.columns,
+            num_warps=launch.warps,
+            num_stages=launch.stages,
+        )
+
+    def _splits(self, launch: Launch) -> tuple[int, int]:
+        """Into how many parts the columns are split, and the tiles of each."""
+        tiles = _multiple(self.m, PADDED) // launch.columns
+        programs = _multiple(self.n, PADDED) // launch.rows
+        wanted = max(1, -(-PROGRAMS * _multiprocessors(self.device) // programs))
+        each = min(tiles, max(FEWEST_TILES, -(-tiles // wanted)))
+        return -(-tiles // each), each
+
+    def product(self, V: Any) -> Any:
+        """K V of shape (n, c), in float64."""
+        launch = self.launch or launch_for(self.form)
+        n, m, c = _multiple(self.n, PADDED), _multiple(self.m, PADDED), V.shape[1]
+        if c > FEW_COLUMNS:
+            return self._wide_product(V, launch)
+        splits, tiles = self._splits(launch)
+        columns = torch.zeros((c, m), dtype=self.dtype, device=self.device)
+        columns[:, : self.m] = V.T
+        out = torch.empty((splits, c, n), dtype=torch.float64, device=self.device)
+        grid = (n // launch.rows, splits)
+        text = product_source(self.form, c)
+        self._run(text, grid, launch, V=columns, out=out, tiles=tiles)
+        return out.sum(dim=0)[:, : self.n].T
+
+    def _wide_product(self, V: Any, launch: Launch) -> Any:
+        n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
+        launch = self.launch or Launch(128 if self.dtype == torch.float32 else 64, 64, 4, 2)
+        splits, tiles = self._splits(launch)
+        parts = []
+        for start in range(0, V.shape[1], COLUMNS):
+            part = V[:, start : start + COLUMNS]
+            c = max(16, 1 << (part.shape[1] - 1).bit_length())
+            columns = torch.zeros((m, c), dtype=self.dtype, device=self.device)
+            columns[: self.m, : part.shape[1]] = part
+            out = torch.empty((splits, n, c), dtype=torch.float64, device=self.device)
+            double = self.dtype == torch.float64
+            text = wide_product_source(self.form, c, "ieee" if double else "tf32x3")
+            grid = (n // launch.rows, splits)
+            self._run(text, grid, launch, V=columns, out=out, tiles=tiles)
+            parts.append(out.sum(dim=0)[: self.n, : part.shape[1]])
+        return torch.cat(parts, dim=1)
+
+    def transposed_product(self, U: Any) -> Any:
+        """Kᵀ U of shape (m, c), in float64."""
+        return self.transposed().product(U)
+
+    def gram(self, symmetric: bool, diagonal: Any) -> Any:
+        """All values, (n, m); a symmetric matrix has equal halves and its own diagonal."""
+        launch = self.launch or Launch(64, 64, 4)
+        out = torch.empty((self.n, self.m), dtype=self.dtype, device=self.device)
+        text = gram_source(self.form, symmetric)
+        more = {"diagonal": _padded(diagonal.to(self.dtype))} if symmetric else {}
+        grid = (-(-self.n // launch.rows), -(-self.m // launch.columns))
+        self._run(text, grid, launch, out=out, rows_out=self.n, columns_out=self.m, **more)
+        return out
+
+    def log_sum_exp(self, log_weight: Any) -> Any:
+        """log Σ_j w_j exp(k_ij) of shape (n,), in float64; ``log_weight`` has shape (m,)."""
+        launch = self.launch or launch_for(self.form)
+        n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
+        splits, tiles = self._splits(launch)
+        L = torch.full((m,), -math.inf, dtype=self.dtype, device=self.device)
+        L[: self.m] = log_weight
+        out = torch.empty((splits, 2, n), dtype=torch.float64, device=self.device)
+        grid = (n // launch.rows, splits)
+        self._run(log_sum_exp_source(self.form), grid, launch, L=L, out=out, tiles=tiles)
+        top, total = out[:, 0, : self.n], out[:, 1, : self.n]
+        return torch.logsumexp(top + torch.log(total), dim=0)
+
+
+@cache
+def compiled(text: str) -> Any:
+    """The kernel of a text; what Triton makes of it is kept on disk too."""
+    name = f"<mercer kernel {hash(text):x}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space: dict[str, Any] = {"__name__": "mercer.generated"}
+    exec(compile(text, name, "exec"), space)
+    return next(v for k, v in space.items() if hasattr(v, "run") and hasattr(v, "fn"))
+
+
+@cache
+def _multiprocessors(device: Any) -> int:
+    if device.type != "cuda":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def _multiple(n: int, of: int) -> int:
+    return -(-n // of) * of
+
+
+def _padded(A: Any) -> Any:
+    """Rows made up to a multiple of PADDED with copies of the first, which is as good as any."""
+    missing = _multiple(len(A), PADDED) - len(A)
+    return torch.cat([A, A[:1].expand(missing, *A.shape[1:])]) if missing else A.contiguous()
+
+
+def _operand(A: Any, precision: str, scale: float, side: int, width: int) -> Any:
+    """Points as the matrix unit takes them, zeros to the right."""
+    if precision == "fp16":
+        A = A * scale
+        high = A.to(torch.float16)
+        low = (A - high.to(A.dtype)).to(torch.float16)
+        A = torch.cat([high, low, high] if side else [high, high, low], dim=1)
+    elif precision == "tf32":  # which would be cut off, not rounded
+        A = ((A.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    return torch.nn.functional.pad(A, (0, width - A.shape[1]))
+
+
+def _at_one_point(leaf: Leaf, at: Any, dtype: Any) -> Any:
+    """A statistic of some points with themselves."""
+    X = leaf.X_given[at]
+    match leaf.kind:
+        case Kind.DOT:
+            return torch.sum(X * X, dim=1)
+        case Kind.MINSUM:
+            return torch.sum(X, dim=1)
+        case Kind.CONJUNCTION:
+            return torch.prod(1 + X * X, dim=1)
+    return torch.zeros(len(at), dtype=dtype, device=X.device)
+
+
+def _flat_run(program: Program, statistics: list, rows: list, columns: list) -> Any:
+    """The program on pairs in a row: each a row and a column of its own."""
+    values = run(
+        program, [s[:, None] for s in statistics], rows, [term[:, None] for term in columns]
+    )
+    return torch.as_tensor(values)

@@ -1,0 +1,209 @@
+"""Expressions over tensors: torch's operations and Triton's kernels beside NumPy, in all forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import kernels as K
+from mercer.arrays import as_numpy
+from mercer.expressions import TensorPairs, over, statistic
+from mercer.expressions.triton_source import product_source
+from mercer.expressions.triton_tiles import TritonTiles
+from naive_kernels import naive_cases, naive_gram, points
+from tensor_devices import DEVICE, WAYS, tensor, torch, use
+
+VECTORS = [k for k in naive_cases() if k.domain.is_vectors and type(k).__name__ != "FromFunction"]
+VECTORS = [k for k in VECTORS if type(k).__name__ != "FromFeatures"]
+COMPOSITES = [
+    K.RBF(0.5) * K.Polynomial(2) + K.Linear(),
+    K.Laplacian(0.2) * K.RBF(0.1) + 2.0,
+    K.exp(K.Linear()).normalize(),
+    (K.RBF(1.0) + K.Polynomial(2)).normalize(),
+    2.0 * K.RBF(0.5, scales=[1.0, 2.0, 3.0]) ** 0.5 + K.Sigmoid(0.1, 0.2) ** 2,
+]
+EPS = {np.float64: 2.0**-52, np.float32: 2.0**-23}
+
+
+@pytest.fixture(params=WAYS)
+def way(request, monkeypatch):
+    use(request.param, monkeypatch)
+    return request.param
+
+
+def within(found, expected, dtype, times=16.0):
+    """As near as rounding of the largest entry allows."""
+    np.testing.assert_allclose(
+        as_numpy(found), expected, rtol=0, atol=times * EPS[dtype] * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize("kernel", VECTORS, ids=repr)
+def test_every_vector_kernel_is_its_formula(kernel, way):
+    rng = np.random.default_rng(0)
+    X, Y = points(kernel, 5, rng), points(kernel, 7, rng)
+    X[2] = Y[3]
+    pairs = over(kernel.expression(), tensor(X), tensor(Y))
+    K_XY = naive_gram(kernel, X, Y)
+    within(pairs.gram(), K_XY, np.float64, times=64)
+    V, U = rng.normal(size=(7, 2)), rng.normal(size=(5, 1))
+    left, right = pairs.products(tensor(V), tensor(U))
+    within(left, K_XY @ V, np.float64, times=256)
+    within(right, K_XY.T @ U, np.float64, times=256)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", COMPOSITES, ids=repr)
+def test_composites_agree_with_numpy(kernel, dtype, way):
+    rng = np.random.default_rng(1)
+    X, Y = (rng.normal(size=(n, 3)).astype(dtype) for n in (20, 30))
+    K_XY, K_XX = kernel(X.astype(float), Y.astype(float)), kernel(X.astype(float))
+    pairs = over(kernel.expression(), tensor(X), tensor(Y))
+    assert pairs.gram().dtype == getattr(torch, np.dtype(dtype).name)
+    within(pairs.gram(), K_XY, dtype, times=32)
+    V = rng.normal(size=(30, 6)).astype(dtype)
+    found, _ = pairs.products(tensor(V), tensor(np.zeros((20, 0))))
+    within(found, K_XY @ V, dtype, times=64)
+    expected = np.log(np.exp(K_XY).sum(axis=1))
+    within(pairs.log_sum_exp(), expected, dtype, times=64)
+    own = over(kernel.expression(), tensor(X))
+    square = own.gram()
+    assert bool((square == square.T).all())
+    within(square, K_XX, dtype, times=32)
+    within(own.diagonal(), np.diagonal(K_XX), dtype, times=32)
+    within(own.block([3, 1], slice(2, 9)), K_XX[[3, 1], 2:9], dtype, times=64)
+    within(own.combination([4, 0], tensor(V[:2])), K_XX[:, [4, 0]] @ V[:2], dtype, times=64)
+    within(own.part([4, 0, 5]).gram(), K_XX[np.ix_([4, 0, 5], [4, 0, 5])], dtype, times=64)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        K.RBF(0.3, scales=[1.0, 2.0, 3.0]),
+        K.Laplacian(0.3, scales=[1.0, 2.0, 3.0]),
+        K.Polynomial(2, 0.5) * K.RBF(0.3),
+        K.Cosine() * K.Periodic(2.0, 1.0),
+    ],
+    ids=repr,
+)
+def test_derivatives_agree_with_numpy(kernel, way):
+    X = np.random.default_rng(2).normal(size=(9, 3))
+    pairs = over(kernel.expression(), tensor(X))
+    for path, expected in kernel.gradient(X).items():
+        for index in range(expected.shape[2]) if expected.ndim == 3 else [None]:
+            wanted = expected if index is None else expected[..., index]
+            within(pairs.derivative(path, index).gram(), wanted, np.float64, times=64)
+
+
+@pytest.mark.parametrize("precision", ["fp16x3", "tf32x3", "tf32"])
+@pytest.mark.parametrize("d", [3, 10, 100])
+def test_float32_is_as_accurate_as_it_says(d, precision, monkeypatch):
+    use("triton", monkeypatch)
+    rng = np.random.default_rng(d)
+    # Far from the origin, and two points that coincide.
+    X, Y = (5 + rng.normal(size=(n, d)).astype(np.float32) for n in (40, 70))
+    X[0] = Y[0]
+    kernel, V = K.RBF(1 / d), rng.normal(size=(70, 1)).astype(np.float32)
+    K_XY = kernel(X.astype(float), Y.astype(float))
+    pairs = TensorPairs(kernel.expression(), tensor(X), tensor(Y), precision)
+    found = as_numpy(pairs.products(tensor(V), tensor(V[:40, :0]))[0])
+    error = np.max(np.abs(found - K_XY @ V) / (K_XY @ np.abs(V)))
+    assert error < (2e-3 if precision == "tf32" else 1e-6)
+
+
+@pytest.mark.parametrize("d", [3, 20])
+def test_points_that_nearly_coincide_keep_their_distance(d, way):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, d))
+    Y = X * (1 + 1e-5)
+    for kernel in (K.Exponential(1.0), K.RBF(1e4)):
+        for dtype in (np.float32, np.float64):
+            A, B = X.astype(dtype), Y.astype(dtype)
+            expected = kernel(A.astype(float), B.astype(float))
+            within(over(kernel.expression(), tensor(A), tensor(B)).gram(), expected, dtype, 64)
+
+
+def test_points_of_very_different_sizes(way):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5)).astype(np.float32)
+    X[0] *= 1e6
+    within(over(K.RBF(0.2).expression(), tensor(X)).gram(), K.RBF(0.2)(X.astype(float)), np.float32)
+    for size in (1e-12, 1e12):
+        scaled = K.RBF(0.2 / size**2)
+        expected = scaled(size * X[1:].astype(float))
+        within(
+            over(scaled.expression(), tensor(np.float32(size) * X[1:])).gram(),
+            expected,
+            np.float32,
+            times=64,
+        )
+
+
+def test_log_sum_exp_far_away_and_weighted(way):
+    X, Y = np.array([[0.0], [100.0]]), np.array([[0.0], [1.0], [3.0]])
+    log_weight = np.array([0.0, -np.inf, -2.0])
+    values = -0.5 * (X - Y.T) ** 2 + log_weight
+    top = values.max(axis=1)
+    expected = top + np.log(np.exp(values - top[:, None]).sum(axis=1))
+    pairs = over(-0.5 * statistic("sqdist"), tensor(X), tensor(Y))
+    np.testing.assert_allclose(as_numpy(pairs.log_sum_exp(log_weight)), expected, rtol=1e-13)
+    with pytest.raises(ValueError, match=r"shape \(2,\); expected \(3,\)"):
+        pairs.log_sum_exp(log_weight[:2])
+
+
+def test_a_new_hyperparameter_or_number_of_points_is_the_same_kernel():
+    def text(kernel, n, columns=1):
+        X = torch.randn((n, 4))
+        pairs = TensorPairs(kernel.expression(), X)
+        program = pairs.lowering
+        tiles = TritonTiles(
+            program.program,
+            [pairs._leaf(node) for node in program.leaves],
+            [pairs.side(t, 0) for t in program.row_terms],
+            [pairs.side(t, 1) for t in program.column_terms],
+            n,
+            n,
+            X.device,
+            X.dtype,
+        )
+        return product_source(tiles.form, columns).text
+
+    assert text(K.RBF(0.1), 10) == text(K.RBF(0.37), 345)
+    assert text(K.Matern(1.5, 4.0), 10) == text(K.Matern(1.5, 3.0), 11)
+    assert text(K.RBF(0.1), 10) != text(K.Laplacian(0.1), 10)
+    assert text(K.Polynomial(2), 10) != text(K.Polynomial(3), 10)
+
+
+def test_what_is_refused(way):
+    X = tensor(np.zeros((3, 2)))
+    with pytest.raises(TypeError, match="Y is a ndarray; move both"):
+        K.RBF()(X, np.zeros((3, 2)))
+    with pytest.raises(TypeError, match="X is a ndarray and Y is a tensor"):
+        K.RBF()(np.zeros((3, 2)), X)
+    with pytest.raises(ValueError, match="Y has 1; both need the same"):
+        K.RBF()(X, X[:, :1])
+    with pytest.raises(ValueError, match=r"NaN. at row 0, column 1"):
+        K.RBF()(tensor(np.array([[1.0, np.nan]])))
+    with pytest.raises(ValueError, match="negative value"):
+        K.Min()(tensor(np.array([[-1.0, 2.0]])))
+    with pytest.raises(TypeError, match="sparse"):
+        K.RBF()(X.to_sparse())
+    with pytest.raises(ValueError, match="shape"):
+        K.RBF()(X[0])
+    with pytest.raises(ValueError, match="precision='fp8'"):
+        TensorPairs(K.RBF().expression(), X, precision="fp8")
+    with pytest.raises(ValueError, match="expected a tensor, one number per point"):
+        K.RBF().rescale(lambda P: as_numpy(P)[:, 0])(X)
+
+
+def test_whole_numbers_become_double_and_results_stay_on_the_device(way):
+    A = np.arange(6).reshape(3, 2)
+    found = K.Linear()(tensor(A))
+    assert found.dtype == torch.float64
+    assert found.device.type == DEVICE.type
+    np.testing.assert_array_equal(
+        as_numpy(found), np.arange(6).reshape(3, 2) @ [[0, 2, 4], [1, 3, 5]]
+    )
+    rescaled = K.RBF().rescale(lambda P: 1 + P[:, 0] ** 2)
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    within(rescaled(tensor(X)), rescaled(X), np.float64)

@@ -1,0 +1,84 @@
+"""Gram operators of tensors: products, rows and the diagonal, stored and not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn
+
+from mercer import gram
+from mercer import kernels as K
+from mercer.arrays import as_numpy
+from mercer.operators import TensorGram
+from tensor_devices import DEVICE, WAYS, tensor, torch, use
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(60, 4)), RNG.normal(size=(40, 4))
+KERNEL = K.Polynomial(2) + K.RBF(0.3)
+
+
+@pytest.fixture(params=WAYS)
+def way(request, monkeypatch):
+    use(request.param, monkeypatch)
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_products_rows_and_diagonal(store, way):
+    operator, K_XY = gram(KERNEL, tensor(X), tensor(Y), store=store), KERNEL(X, Y)
+    assert isinstance(operator, TensorGram)
+    assert operator.shape == K_XY.shape
+    V, U = RNG.normal(size=(40, 3)), RNG.normal(size=60)
+    for found, expected in (
+        (operator @ tensor(V), K_XY @ V),
+        (operator @ tensor(V[:, 0]), K_XY @ V[:, 0]),
+        (operator.T @ tensor(U), K_XY.T @ U),
+        (operator.rows([3, 1]), K_XY[[3, 1]]),
+        (operator.rows(slice(2, 5)), K_XY[2:5]),
+        (operator.dense(), K_XY),
+        (operator.derivative("right__gamma") @ tensor(V), _slope() @ V),
+    ):
+        assert found.device.type == DEVICE.type
+        assert found.dtype == torch.float64
+        np.testing.assert_allclose(as_numpy(found), expected, rtol=1e-11, atol=1e-11)
+    square = gram(KERNEL, tensor(X), store=store)
+    np.testing.assert_allclose(as_numpy(square.diagonal()), KERNEL.diag(X), rtol=1e-13)
+
+
+def _slope():
+    return KERNEL.gradient(X, Y)["right__gamma"]
+
+
+def test_a_product_with_an_array_comes_back_as_one(way):
+    operator, V = gram(KERNEL, tensor(X), store=False), RNG.normal(size=(60, 2))
+    found = operator @ V
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, KERNEL(X) @ V, rtol=1e-11)
+    assert isinstance(operator.rows(np.array([1, 2])), np.ndarray)
+
+
+def test_results_have_the_dtype_of_the_vector(way):
+    operator = gram(KERNEL, tensor(X.astype(np.float32)), store=False)
+    expected = KERNEL(X.astype(np.float32).astype(float)) @ X
+    single = operator @ tensor(X.astype(np.float32))
+    assert single.dtype == torch.float32
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(as_numpy(single), expected, rtol=0, atol=1e-6 * size)
+    double = operator.double() @ tensor(X)
+    assert double.dtype == torch.float64
+    np.testing.assert_allclose(as_numpy(double), expected, rtol=0, atol=1e-14 * size)
+    assert (gram(KERNEL, tensor(X)).single() @ tensor(X)).dtype == torch.float64
+
+
+def test_a_matrix_that_does_not_fit_is_not_stored(way, monkeypatch):
+    monkeypatch.setattr("mercer.operators.tensors.device_budget", lambda device: 3 * 8 * 60**2 - 1)
+    assert "recomputed in tiles: 0 MiB exceed a third" in gram(KERNEL, tensor(X)).reason
+    monkeypatch.setattr("mercer.operators.tensors.device_budget", lambda device: 3 * 8 * 60**2)
+    assert gram(KERNEL, tensor(X)).reason.startswith("stored")
+
+
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="the budget of a GPU is what is free there")
+def test_blocks_of_rows_keep_to_the_budget():
+    A = tensor(RNG.normal(size=(2000, 3)))
+    with sklearn.config_context(working_memory=1):
+        found = gram(KERNEL, A, store=False) @ A
+    np.testing.assert_allclose(as_numpy(found), KERNEL(as_numpy(A)) @ as_numpy(A), rtol=1e-9)
