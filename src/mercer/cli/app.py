@@ -170,6 +170,8 @@ def fit(
     summary["saved as"] = path
     if path != "-" and report != "-":
         out.result(summary)
+        for line in summary["advice"]:
+            out.say(f"\n{line}")
         out.say(f"\nsaved as {path}" + (f", report in {report}" if report else ""))
 
 
@@ -226,7 +228,11 @@ def check(
 
     The exit status is 0 for a kernel, 1 where it is shown not to be one, 3 where nothing is known.
     """
-    kernel = K.parse(expression)
+    try:
+        kernel = K.parse(expression)
+    except K.KernelSyntaxError as error:  # without the caret, which needs a line of its own
+        where = f"{expression}: " if expression.strip() else ""
+        raise ValueError(where + str(error).splitlines()[0]) from error
     validity = kernel.validity
     found: dict[str, Any] = {
         "kernel": repr(kernel),
@@ -236,9 +242,7 @@ def check(
         "reason": validity.reason,
         "counterexample": None,
     }
-    lines = [f"{kernel!r} is {WORDS[validity.status]}"]
-    if validity.proof is not None:
-        lines.append(str(validity.proof))
+    lines = [str(validity.proof or f"{kernel!r} is {WORDS[validity.status]}")]
     if validity.reason:
         lines.append(str(validity.reason))
     if validity.counterexample is not None:
@@ -251,7 +255,6 @@ def check(
 
 EXIT_STATUS = {"valid": 0, "indefinite": 1, "unknown": 3}
 WORDS = {
-    "valid": "a kernel",
     "indefinite": "not a kernel",
     "unknown": "perhaps a kernel: there is neither a proof nor a counterexample",
 }
@@ -261,7 +264,8 @@ WORDS = {
 def density(
     data: DataArgument,
     column: Annotated[
-        list[str] | None, typer.Option("--column", "-c", help="May be given often.")
+        list[str] | None,
+        typer.Option("--column", "-c", help="A name or position; may be given often."),
     ] = None,
     bandwidth: Annotated[
         str | None, typer.Option(help="A number, scott, silverman, isj, lscv, mlcv or plugin.")
@@ -284,7 +288,8 @@ def density(
 
     out = Output(as_json, quiet)
     refuse_missing_folders(output, save, report)
-    found = without_names(read(data, form, header))
+    found = read(data, form, header)
+    found = found if column else without_names(found)
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
     page = None
     if report is not None:
@@ -298,6 +303,10 @@ def density(
         write(report, page)
     if "-" not in (output, save, report):
         out.result(summary)
+        written = {"densities in": output, "saved as": save, "report in": report}
+        said = ", ".join(f"{words} {path}" for words, path in written.items() if path)
+        if said:
+            out.say(f"\n{said}")
 
 
 @app.command()

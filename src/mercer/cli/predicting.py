@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.cli.evaluation import quality
-from mercer.cli.readers import Data
+from mercer.cli.readers import Data, listed
 
 
 def predictions(
@@ -77,8 +77,10 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     if data.columns is not None and wanted:
         missing = [name for name in wanted if name not in data.columns]
         if missing:
+            several = "s" if len(missing) > 1 else ""
             raise ValueError(
-                f"{data.source} lacks the column {missing[0]!r}, which the model was trained on"
+                f"{data.source} lacks the column{several} {listed([repr(n) for n in missing])}, "
+                "which the model was trained on"
             )
         return X[wanted]
     expected = getattr(model, "n_features_in_", 0)
