@@ -235,6 +235,7 @@ def test_columns_are_described():
         (["predict", "-", "-"], "cannot both"),
         (["check", "RBF("], "RBF"),
         (["check", "__import__('os')"], "mercer"),
+        (["kernels", "RFB"], "did you mean RBF?"),
         (["kernels", "Magic"], "there is no kernel Magic"),
         (["density", "iris.csv", "-c", "species"], "no such column of numbers"),
         (["density", "iris.csv", "-c", "soil", "--bandwidth", "wide"], "soil"),
@@ -400,6 +401,19 @@ def test_words_among_few_numbers_are_categories():
     assert numbers_meant(column) is None
     assert nonnumbers(column) == ["A"] * 20
     assert numbers_meant(pd.Series(range(100))) is None
+
+
+def test_a_model_of_arrays_takes_tables_of_as_many_columns(diabetes):
+    X, y = diabetes.drop(columns="target"), diabetes["target"]
+    np.savez("a.npz", X=X.to_numpy(), y=y.to_numpy())
+    run("fit", "a.npz", "-q", "--max-time", "1")
+    expected = run("predict", "a.mercer", "a.npz").stdout
+    X.to_csv("x.csv", index=False)
+    assert run("predict", "a.mercer", "x.csv").stdout == expected
+    X.assign(y=y).to_csv("xy.csv", index=False)
+    assert run("predict", "a.mercer", "xy.csv").stdout == expected
+    told = refused("predict", "a.mercer", "diabetes.csv")
+    assert "diabetes.csv has 11 columns to predict from, and the model was trained on 10" in told
 
 
 def test_all_columns_that_are_missing_are_named(irises):

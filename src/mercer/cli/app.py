@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import warnings
 from enum import StrEnum
@@ -329,7 +330,9 @@ def kernels(
     known = _kernels()
     if name is not None:
         if name not in known:
-            raise ValueError(f"there is no kernel {name}; there are {', '.join(known)}")
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {close[0]}? There" if close else "there"
+            raise ValueError(f"there is no kernel {name}; {meant} are {', '.join(known)}")
         text = inspect.cleandoc(known[name].__doc__ or "")
         Output(as_json).result({"name": name, "text": text}, f"{name}\n\n{text}")
         return
