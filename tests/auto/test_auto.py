@@ -323,6 +323,12 @@ def test_the_same_values_in_another_dress():
     np.testing.assert_allclose(model.predict(with_gap)[:2], [5, 0], atol=0.5)
 
 
+def test_words_that_never_come_twice_are_texts():
+    words = np.array([["hund"], ["katze"], ["chien"], ["chat"]], dtype=object)
+    assert TableCoding().fit(words).kinds_ == ["text"]
+    assert TableCoding().fit(np.vstack([words, words[:1]])).kinds_ == ["category"]
+
+
 def test_kinds_that_pandas_tells():
     days = pd.date_range("2020-01-01", periods=60)
     table = pd.DataFrame(

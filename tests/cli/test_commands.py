@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import mercer
 from mercer import kernels as K
 from mercer.cli import app, fitting, models
-from mercer.cli.columns import described, task_of
+from mercer.cli.columns import described, nonnumbers, numbers_meant, task_of
 from mercer.cli.pages import page
 from mercer.cli.predicting import score_of
 from mercer.cli.readers import read
@@ -235,6 +235,7 @@ def test_columns_are_described():
         (["predict", "-", "-"], "cannot both"),
         (["check", "RBF("], "RBF"),
         (["check", "__import__('os')"], "mercer"),
+        (["kernels", "RFB"], "did you mean RBF?"),
         (["kernels", "Magic"], "there is no kernel Magic"),
         (["density", "iris.csv", "-c", "species"], "no such column of numbers"),
         (["density", "iris.csv", "-c", "soil", "--bandwidth", "wide"], "soil"),
@@ -381,6 +382,47 @@ def test_words_where_numbers_were_are_warned_of(diabetes):
     assert re.search("'bmi' .* 2 .* 'much'", " ".join(told.split()))
 
 
+def test_stray_words_among_numbers_are_missing_values_in_training(diabetes):
+    frame = diabetes.astype({"bmi": object, "target": object})
+    frame.loc[7, "bmi"] = "much"
+    frame.loc[[8, 9], "target"] = "lots"
+    frame.to_csv("words.csv", index=False)
+    result = run("fit", "words.csv", "-t", "target", "--max-time", "1")
+    assert "'bmi' holds numbers and 1 of other words, such as 'much'" in result.stderr
+    assert "'target' holds numbers and 2 of other words" in result.stderr
+    assert "440 rows" in result.stdout
+    assert "regression" in result.stdout
+    kinds = {c["name"]: c["kind"] for c in mercer.read_notes("words.mercer")["columns"]}
+    assert set(kinds.values()) == {"number"}
+
+
+def test_words_among_few_numbers_are_categories():
+    column = pd.Series([*map(str, range(1, 20)), "A"] * 20)
+    assert numbers_meant(column) is None
+    assert nonnumbers(column) == ["A"] * 20
+    assert numbers_meant(pd.Series(range(100))) is None
+
+
+def test_a_model_of_arrays_takes_tables_of_as_many_columns(diabetes):
+    X, y = diabetes.drop(columns="target"), diabetes["target"]
+    np.savez("a.npz", X=X.to_numpy(), y=y.to_numpy())
+    run("fit", "a.npz", "-q", "--max-time", "1")
+    expected = run("predict", "a.mercer", "a.npz").stdout
+    X.to_csv("x.csv", index=False)
+    assert run("predict", "a.mercer", "x.csv").stdout == expected
+    X.assign(y=y).to_csv("xy.csv", index=False)
+    assert run("predict", "a.mercer", "xy.csv").stdout == expected
+    told = refused("predict", "a.mercer", "diabetes.csv")
+    assert "diabetes.csv has 11 columns to predict from, and the model was trained on 10" in told
+
+
+def test_all_columns_that_are_missing_are_named(irises):
+    run("fit", "iris.csv", "-t", "species", "-q", "--max-time", "1")
+    irises.drop(columns=["soil", "petal width (cm)"]).to_csv("less.csv", index=False)
+    told = refused("predict", "iris.mercer", "less.csv")
+    assert "lacks the columns 'petal width (cm)', 'soil'" in told
+
+
 def test_predict_numbers_from_narrower_libsvm_files(here):
     rng = np.random.default_rng(0)
     lines = [f"{a + b:.3f} 1:{a:.3f} 2:{b:.3f} 3:1" for a, b in rng.normal(size=(40, 2))]
@@ -415,6 +457,20 @@ def test_check():
     assert "perhaps" in run("check", "Polynomial(2) - Linear()", status=3).stdout
 
 
+def test_a_proof_has_a_line_for_each_step(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = run("check", "RBF(0.5) * Polynomial(2) + 1").stdout
+    assert shown == f"{(K.RBF(0.5) * K.Polynomial(2) + 1).validity.proof}\n"
+
+
+def test_an_error_in_an_expression_is_named_with_its_place():
+    told = refused("check", "Linear() + RFB(0.5)")
+    assert told == (
+        "mercer: Linear() + RFB(0.5): column 12: unknown kernel 'RFB'; did you mean RBF?\n"
+    )
+    assert refused("check", "").startswith("mercer: column 1: the text is empty")
+
+
 def test_kernels():
     shown = run("kernels").stdout
     named = {name for name, cls in K.REGISTRY.items() if cls.__module__.startswith("mercer.")}
@@ -439,6 +495,20 @@ def test_density(irises):
     found = json.loads(run("density", "iris.csv", "--json", "--save", "d.mercer").stdout)
     assert found["rows"] == 149
     assert isinstance(mercer.load("d.mercer"), mercer.KernelDensity)
+
+
+def test_densities_are_of_the_columns_asked_for(irises):
+    irises.insert(0, "rownames", range(1, 151))
+    irises.insert(1, "grower", irises.pop("soil"))
+    irises.to_csv("rows.csv", index=False)
+    by_name = run("density", "rows.csv", "-c", "sepal width (cm)", "-o", "-").stdout
+    assert run("density", "rows.csv", "-c", "3", "-o", "-").stdout == by_name
+    shown = run("density", "rows.csv", "-c", "rownames", "--report", "d.html", "--save", "d.mercer")
+    assert "left out" not in shown.stdout
+    assert "saved as d.mercer, report in d.html" in shown.stderr
+    assert "grower holds 'wet'" in refused("density", "rows.csv", "-c", "1")
+    shown = run("density", "rows.csv", "-c", "2", "-c", "3", "--bandwidth", "plugin").stdout
+    assert re.search(r"bandwidth +\[\[[\d.]+, -?[\d.]+\], \[-?[\d.]+, [\d.]+\]\] \(plugin\)", shown)
 
 
 # pages

@@ -269,6 +269,8 @@ def _kind(column: np.ndarray) -> str:
     if all(_is_number(word) for word in words):
         return NUMBER
     distinct = len(set(words))
+    if distinct == len(words):  # as categories all would be rare, and alike
+        return TEXT
     if np.mean([len(word) for word in words]) > _LONG:
         return TEXT
     few = distinct <= _FEW_LEVELS or (distinct <= _MOST_LEVELS and 2 * distinct <= len(words))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import warnings
 from enum import StrEnum
@@ -170,6 +171,8 @@ def fit(
     summary["saved as"] = path
     if path != "-" and report != "-":
         out.result(summary)
+        for line in summary["advice"]:
+            out.say(f"\n{line}")
         out.say(f"\nsaved as {path}" + (f", report in {report}" if report else ""))
 
 
@@ -226,7 +229,11 @@ def check(
 
     The exit status is 0 for a kernel, 1 where it is shown not to be one, 3 where nothing is known.
     """
-    kernel = K.parse(expression)
+    try:
+        kernel = K.parse(expression)
+    except K.KernelSyntaxError as error:  # without the caret, which needs a line of its own
+        where = f"{expression}: " if expression.strip() else ""
+        raise ValueError(where + str(error).splitlines()[0]) from error
     validity = kernel.validity
     found: dict[str, Any] = {
         "kernel": repr(kernel),
@@ -236,9 +243,7 @@ def check(
         "reason": validity.reason,
         "counterexample": None,
     }
-    lines = [f"{kernel!r} is {WORDS[validity.status]}"]
-    if validity.proof is not None:
-        lines.append(str(validity.proof))
+    lines = [str(validity.proof or f"{kernel!r} is {WORDS[validity.status]}")]
     if validity.reason:
         lines.append(str(validity.reason))
     if validity.counterexample is not None:
@@ -251,7 +256,6 @@ def check(
 
 EXIT_STATUS = {"valid": 0, "indefinite": 1, "unknown": 3}
 WORDS = {
-    "valid": "a kernel",
     "indefinite": "not a kernel",
     "unknown": "perhaps a kernel: there is neither a proof nor a counterexample",
 }
@@ -261,7 +265,8 @@ WORDS = {
 def density(
     data: DataArgument,
     column: Annotated[
-        list[str] | None, typer.Option("--column", "-c", help="May be given often.")
+        list[str] | None,
+        typer.Option("--column", "-c", help="A name or position; may be given often."),
     ] = None,
     bandwidth: Annotated[
         str | None, typer.Option(help="A number, scott, silverman, isj, lscv, mlcv or plugin.")
@@ -284,7 +289,8 @@ def density(
 
     out = Output(as_json, quiet)
     refuse_missing_folders(output, save, report)
-    found = without_names(read(data, form, header))
+    found = read(data, form, header)
+    found = found if column else without_names(found)
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
     page = None
     if report is not None:
@@ -298,6 +304,10 @@ def density(
         write(report, page)
     if "-" not in (output, save, report):
         out.result(summary)
+        written = {"densities in": output, "saved as": save, "report in": report}
+        said = ", ".join(f"{words} {path}" for words, path in written.items() if path)
+        if said:
+            out.say(f"\n{said}")
 
 
 @app.command()
@@ -320,7 +330,9 @@ def kernels(
     known = _kernels()
     if name is not None:
         if name not in known:
-            raise ValueError(f"there is no kernel {name}; there are {', '.join(known)}")
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {close[0]}? There" if close else "there"
+            raise ValueError(f"there is no kernel {name}; {meant} are {', '.join(known)}")
         text = inspect.cleandoc(known[name].__doc__ or "")
         Output(as_json).result({"name": name, "text": text}, f"{name}\n\n{text}")
         return

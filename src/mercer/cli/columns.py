@@ -8,6 +8,8 @@ import numpy as np
 
 # Whole numbers of at most so many different values, each some times over, are classes.
 MOST_CLASSES = 20
+# Many different numbers, and a smaller share of words than this, are a column of numbers.
+FEW_WORDS = 0.1
 
 
 def described(X: Any, kinds: list[str]) -> list[dict[str, Any]]:
@@ -39,6 +41,26 @@ def _held(column: Any, kind: str) -> str:
         return ", ".join(map(str, column.value_counts().index[:4])) + more
     lengths = column.astype(str).str.len()
     return f"{lengths.min()} to {lengths.max()} letters"
+
+
+def nonnumbers(column: Any) -> list[str]:
+    """The words in a column that are neither numbers nor missing."""
+    return [str(word) for word in column[_as_numbers(column).isna() & column.notna()]]
+
+
+def numbers_meant(column: Any) -> Any:
+    """The column with words as missing values, where nearly all it holds are numbers; else None."""
+    if getattr(column.dtype, "kind", "O") in "biufcmM" or str(column.dtype) == "category":
+        return None
+    numbers, words = _as_numbers(column), len(nonnumbers(column))
+    few = 0 < words < FEW_WORDS * column.notna().sum()
+    return numbers if few and numbers.nunique() > MOST_CLASSES else None
+
+
+def _as_numbers(column: Any) -> Any:
+    import pandas
+
+    return pandas.to_numeric(column.astype(str), errors="coerce")
 
 
 def task_of(y: Any, text: bool) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import mercer
-from mercer.cli.readers import Data
+from mercer.cli.columns import nonnumbers
+from mercer.cli.readers import Data, listed
 
 # Points along each axis of the grid that is drawn, of one column and of two.
 GRID = {1: 200, 2: 60}
@@ -70,15 +71,20 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
     else:
         frame = data.X.select_dtypes("number")
         names, X = [str(name) for name in frame.columns], frame.to_numpy(dtype=np.float64)
+    every = data.columns or names
     chosen = []
     for column in columns or names:
-        position = int(column) if column not in names and column.isdecimal() else None
-        if column not in names and (position is None or position >= len(names)):
+        name = column
+        if column not in every and column.isdecimal() and int(column) < len(every):
+            name = every[int(column)]
+        if name not in names:
+            word = nonnumbers(data.X[name])[0] if name in (data.columns or ()) else None
+            held = "" if word is None else f": {name} holds {word!r}"
             raise ValueError(
-                f"--column {column}: {data.source} has no such column of numbers; it has "
-                f"{', '.join(names[:12])}"
+                f"--column {column}: {data.source} has no such column of numbers{held}; it has "
+                f"{listed(names)}"
             )
-        chosen.append(names.index(column) if position is None else position)
+        chosen.append(names.index(name))
     if not chosen:
         raise ValueError(f"{data.source} has no column of numbers")
     X = np.asarray(X[:, chosen], dtype=np.float64)
@@ -98,7 +104,9 @@ def _bandwidth(text: str | None, d: int) -> Any:
 
 
 def _written(bandwidth: Any) -> str:
-    return " ".join(np.array2string(np.asarray(bandwidth), precision=4, separator=", ").split())
+    if np.ndim(bandwidth):
+        return f"[{', '.join(map(_written, bandwidth))}]"
+    return f"{bandwidth:.4g}"
 
 
 def _grid(density: Any, X: np.ndarray, names: list[str]) -> dict[str, Any] | None:

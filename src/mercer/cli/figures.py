@@ -101,6 +101,7 @@ def _importances(summary: dict[str, Any]) -> Any:
     axes.set_yticks(range(len(shown)), names)
     axes.invert_yaxis()
     axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel(f"loss of {summary['score']['name']}")
     words = "How much of the score is lost when the values of one column are shuffled."
     return figure, "Which columns matter", words

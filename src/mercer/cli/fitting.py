@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ def fit(
         Told what is going on.
     """
     began = time.perf_counter()
+    data, advice = _numbers_meant(data, task)
     X, y, missing = _complete(data)
     task = task or columns.task_of(y, text=data.is_text)
     y = _targets(y, task)
@@ -78,7 +80,10 @@ def fit(
         "importances": evaluation.importances(model, X_test, y_test, task, random_state),
         "held out": _kept(task, y_test, predicted),
         "tried": tried,
-        "advice": list(dict.fromkeys(_line(w.message) for w in heard if _is_advice(w))),
+        "advice": [
+            *advice,
+            *dict.fromkeys(_line(w.message) for w in heard if _is_advice(w)),
+        ],
         "mercer": mercer.__version__,
     }
     if refit:
@@ -142,9 +147,9 @@ def _targets(y: Any, task: str) -> np.ndarray:
         try:
             values = np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError):
+            words = columns.nonnumbers(y) if hasattr(y, "iloc") else [str(y[0])]
             raise ValueError(
-                f"the target holds {np.asarray(y)[0]!r}, which is not a number; use --task "
-                "classification"
+                f"the target holds {words[0]!r}, which is not a number; use --task classification"
             ) from None
         if not np.all(np.isfinite(values)):
             raise ValueError("the target has infinite values")
@@ -180,6 +185,32 @@ def _kept(task: str, y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     counts = np.zeros((len(labels), len(labels)), dtype=int)
     np.add.at(counts, (np.searchsorted(labels, y), np.searchsorted(labels, predicted)), 1)
     return {"classes": [str(label) for label in labels], "counts": counts.tolist()}
+
+
+def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
+    """The data with stray words in columns of numbers as missing values, and a line for each."""
+    advice: list[str] = []
+
+    def mended(name: str, column: Any) -> Any:
+        numbers = columns.numbers_meant(column)
+        if numbers is None:
+            return column
+        words = columns.nonnumbers(column)
+        advice.append(
+            f"column {name!r} holds numbers and {len(words)} of other words, such as "
+            f"{words[0]!r}, which count as missing"
+        )
+        return numbers
+
+    y = data.y
+    if hasattr(y, "iloc") and task != "classification":
+        y = mended(data.target or "y", y)
+    X = data.X
+    if data.columns is not None:
+        X = X.copy(deep=False)
+        for k, name in enumerate(data.columns):
+            X.isetitem(k, mended(name, X.iloc[:, k]))
+    return replace(data, X=X, y=y), advice
 
 
 def _is_advice(heard: warnings.WarningMessage) -> bool:

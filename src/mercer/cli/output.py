@@ -48,11 +48,13 @@ class Output:
         if self.as_json:
             sys.stdout.write(json.dumps(plain(without_plots(summary)), ensure_ascii=False) + "\n")
         elif not self.quiet:
-            self.console.print(facts_table(summary) if shown is None else shown, markup=False)
+            shown = facts_table(summary) if shown is None else shown
+            # A terminal breaks long lines of text by itself, and nothing else should.
+            self.console.print(shown, markup=False, soft_wrap=isinstance(shown, str))
 
     def say(self, text: str) -> None:
         if not self.as_json:
-            self.aside.print(text, markup=False)
+            self.aside.print(text, markup=False, soft_wrap=True)
 
     @contextmanager
     def progress(self, budget: float) -> Iterator[Any]:

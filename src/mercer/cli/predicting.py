@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.cli.evaluation import quality
-from mercer.cli.readers import Data
+from mercer.cli.readers import Data, listed
 
 
 def predictions(
@@ -71,20 +71,35 @@ def _target(notes: dict[str, Any], data: Data) -> Any:
 def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     """The columns that the model was trained on, in their order."""
     X = data.X
-    wanted = [column["name"] for column in notes.get("columns", [])]
+    known = notes.get("columns", [])
+    wanted = [
+        column["name"] for column in known if column["kind"] in ("number", "category", "text")
+    ]
     if not wanted and hasattr(model, "feature_names_in_"):
         wanted = [str(name) for name in model.feature_names_in_]
     if data.columns is not None and wanted:
         missing = [name for name in wanted if name not in data.columns]
         if missing:
+            several = "s" if len(missing) > 1 else ""
             raise ValueError(
-                f"{data.source} lacks the column {missing[0]!r}, which the model was trained on"
+                f"{data.source} lacks the column{several} {listed([repr(n) for n in missing])}, "
+                "which the model was trained on"
             )
         return X[wanted]
     expected = getattr(model, "n_features_in_", 0)
+    if data.columns is not None and known:  # trained on an array
+        X = X.drop(columns=[notes["target"]] if notes.get("target") in data.columns else [])
+        X = X.to_numpy()
     # A file of LIBSVM's ends with the last feature that any of its rows has.
     is_libsvm = data.is_text and data.columns is None and hasattr(X, "shape")
-    return _widened(X, expected) if is_libsvm and X.shape[1] < expected else X
+    if is_libsvm and X.shape[1] < expected:
+        return _widened(X, expected)
+    if expected and hasattr(X, "shape") and X.shape[1] != expected:
+        raise ValueError(
+            f"{data.source} has {X.shape[1]} columns to predict from, and the model was trained on "
+            f"{expected}"
+        )
+    return X
 
 
 def _widened(X: Any, width: int) -> Any:

@@ -20,9 +20,9 @@ import mercer.kernels as K
 
 # A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
 DENSE_ENTRIES = 50_000_000
-# What a column is called that numbers or names the rows.
 # Rows from which on a column can be told to name them.
 _FEW_ROWS = 20
+# What a column is called that numbers or names the rows.
 NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
 
 
@@ -138,13 +138,14 @@ def _chosen(data: Data, path: str, target: str | None) -> Data:
     if target not in names and target.isdecimal() and int(target) < len(names):
         target = names[int(target)]
     if target not in names:
-        raise ValueError(f"--target {target}: there is no such column; there are {_listed(names)}")
+        raise ValueError(f"--target {target}: there is no such column; there are {listed(names)}")
     at = names.index(target)
     y = data.X.iloc[:, at]
     return replace(data, X=data.X.drop(columns=data.X.columns[at]), y=y, target=target)
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """The names, or the first dozen of them."""
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
