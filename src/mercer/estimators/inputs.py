@@ -115,8 +115,9 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
 
 
-def refuse_non_finite(values: np.ndarray, kernel: Kernel) -> None:
+def refuse_non_finite(values: Any, kernel: Kernel) -> None:
     """Raise a ValueError where values of the kernel, (n, n) or (n,) of the diagonal, overflow."""
+    values = as_numpy(values)
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         i, j = wrong[0][0], wrong[0][-1]
