@@ -294,7 +294,7 @@ class KernelPCA(
     def _fit_exactly(self, centred: CentredGram) -> None:
         K = centred.gram
         n, dtype = K.shape[0], np.dtype(K.dtype)
-        floor = rounding_floor(n, np.max(np.abs(K.diagonal())), dtype)
+        floor = rounding_floor(n, float(abs(K.diagonal()).max()), dtype)
         found = leading_eigenpairs(
             centred,
             self._wanted(centred),
