@@ -7,6 +7,7 @@ import pathlib
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from generation import catalogue, drawings, formulas, performance
 
@@ -58,7 +59,36 @@ def scripts(page):
 
 def test_what_is_no_session_is_run_by_a_test_of_its_own():
     found = {page.name: len(scripts(page)) for page in PAGES if scripts(page)}
-    assert found == {"development.md": 3, "estimators.md": 1}
+    assert found == {"clusters.md": 1, "development.md": 3, "estimators.md": 1, "gpu.md": 1}
+
+
+def test_the_tables_of_the_page_on_clusters(tmp_path):
+    names = ["pressure", "flow", "heat", "yield"]
+    pd.DataFrame(np.random.default_rng(0).normal(size=(60, 4)), columns=names).to_parquet(
+        tmp_path / "readings"
+    )
+    (code,) = scripts(HERE / "clusters.md")
+    code = code.replace('"scheduler:8786"', "processes=False, dashboard_address=None")
+    code = code.replace("s3://bucket", str(tmp_path)).replace("n_centers=1000", "n_centers=10")
+    run = {"KernelRidge": mercer.KernelRidge}
+    try:
+        exec(code, run)
+    finally:
+        if "client" in run:
+            run["client"].close()
+    predicted = pd.read_parquet(tmp_path / "predicted")
+    assert len(predicted) == 60
+    assert np.isfinite(predicted["predicted"]).all()
+
+
+def test_the_tensors_of_the_page_on_gpus():
+    torch = pytest.importorskip("torch", reason="tensors want torch")
+    (code,) = scripts(HERE / "gpu.md")
+    if not torch.cuda.is_available():
+        code = code.replace("100_000", "200").replace("cuda", "cpu")
+    run = {}
+    exec(code, run)
+    assert run["model"].predict(run["X"][:10]).shape == (10,)
 
 
 def test_the_progress_bar_of_the_estimator_page(capsys):

@@ -25,7 +25,11 @@ class Later:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name), attribute)
+        try:
+            module = importlib.import_module(self._name)
+        except ModuleNotFoundError as error:
+            raise AttributeError(f"{attribute} of {self._name}, which is not installed") from error
+        return getattr(module, attribute)
 
 
 torch: Any = Later("torch")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.callback import CallbackSupportMixin
-from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -335,6 +334,8 @@ default="pivoted"
         """
         given = (as_numpy(A) if is_tensor(A) else A for A in (y, self.predict(X), sample_weight))
         y, found, weight = given
+        from sklearn.metrics import r2_score  # slow to import
+
         return float(r2_score(y, found, sample_weight=weight))
 
     def __sklearn_tags__(self) -> Any:
