@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn.svm
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 
 from mercer import kernels as K
 from mercer.estimators.svm import SVC, SVR
@@ -176,3 +179,40 @@ def test_leave_one_out_says_where_it_stopped_early():
     with pytest.warns(ConvergenceWarning, match="with a point left out") as caught:
         SVC(max_iter=1, solver="smo").leave_one_out(X[:60], y[:60])
     assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_folds_share_the_matrix_and_score_as_a_search_does(kernel, weighted):
+    X, y = load_iris(return_X_y=True)
+    G = K.RBF(0.3)(X)
+    points = G if kernel == "precomputed" else X
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y)) if weighted else None
+    Cs = [10.0, 0.01, 1.0]
+    path = SVC(kernel=kernel, gamma=0.3).path(points, y, Cs, cv=4, sample_weight=weight)
+    assert path.fold_scores.shape == (3, 4)
+    for i, C in enumerate(Cs):
+        for f, (train, test) in enumerate(StratifiedKFold(4).split(X, y)):
+            w = (weight[train], weight[test]) if weighted else (None, None)
+            alone = sklearn.svm.SVC(kernel="precomputed", C=C)
+            alone.fit(G[np.ix_(train, train)], y[train], w[0])
+            expected = alone.score(G[np.ix_(test, train)], y[test], w[1])
+            assert_allclose(path.fold_scores[i, f], expected, rtol=1e-12)
+    assert_allclose(path.scores, path.fold_scores.mean(axis=1))
+    assert Cs[np.lexsort((Cs, -path.scores))[0]] == path.best.C
+
+
+def test_folds_of_a_regression():
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X[:120], (y[:120] - 150) / 80
+    path = SVR(kernel=K.RBF(5.0), tol=1e-8).path(X, y, [0.1, 1.0], cv=KFold(3))
+    for i, C in enumerate([0.1, 1.0]):
+        alone = sklearn.svm.SVR(gamma=5.0, C=C, tol=1e-8)
+        expected = cross_val_score(alone, X, y, cv=KFold(3))
+        assert_allclose(path.fold_scores[i], expected, atol=1e-6)
+
+
+def test_one_way_to_score_a_path():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="expected one way to score"):
+        SVC().path(X, y, [1.0], cv=3, validation=(X, y))

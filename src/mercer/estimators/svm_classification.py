@@ -174,7 +174,14 @@ class SVC(PairwiseMachine):
         self.indefinite = indefinite
 
     def path(
-        self, X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, validation: Any = None
+        self,
+        X: Any,
+        y: Any,
+        Cs: Any,
+        *,
+        sample_weight: Any = None,
+        validation: Any = None,
+        cv: Any = None,
     ) -> PricePath:
         """Fit for several values of C, upward, each from where the last ended.
 
@@ -188,12 +195,17 @@ class SVC(PairwiseMachine):
             Values of C in any order, ``inf`` among them if need be.
         validation : (X, y) or (X, y, sample_weight), optional
             Points on which to score each machine.
+        cv : int or splitter, optional
+            Score each C by folds instead, as scikit-learn's searches do: the machines of a fold are
+            fitted to the other folds, on their part of the same Gram matrix. ``gamma`` and
+            ``class_weight`` mean what they do for all points.
 
         Returns
         -------
         PricePath
             With the fitted ``machines``, in the order of ``Cs``, their ``dual_coefs``,
-            ``dual_gaps`` and ``n_supports``, and where asked for ``scores`` and the ``best``.
+            ``dual_gaps`` and ``n_supports``, and where asked for ``scores``, ``fold_scores`` and
+            the ``best``.
 
         Examples
         --------
@@ -204,7 +216,7 @@ class SVC(PairwiseMachine):
         >>> path.scores.round(2), path.best.C
         (array([0.93, 0.93, 0.97]), 10.0)
         """
-        return price_path(self, X, y, Cs, sample_weight, validation)
+        return price_path(self, X, y, Cs, sample_weight, validation, cv)
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeftOut:
         """What each point is taken for by a machine fitted to all the others.

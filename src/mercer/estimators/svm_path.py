@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
+from mercer.arrays import take_rows
 from mercer.estimators.fitting import warn_of_convergence
-from mercer.estimators.svm_model import SupportVectorMachine, Task, Training, end_points
+from mercer.estimators.svm_model import (
+    SupportVectorMachine,
+    Task,
+    Training,
+    end_points,
+    positive_weights,
+)
 from mercer.operators import GramOperator
 from mercer.solvers.result import Result
 
@@ -24,12 +31,14 @@ class PricePath:
     machines : list of fitted estimators
         ``machines[i]`` has ``C=Cs[i]``.
     scores : ndarray of shape (n_Cs,), or None
-        Scores on the points given for validation.
+        Scores on the points given for validation, or the means over folds.
+    fold_scores : ndarray of shape (n_Cs, n_folds), or None
     """
 
     Cs: np.ndarray
     machines: list
     scores: np.ndarray | None
+    fold_scores: np.ndarray | None = None
 
     @property
     def dual_coefs(self) -> np.ndarray:
@@ -54,7 +63,7 @@ class PricePath:
     def best(self) -> Any:
         """The machine with the highest score, of equals that with the smallest C."""
         if self.scores is None:
-            raise AttributeError("nothing was scored; give validation=(X, y) to path")
+            raise AttributeError("nothing was scored; give cv or validation=(X, y) to path")
         return max(zip(self.scores, -self.Cs, self.machines, strict=True), key=lambda t: t[:2])[2]
 
 
@@ -82,30 +91,68 @@ def price_path(
     Cs: Any,
     sample_weight: Any = None,
     validation: tuple | None = None,
+    cv: Any = None,
 ) -> PricePath:
     """Fit the machine for each C, upward, each from where the last ended; see ``SVC.path``."""
     prices = np.asarray(Cs, dtype=np.float64)
     if prices.ndim != 1 or not len(prices):
         raise ValueError(f"Cs={Cs!r}; expected a sequence of values of C, at least one")
+    if cv is not None and validation is not None:
+        raise ValueError("cv and validation were both given; expected one way to score")
     first = clone(machine)
     first._validate_params()
     training = first._prepare(X, y, sample_weight)
     operator = first._operator(training)
+    machines = _upward(first, training, operator, prices)
+    scores = folds = None
+    if validation is not None:
+        scores = np.array([fitted.score(*validation) for fitted in machines])
+    elif cv is not None:
+        folds = _fold_scores(first, training, operator, prices, sample_weight, cv)
+        scores = folds.mean(axis=1)
+    return PricePath(prices, machines, scores, folds)
+
+
+def _upward(
+    first: SupportVectorMachine, training: Training, operator: GramOperator, prices: np.ndarray
+) -> list:
+    """Machines like the first for each price, which knows of the data what all of them do."""
     learned = {name: value for name, value in vars(first).items() if name.endswith("_")}
     machines: list = [None] * len(prices)
     starts, last = None, 1.0
     for i in np.argsort(prices, kind="stable"):
-        fitted = clone(machine).set_params(C=float(prices[i]))
+        fitted = clone(first).set_params(C=float(prices[i]))
         vars(fitted).update(learned)
         if starts is not None:
             moved = zip(starts, training.tasks, strict=True)
             starts = [_at_price(a, task.weight, last, fitted.C) for a, task in moved]
         machines[i] = fitted._learn_alone(training.now(), operator, starts)
         starts, last = end_points(fitted.result_), fitted.C
-    scores = None
-    if validation is not None:
-        scores = np.array([fitted.score(*validation) for fitted in machines])
-    return PricePath(prices, machines, scores)
+    return machines
+
+
+def _fold_scores(
+    first: SupportVectorMachine,
+    training: Training,
+    operator: GramOperator,
+    prices: np.ndarray,
+    sample_weight: Any,
+    cv: Any,
+) -> np.ndarray:
+    """Scores of each price on each fold, (n_Cs, n_folds), learned without it on the same matrix."""
+    from sklearn.model_selection import check_cv  # slow to import
+
+    X, y = training.X, training.y
+    weight = positive_weights(sample_weight, X)
+    scores = []
+    for _, test in check_cv(cv, y, classifier=is_classifier(first)).split(np.empty(len(y)), y):
+        others = weight.copy()
+        others[test] = 0.0
+        part = training._replace(tasks=first._tasks(y, others)[2])
+        given = (take_rows(X, test), y[test])
+        given += () if sample_weight is None else (weight[test],)
+        scores.append([m.score(*given) for m in _upward(first, part, operator, prices)])
+    return np.array(scores).T
 
 
 def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.ndarray:
@@ -127,24 +174,22 @@ def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: 
     machine = clone(machine).set_callbacks()
     machine._validate_params()
     training = machine._prepare(X, y, sample_weight)
-    is_classifier = hasattr(machine, "classes_")
+    has_classes = hasattr(machine, "classes_")
     for task in training.tasks:
-        sides = np.sign(task.targets) if is_classifier else np.zeros(len(task.index))
+        sides = np.sign(task.targets) if has_classes else np.zeros(len(task.index))
         side, counts = np.unique(sides, return_counts=True)
         if counts.min() < 2:
             alone = task.index[np.flatnonzero(sides == side[np.argmin(counts)])[0]]
             alone = training.order[alone]
             what = (
-                f"class {training.y[[alone]].tolist()[0]!r}"
-                if is_classifier
-                else "the training set"
+                f"class {training.y[[alone]].tolist()[0]!r}" if has_classes else "the training set"
             )
             raise ValueError(
                 f"{what} has one sample of positive weight, and without it there is nothing to "
                 "learn from; leave-one-out needs two"
             )
     values, n_refits = _values(machine, training)
-    if not is_classifier:
+    if not has_classes:
         return LeftOut(values[:, 0], values[:, 0], n_refits)
     if len(machine.classes_) == 2:
         values = -values

@@ -115,10 +115,17 @@ indefinite
         self.indefinite = indefinite
 
     def path(
-        self, X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, validation: Any = None
+        self,
+        X: Any,
+        y: Any,
+        Cs: Any,
+        *,
+        sample_weight: Any = None,
+        validation: Any = None,
+        cv: Any = None,
     ) -> PricePath:
         """Fit for several values of C, upward, each from where the last ended; as `SVC.path`."""
-        return price_path(self, X, y, Cs, sample_weight, validation)
+        return price_path(self, X, y, Cs, sample_weight, validation, cv)
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeftOut:
         """What is predicted for each point from all the others; as `SVC.leave_one_out`.
