@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, cross_val_score
 
 from mercer import kernels as K
 from mercer.estimators.svm import SVC, SVR
@@ -216,3 +216,18 @@ def test_one_way_to_score_a_path():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="expected one way to score"):
         SVC().path(X, y, [1.0], cv=3, validation=(X, y))
+
+
+def test_folds_are_learned_from_what_the_splitter_says():
+    X, y = load_iris(return_X_y=True)
+    cv = ShuffleSplit(3, train_size=0.2, test_size=0.2, random_state=0)
+    path = SVC(gamma=0.3).path(X, y, [1.0], cv=cv)
+    expected = cross_val_score(sklearn.svm.SVC(gamma=0.3), X, y, cv=cv)
+    assert_allclose(path.fold_scores[0], expected)
+
+
+def test_no_time_at_all_leaves_a_machine_of_nothing():
+    X = np.random.default_rng(0).normal(size=(1500, 5))
+    with pytest.warns(ConvergenceWarning):
+        model = SVC(max_time=1e-9).fit(X, X[:, 0] > 0)
+    assert model.result_.status.name == "MAX_TIME"

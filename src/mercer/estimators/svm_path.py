@@ -145,9 +145,9 @@ def _fold_scores(
     X, y = training.X, training.y
     weight = positive_weights(sample_weight, X)
     scores = []
-    for _, test in check_cv(cv, y, classifier=is_classifier(first)).split(np.empty(len(y)), y):
-        others = weight.copy()
-        others[test] = 0.0
+    for train, test in check_cv(cv, y, classifier=is_classifier(first)).split(np.empty(len(y)), y):
+        others = np.zeros_like(weight)
+        others[train] = weight[train]
         part = training._replace(tasks=first._tasks(y, others)[2])
         given = (take_rows(X, test), y[test])
         given += () if sample_weight is None else (weight[test],)

@@ -269,6 +269,8 @@ class TiledGram(GramOperator):
         self.pairs.put(rows, places, columns, out)
 
     def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
+        if not len(indices):
+            return np.zeros((self.shape[0], *V.shape[1:]))
         columns = self.pairs.combination(indices, np.reshape(V, (len(V), -1)))
         return columns.reshape(len(columns), *V.shape[1:])
 

@@ -254,7 +254,9 @@ def _finish(
 def _better(first: Result, second: Result) -> Result:
     """The second result with what both took, and with the first's answer if that is better."""
     decided = second.status.ok or second.status is Status.INFEASIBLE
-    better = second if decided or second.gap <= first.gap else first
+    # Gaps are relative to the objective: an answer that is far worse may have the smaller one.
+    closer = second.gap <= first.gap and second.value.objective <= first.value.objective
+    better = second if decided or closer else first
     second = replace(second, value=better.value, gap=better.gap)
     method = f"smo ({first.n_iter} steps), then {second.method} ({second.n_iter})"
     return replace(followed(first, second), method=method)
