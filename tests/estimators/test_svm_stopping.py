@@ -206,3 +206,11 @@ def test_an_interrupted_fit_leaves_the_model_alone(monkeypatch):
 def test_verbose_tells_how_it_went(capsys):
     SVC(verbose=True).fit(*blobs())
     assert "[SVC] smo: converged" in capsys.readouterr().out
+
+
+def test_a_start_of_equal_parts_is_no_obstacle_where_the_matrix_does_not_fit():
+    X = np.random.default_rng(0).normal(size=(1500, 8))
+    with sklearn.config_context(working_memory=1):
+        model = NuSVR(cache_size=1).fit(X, X[:, 0])
+    assert model.result_.status.ok
+    assert model.score(X, X[:, 0]) > 0.99
