@@ -71,8 +71,8 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
-    fitted: Any = getattr(estimator, "X_fit_", None)
-    if is_tensor(fitted) != is_tensor(X) and getattr(estimator, "_takes_tensors", False):
+    fitted: Any = getattr(estimator, "X_fit_", getattr(estimator, "support_vectors_", None))
+    if is_tensor(fitted) != (is_tensor(X) and _stays(estimator, X)):
         was = f"tensors on {fitted.device}" if is_tensor(fitted) else "arrays in memory"
         raise TypeError(
             f"X is a {type(X).__name__} and {type(estimator).__name__} was fitted on {was}; pass "
@@ -196,10 +196,17 @@ def _host(X: Any) -> Any:
     return as_numpy(X) if is_tensor(X) else X
 
 
+def _stays(estimator: Any, X: Any) -> bool:
+    """Whether the estimator computes where the tensor X is."""
+    takes = getattr(estimator, "_takes_tensors", False)
+    takes = takes(X) if callable(takes) else takes
+    return takes and not is_precomputed(estimator.kernel)
+
+
 def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check: Any) -> Any:
     """A tensor of points checked where it is, and y on the host; or both on the host."""
     check.pop("copy", None)
-    if not getattr(estimator, "_takes_tensors", False) or is_precomputed(estimator.kernel):
+    if not _stays(estimator, X):
         if X.device.type != "cpu":
             raise TypeError(
                 f"X is a tensor on {X.device}, and {type(estimator).__name__} computes in this "

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mercer import kernels as K
-from mercer.arrays import as_dense, memory_budget, n_rows, take_rows
+from mercer.arrays import as_dense, beside, is_tensor, memory_budget, n_rows, take_rows
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -31,6 +31,7 @@ from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import labelled
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Expansion, Form
+from mercer.expressions import tensors
 from mercer.operators import GramOperator, gram
 from mercer.solvers.kept_rows import origin
 from mercer.solvers.quadratic_program import restrict
@@ -112,6 +113,11 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     """Base of the five machines; `SVC` documents the parameters they share."""
 
     _kernel_callable = "gram"
+
+    @staticmethod
+    def _takes_tensors(X: Any) -> bool:
+        """Tensors are worked on where they are on a device; the host has faster ways."""
+        return tensors.by_triton(X.device.type)
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -209,6 +215,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         Points in float32 have kernel values in float32 as long as their rounding is small beside
         tol, before by estimate and afterwards by measurement on some points; else in float64.
         """
+        if is_tensor(training.X):  # whose solver measures in double what it finds in float32
+            operator = self._operator(training, double=False, store=False)
+            forms = self._forms(training.tasks, operator)
+            return Solved(
+                operator, forms, self._solve(forms, self._last_points(forms), training.begun)
+            )
         single = _may_be_single(training.X)
         operator = self._operator(training, double=not single, store=False)
         n = len(training.order)
@@ -330,6 +342,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             values = X[:, self.support_] @ coefficients
         elif not len(self.support_):
             values = np.zeros((n_rows(X), coefficients.shape[1]))
+        elif is_tensor(X):
+            K = gram(self.kernel_, X, self.support_vectors_, store=False)
+            return K @ beside(coefficients, X) + beside(self.intercept_, X)
         elif (kept := kept_sum(self, self.support_vectors_, coefficients)) is not None:
             values = kept(X)
         else:

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import over_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting, warn_the_caller
 from mercer.estimators.labels import class_labels, labelled
@@ -173,7 +173,10 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         ``decision_function_shape="ovo"`` of shape (m, n_classes * (n_classes - 1) / 2), positive
         for the earlier class of the pair.
         """
-        return self._shaped(self._expand(X))
+        values = self._expand(X)
+        if is_tensor(values):
+            return beside(self._shaped(as_numpy(values)), values)
+        return self._shaped(values)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
@@ -181,7 +184,7 @@ class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        return self._elected(self._expand(X))
+        return self._elected(as_numpy(self._expand(X)))
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         """From the values of all pairs, (m, n_pairs), to those of `decision_function`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from mercer.solvers.quadratic_program import (
 )
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.smo import smo_together
+from mercer.solvers.smo_tensors import is_on_device, smo_tensors
 
 # Variables that interior points are done with at once; and how often they are looked for anew.
 _SMALL = 500
@@ -33,6 +34,10 @@ _FIRST_LOOK = 20_000
 _EARLY = 1 / 32
 # Steps of working sets that take as long as interior points on m points, divided by m² or m³.
 _STEPS_PER_SQUARE, _STEPS_PER_CUBE = 0.1, 1e-4
+# Rounds or steps at most of each method that goes on from there.
+_MOST = 200
+
+_Stage = Callable[..., Result]
 
 
 def solve_program(
@@ -105,6 +110,17 @@ def solve_programs(
     starts : sequence, optional
         Where each starts.
     """
+    if is_on_device(programs[0]):
+        if solver == "interior_point":
+            raise ValueError("solver='interior_point' is not there for tensors; use 'smo'")
+        return smo_tensors(
+            programs,
+            tol=tol,
+            max_iter=max_iter,
+            max_time=max_time,
+            starts=starts or [None] * len(programs),
+            report=report,
+        )
     begun = time.perf_counter()
 
     def left() -> float | None:
@@ -229,26 +245,26 @@ def _finish(
     max_time: float | None,
     report: Callable[[int, float], bool | None] | None,
 ) -> Result:
-    """Go on where `smo` left off, and give the better of the two answers.
+    """Go on where `smo` left off, and give the best of the answers.
 
     By active sets, which are there soonest or not at all; else by interior points, first on the
     variables that are not clearly at a bound, and on all if that does not do.
     """
-    limits = {
-        "max_iter": None if max_iter is None else max(1, min(100, max_iter - first.n_iter)),
-        "report": report,
-    }
-    second = None
-    if program.bounded and not allowance.few_features:
-        guessed = active_sets(program, first.value.a, tol=tol, max_time=max_time, **limits)
-        if guessed.status is not Status.STALLED:
-            return _better(first, guessed)
-        max_time = None if max_time is None else max(0.0, max_time - guessed.seconds)
+    found = replace(first, method=f"smo ({first.n_iter} steps)")
+    stages: list[_Stage] = [partial(interior_point, program)]
     if program.bounded and _few_are_free(program, first.value):
-        second = _undecided(program, first.value, tol, max_time, limits)
-    if second is None or not second.status.ok:
-        second = interior_point(program, tol=tol, max_time=max_time, **limits)
-    return _better(first, second)
+        stages.insert(0, partial(_undecided, program, first.value))
+    if program.bounded and not allowance.few_features:
+        stages.insert(0, partial(active_sets, program, first.value.a))
+    for stage in stages:
+        left = _MOST if max_iter is None else min(_MOST, max_iter - found.n_iter)
+        if left <= 0:
+            return replace(found, status=Status.MAX_ITER)
+        seconds = None if max_time is None else max(0.0, max_time - found.seconds + first.seconds)
+        found = _better(found, stage(tol=tol, max_iter=left, max_time=seconds, report=report))
+        if found.status not in (Status.STALLED, Status.MAX_ITER):
+            break
+    return found
 
 
 def _better(first: Result, second: Result) -> Result:
@@ -257,9 +273,8 @@ def _better(first: Result, second: Result) -> Result:
     # Gaps are relative to the objective: an answer that is far worse may have the smaller one.
     closer = second.gap <= first.gap and second.value.objective <= first.value.objective
     better = second if decided or closer else first
-    second = replace(second, value=better.value, gap=better.gap)
-    method = f"smo ({first.n_iter} steps), then {second.method} ({second.n_iter})"
-    return replace(followed(first, second), method=method)
+    method = f"{first.method}, then {second.method} ({second.n_iter})"
+    return replace(followed(first, second), value=better.value, gap=better.gap, method=method)
 
 
 def _few_are_free(program: QuadraticProgram, found: Solution) -> bool:
@@ -271,18 +286,20 @@ def _few_are_free(program: QuadraticProgram, found: Solution) -> bool:
 def _undecided(
     program: QuadraticProgram,
     found: Solution,
+    *,
     tol: float,
+    max_iter: int,
     max_time: float | None,
-    limits: dict[str, Any],
-) -> Result | None:
+    report: Callable[[int, float], bool | None] | None,
+) -> Result:
     """Interior points on the variables that may leave their bound, round by round.
 
     Free variables come first, then those whose reduced gradient holds them to their bound least;
     the others stay where they are. What violates the conditions after that joins the next round.
-    None where the rounds do not get there.
     """
     monitor = Monitor(tol=tol)
     a, F = found.a.copy(), found.gradient.copy()
+    status = None
     for _ in range(_ROUNDS):
         r = program.reduced_gradient(F, program.multipliers(a, F))
         free = (a > program.lo) & (a < program.hi)
@@ -291,17 +308,22 @@ def _undecided(
         points = np.unique(np.argpartition(held, size - 1)[:size] % program.n_points)
         part = program.part(points, a, F)
         left = None if max_time is None else max(0.0, max_time - monitor.seconds)
-        inner = interior_point(part, tol=0.1 * tol, max_time=left, **limits)
+        steps = max_iter - monitor.n_iter
+        if steps <= 0:
+            status = Status.MAX_ITER
+            break
+        inner = interior_point(part, tol=0.1 * tol, max_iter=steps, max_time=left, report=report)
         monitor.n_iter += inner.n_iter
         monitor.history += inner.history
         before, a = a, program.moved(points, a, inner.value.a)
         F = F + program.gradient(a - before) - program.p
         solution = program.solution(a, F)
         if solution.violation <= tol and solution.gap <= LARGEST_GAP:
-            return close(program, monitor, a, tol, method="interior point")
+            break
         if inner.status in (Status.MAX_TIME, Status.STOPPED):
-            return close(program, monitor, a, tol, status=inner.status, method="interior point")
-    return None
+            status = inner.status
+            break
+    return close(program, monitor, a, tol, status=status, method="interior point")
 
 
 def followed(first: Result, second: Result) -> Result:
