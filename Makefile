@@ -37,7 +37,7 @@ test: .venv/.dev
 
 # The tests with tensors, which need torch: on the GPU, or on the host with Triton interpreted.
 gpu-test: .venv/.gpu
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/*/test_tensors.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/*/test_*tensors.py
 
 # The tests of the core on modules built with the address and undefined-behaviour sanitizers.
 # The next target that needs the package builds it anew, without them.

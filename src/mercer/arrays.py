@@ -65,6 +65,11 @@ def as_numpy(X: Any) -> np.ndarray:
     return X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
 
 
+def on_host(X: Any) -> Any:
+    """X with a tensor brought to this machine's own memory; anything else as it is."""
+    return as_numpy(X) if is_tensor(X) else X
+
+
 def dtype_of(X: Any) -> np.dtype:
     """X's dtype by NumPy's name."""
     return np.dtype(str(X.dtype).removeprefix("torch."))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
@@ -25,6 +25,7 @@ from mercer.auto.search import Clock, Search
 from mercer.auto.tables import as_table, mean_and_spread
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
+from mercer.estimators.scores import Classifier, Regressor
 from mercer.solvers.ridge import float32_is_small
 
 # Rows up to which the final fit is exact, and centres beyond.
@@ -137,7 +138,7 @@ class _AutoKernel(BaseEstimator):
         return tags
 
 
-class AutoKernelRegressor(RegressorMixin, _AutoKernel):
+class AutoKernelRegressor(Regressor, _AutoKernel):
     """Kernel ridge regression with everything found from the data.
 
     Takes a raw table: columns of numbers are scaled and their gaps filled, categories coded, texts
@@ -207,7 +208,7 @@ class AutoKernelRegressor(RegressorMixin, _AutoKernel):
         return tags
 
 
-class AutoKernelClassifier(ClassifierMixin, _AutoKernel):
+class AutoKernelClassifier(Classifier, _AutoKernel):
     """Classification by kernel ridge regression, with everything found from the data.
 
     As `AutoKernelRegressor`, on targets that tell the classes apart. Probabilities are a softmax of

@@ -112,7 +112,7 @@ def _singles_kernel(A, F, LO, HI, GROUP, Q, TARGET, LIMIT, STEPS, flat, most, si
         end = tl.where(tl.abs(f) >= own * tl.abs(bound - a), bound, a - f / own)
         move = end - a
         gain = tl.where(slope > 0, tl.abs(move) * (2 * tl.abs(f) - own * tl.abs(move)), -1.0)
-        gain, i, change, reached, steep = tl.reduce((gain, at, move, end, slope), 0, _higher)
+        gain, i, change, reached, _ = tl.reduce((gain, at, move, end, slope), 0, _higher)
         going = tl.max(slope, 0) > target
         if going:
             f += change * tl.load(rows + i * size + at).to(tl.float64)

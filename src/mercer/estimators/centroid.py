@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import as_numpy, beside, is_tensor, namespace, over_blocks
@@ -19,9 +19,10 @@ from mercer.estimators.labels import (
     labelled,
     require_weight,
 )
+from mercer.estimators.scores import Classifier
 
 
-class KernelCentroidClassifier(ClassifierMixin, BaseEstimator):
+class KernelCentroidClassifier(Classifier, BaseEstimator):
     r"""Predict the class whose mean in feature space is nearest; of equals, the later class.
 
     .. math:: \lVert \varphi(x) - c_y \rVert^2 = k(x, x) - \frac{2}{m_y} \sum_{i: y_i = y} k(x, x_i)

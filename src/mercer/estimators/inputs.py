@@ -22,6 +22,7 @@ from mercer.arrays import (
     is_plain,
     is_tensor,
     n_rows,
+    on_host,
     refuse_beyond_memory,
     refuse_text,
     row_blocks,
@@ -192,10 +193,6 @@ def _vectors(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
         raise
 
 
-def _host(X: Any) -> Any:
-    return as_numpy(X) if is_tensor(X) else X
-
-
 def _stays(estimator: Any, X: Any) -> bool:
     """Whether the estimator computes where the tensor X is."""
     takes = getattr(estimator, "_takes_tensors", False)
@@ -237,7 +234,7 @@ def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counter
     if n == 0:
         return None
     few, first = part[:n, :n].astype(np.float64), drawn[:n]
-    points = first if as_indices else _host(take_rows(X, first))
+    points = first if as_indices else on_host(take_rows(X, first))
     return shrink(points, few, np.finfo(np.float64).eps * np.abs(few))
 
 

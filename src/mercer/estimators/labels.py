@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer.arrays import as_numpy, is_tensor, n_rows
+from mercer.arrays import n_rows, on_host
 from mercer.estimators.inputs import validate_training
 
 
@@ -62,9 +62,8 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
         return None
     # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
-    sample_weight = as_numpy(sample_weight) if is_tensor(sample_weight) else sample_weight
     weight = _check_sample_weight(
-        sample_weight, stand_in, dtype=np.float64, ensure_non_negative=True
+        on_host(sample_weight), stand_in, dtype=np.float64, ensure_non_negative=True
     )
     with np.errstate(over="ignore"):
         if not np.isfinite(weight.sum()):

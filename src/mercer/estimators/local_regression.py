@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import (
     _check_n_features,
@@ -46,6 +46,7 @@ from mercer.estimators.neighbourhoods import (
     local_constant,
     local_linear,
 )
+from mercer.estimators.scores import Regressor
 from mercer.estimators.tensor_smoothing import TensorMeans
 from mercer.kernels.densities import FunctionKernel, JointDensity
 from mercer.kernels.smoothing import SMOOTHING_KERNELS, RadialKernel, SmoothingKernel
@@ -293,7 +294,7 @@ class Smoother(BaseEstimator):
         return scales * shrinkage / np.sqrt(self.kernel_.variance(self.X_fit_.shape[1]))
 
 
-class LocalRegressor(MultiOutputMixin, RegressorMixin, Smoother):
+class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
     """Regression by a local fit, and the conditional density around it."""
 
     target_bandwidth: Any

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -45,6 +45,7 @@ from mercer.estimators.machine_solution import (
     regression_losses,
     scores_of,
 )
+from mercer.estimators.scores import Classifier, Regressor
 
 SOLUTION: dict = {
     "alpha": [POSITIVE],
@@ -59,7 +60,7 @@ SOLUTION: dict = {
 }
 
 
-class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     r"""Classification with any loss of the scores.
 
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
@@ -258,7 +259,7 @@ class KernelMachineClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimat
         return input_tags(self, super().__sklearn_tags__())
 
 
-class KernelMachineRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
+class KernelMachineRegressor(CallbackSupportMixin, Regressor, BaseEstimator):
     r"""Regression with any loss of the predictions.
 
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad

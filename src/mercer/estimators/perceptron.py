@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
@@ -23,6 +23,7 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
+from mercer.estimators.scores import Classifier
 from mercer.operators import (
     CorrectedGram,
     DenseGram,
@@ -36,7 +37,7 @@ from mercer.solvers.perceptron import PerceptronState, perceptron
 STORED = 2**25
 
 
-class KernelPerceptron(ClassifierMixin, BaseEstimator):
+class KernelPerceptron(Classifier, BaseEstimator):
     r"""The perceptron with kernels.
 
     Points are visited in a random order, ``n_epochs`` times over. Where

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, is_tensor, over_blocks
+from mercer.arrays import over_blocks
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
@@ -29,6 +29,7 @@ from mercer.estimators.ridge_solution import (
     store,
     with_more_points,
 )
+from mercer.estimators.scores import Regressor
 
 SOLVER: dict = {
     "alpha": [NON_NEGATIVE, "array-like"],
@@ -46,7 +47,7 @@ SOLVER: dict = {
 }
 
 
-class KernelRidge(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidge(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):
     r"""Kernel ridge regression.
 
     .. math::
@@ -318,25 +319,6 @@ default="pivoted"
         """
         check_is_fitted(self)
         return evaluate(self, X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of y's variance that is explained, R².
-
-        Parameters
-        ----------
-        X : as for `predict`
-        y : array-like of shape (m,) or (m, n_targets)
-        sample_weight : array-like of shape (m,), optional
-
-        Returns
-        -------
-        float
-        """
-        given = (as_numpy(A) if is_tensor(A) else A for A in (y, self.predict(X), sample_weight))
-        y, found, weight = given
-        from sklearn.metrics import r2_score  # slow to import
-
-        return float(r2_score(y, found, sample_weight=weight))
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

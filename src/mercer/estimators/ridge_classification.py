@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -36,9 +36,10 @@ from mercer.estimators.ridge_solution import (
     store,
     with_more_points,
 )
+from mercer.estimators.scores import Classifier
 
 
-class KernelRidgeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class KernelRidgeClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     r"""Classification by kernel ridge regression on targets -1 and +1, one machine per class.
 
     .. math::

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,12 +19,13 @@ from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, labelled
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.estimators.ridge_solution import Fit, evaluate, store, warn_if_undetermined
+from mercer.estimators.scores import Regressor
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.nystrom import Block, accumulated, solve_nystrom, summed
 from mercer.solvers.nystrom_path import LeftOutSums, NystromPath
 
 
-class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
     r"""Kernel ridge regression with the regulariser chosen by exact leave-one-out.
 
     One eigendecomposition of the Gram matrix serves every alpha. With
@@ -304,7 +305,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return input_tags(self, super().__sklearn_tags__())
 
 
-class _Given(RegressorMixin, BaseEstimator):
+class _Given(Regressor, BaseEstimator):
     """A regressor whose points are its predictions, so that any scorer can judge them."""
 
     def fit(self, X: Any, y: Any = None) -> _Given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,10 +15,11 @@ from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
+from mercer.estimators.scores import Classifier
 from mercer.solvers.sgd import kernel_sgd
 
 
-class KernelSGDClassifier(ClassifierMixin, BaseEstimator):
+class KernelSGDClassifier(Classifier, BaseEstimator):
     r"""The soft-margin support vector machine without bias, by stochastic gradient descent.
 
     .. math:: \min_w \; \tfrac{\alpha}{2} \lVert w \rVert^2

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
@@ -20,6 +19,7 @@ from mercer.estimators.local_regression import (
     Smoother,
 )
 from mercer.estimators.neighbourhoods import linear_weights, local_linear
+from mercer.estimators.scores import Classifier
 from mercer.kernels.densities import JointDensity, smoothing_kernel
 
 
@@ -266,7 +266,7 @@ class LocalLinearRegressor(LocalRegressor):
         return np.concatenate([linear_weights(W, U, V) for _, U, W in blocks])
 
 
-class NadarayaWatsonClassifier(ClassifierMixin, Smoother):
+class NadarayaWatsonClassifier(Classifier, Smoother):
     r"""Parzen classifier: :math:`P(c \mid x) = \sum_{n: t_n = c} w_n(x)`.
 
     It is Bayes' rule with a Parzen density for each class and class frequencies as priors.

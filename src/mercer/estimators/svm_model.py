@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mercer import kernels as K
-from mercer.arrays import as_dense, beside, is_tensor, memory_budget, n_rows, take_rows
+from mercer.arrays import as_dense, beside, is_tensor, memory_budget, n_rows, on_host, take_rows
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -492,7 +492,7 @@ def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
     # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
     weight = _check_sample_weight(
-        sample_weight, stand_in, dtype=np.float64, allow_all_zero_weights=True
+        on_host(sample_weight), stand_in, dtype=np.float64, allow_all_zero_weights=True
     )
     if not np.any(weight > 0):
         raise ValueError(

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
@@ -18,6 +18,7 @@ from mercer.arrays import as_numpy, beside, is_tensor, over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting, warn_the_caller
 from mercer.estimators.labels import class_labels, labelled
+from mercer.estimators.scores import Classifier
 from mercer.estimators.svm_forms import Expansion
 from mercer.estimators.svm_model import (
     PARAMETERS,
@@ -37,7 +38,7 @@ CLASSIFICATION: dict = {
 }
 
 
-class PairwiseMachine(ClassifierMixin, SupportVectorMachine):
+class PairwiseMachine(Classifier, SupportVectorMachine):
     """Base of the two classifiers: one machine per pair of classes, which vote."""
 
     _refusal_of_one_class = "Invalid input"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from mercer.arrays import take_rows
+from mercer.arrays import is_tensor, take_rows
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.svm_model import (
+    Solved,
     SupportVectorMachine,
     Task,
     Training,
@@ -102,57 +104,87 @@ def price_path(
     first = clone(machine)
     first._validate_params()
     training = first._prepare(X, y, sample_weight)
-    operator = first._operator(training)
-    machines = _upward(first, training, operator, prices)
-    scores = folds = None
+    operator = first._operator(training, store=not is_tensor(training.X))
+    folds = [] if cv is None else _folds(first, training, sample_weight, cv)
+    trainings = [training, *(fold.training for fold in folds)]
+    learn = _at_once if is_tensor(training.X) else _upward
+    learned = learn(first, trainings, operator, prices)
+    machines = next(learned)
+    scores = fold_scores = None
     if validation is not None:
         scores = np.array([fitted.score(*validation) for fitted in machines])
     elif cv is not None:
-        folds = _fold_scores(first, training, operator, prices, sample_weight, cv)
-        scores = folds.mean(axis=1)
-    return PricePath(prices, machines, scores, folds)
+        held_out = zip(folds, learned, strict=True)
+        fold_scores = np.array([[m.score(*fold.given) for m in fits] for fold, fits in held_out]).T
+        scores = fold_scores.mean(axis=1)
+    return PricePath(prices, machines, scores, fold_scores)
 
 
 def _upward(
-    first: SupportVectorMachine, training: Training, operator: GramOperator, prices: np.ndarray
-) -> list:
-    """Machines like the first for each price, which knows of the data what all of them do."""
-    learned = {name: value for name, value in vars(first).items() if name.endswith("_")}
-    machines: list = [None] * len(prices)
-    starts, last = None, 1.0
-    for i in np.argsort(prices, kind="stable"):
-        fitted = clone(first).set_params(C=float(prices[i]))
-        vars(fitted).update(learned)
-        if starts is not None:
-            moved = zip(starts, training.tasks, strict=True)
-            starts = [_at_price(a, task.weight, last, fitted.C) for a, task in moved]
-        machines[i] = fitted._learn_alone(training.now(), operator, starts)
-        starts, last = end_points(fitted.result_), fitted.C
-    return machines
+    first: SupportVectorMachine, trainings: list[Training], operator: GramOperator, prices: Any
+) -> Iterator[list]:
+    """For each training, machines like the first for each price, one from where another ended."""
+    for training in trainings:
+        machines: list = [None] * len(prices)
+        starts, last = None, 1.0
+        for i in np.argsort(prices, kind="stable"):
+            fitted = _like(first, prices[i])
+            if starts is not None:
+                moved = zip(starts, training.tasks, strict=True)
+                starts = [_at_price(a, task.weight, last, fitted.C) for a, task in moved]
+            machines[i] = fitted._learn_alone(training.now(), operator, starts)
+            starts, last = end_points(fitted.result_), fitted.C
+        yield machines
 
 
-def _fold_scores(
-    first: SupportVectorMachine,
-    training: Training,
-    operator: GramOperator,
-    prices: np.ndarray,
-    sample_weight: Any,
-    cv: Any,
-) -> np.ndarray:
-    """Scores of each price on each fold, (n_Cs, n_folds), learned without it on the same matrix."""
+def _at_once(
+    first: SupportVectorMachine, trainings: list[Training], operator: GramOperator, prices: Any
+) -> Iterator[list]:
+    """The same with all of them solved together, which a device is made for."""
+    forms = [_like(first, C)._forms(part.tasks, operator) for part in trainings for C in prices]
+    flat = [form for some in forms for form in some]
+    results = iter(first._solve(flat, [None] * len(flat), trainings[0].now().begun))
+    remaining = iter(forms)
+    for training in trainings:
+        machines = []
+        for C, some in zip(prices, remaining, strict=False):
+            fitted = _like(first, C)
+            fitted._conclude(training, Solved(operator, some, [next(results) for _ in some]))
+            if not fitted.result_.status.ok:
+                warn_of_convergence(f"C={C:g} stopped early. {fitted.result_.message}")
+            machines.append(fitted)
+        yield machines
+
+
+def _like(first: SupportVectorMachine, C: Any) -> Any:
+    """A machine of another price, which knows of the data what the first does."""
+    fitted = clone(first).set_params(C=float(C))
+    vars(fitted).update({name: value for name, value in vars(first).items() if name.endswith("_")})
+    return fitted
+
+
+class Fold(NamedTuple):
+    """What is learned without the points of a fold, and what is given to ``score``."""
+
+    training: Training
+    given: tuple
+
+
+def _folds(
+    first: SupportVectorMachine, training: Training, sample_weight: Any, cv: Any
+) -> list[Fold]:
     from sklearn.model_selection import check_cv  # slow to import
 
     X, y = training.X, training.y
     weight = positive_weights(sample_weight, X)
-    scores = []
+    folds = []
     for train, test in check_cv(cv, y, classifier=is_classifier(first)).split(np.empty(len(y)), y):
         others = np.zeros_like(weight)
         others[train] = weight[train]
-        part = training._replace(tasks=first._tasks(y, others)[2])
         given = (take_rows(X, test), y[test])
         given += () if sample_weight is None else (weight[test],)
-        scores.append([m.score(*given) for m in _upward(first, part, operator, prices)])
-    return np.array(scores).T
+        folds.append(Fold(training._replace(tasks=first._tasks(y, others)[2]), given))
+    return folds
 
 
 def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.ndarray:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin, RegressorMixin
+from sklearn.base import OutlierMixin
 
-from mercer.arrays import n_rows, over_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, n_rows, over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validate_training
+from mercer.estimators.scores import Regressor
 from mercer.estimators.svm_forms import Expansion, Form, epsilon_svr, nu_svr, one_class
 from mercer.estimators.svm_model import (
     PARAMETERS,
@@ -24,7 +25,7 @@ from mercer.estimators.svm_path import LeftOut, PricePath, leave_one_out, price_
 _HAIR = 1e-11
 
 
-class SVR(RegressorMixin, SupportVectorMachine):
+class SVR(Regressor, SupportVectorMachine):
     r"""Support vector regression: errors below epsilon cost nothing.
 
     .. math:: \min_{w, b} \; \tfrac12 \lVert w \rVert^2
@@ -149,7 +150,7 @@ indefinite
         return self._expand(X)[:, 0]
 
 
-class NuSVR(RegressorMixin, SupportVectorMachine):
+class NuSVR(Regressor, SupportVectorMachine):
     r"""Support vector regression with the tube's width found from a share of points outside it.
 
     .. math:: \min_{w, b, \varepsilon} \; \tfrac12 \lVert w \rVert^2 + C \Bigl(\nu n \varepsilon
@@ -365,7 +366,8 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
     @over_blocks
     def score_samples(self, X: Any) -> np.ndarray:
         """``<w, phi(x)>``, that is f before the offset is taken off, shape (m,)."""
-        return self.decision_function(X) + self.offset_
+        values = self.decision_function(X)
+        return values + (beside(self.offset_, values) if is_tensor(values) else self.offset_)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
@@ -374,4 +376,4 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         Many training points lie exactly on the boundary; scikit-learn's class calls them outside
         or inside as rounding has it.
         """
-        return np.where(self.decision_function(X) >= 0, 1, -1)
+        return np.where(as_numpy(self.decision_function(X)) >= 0, 1, -1)

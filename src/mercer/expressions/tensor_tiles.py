@@ -48,6 +48,19 @@ class Tiles:
         self.row_terms, self.column_terms = list(row_terms), list(column_terms)
         self.n, self.m, self.device, self.dtype = n, m, device, dtype
 
+    def part(self, rows: Any, columns: Any) -> Tiles:
+        """The same for some rows and columns, by position; None for all of them."""
+        return Tiles(
+            self.program,
+            [_at(leaf, rows, columns) for leaf in self.leaves],
+            [_some(term, rows) for term in self.row_terms],
+            [_some(term, columns) for term in self.column_terms],
+            self.n if rows is None else len(rows),
+            self.m if columns is None else len(columns),
+            self.device,
+            self.dtype,
+        )
+
     def _blocks(self) -> Iterator[tuple[slice, Any]]:
         """Some rows at a time, and their values."""
         size = 8 if self.dtype == torch.float64 else 4
@@ -94,6 +107,24 @@ class Tiles:
         for rows, K in self._blocks():
             out[rows] = torch.logsumexp(K.to(torch.float64) + log_weight, 1)
         return out
+
+
+def _at(leaf: Leaf, rows: Any, columns: Any) -> Leaf:
+    """A leaf restricted to some rows and columns."""
+    X, Y = _some(leaf.X, rows), _some(leaf.Y, columns)
+    return Leaf(
+        leaf.kind,
+        X,
+        Y,
+        X if leaf.X_given is leaf.X else _some(leaf.X_given, rows),
+        Y if leaf.Y_given is leaf.Y else _some(leaf.Y_given, columns),
+        _some(leaf.X_norms, rows),
+        _some(leaf.Y_norms, columns),
+    )
+
+
+def _some(A: Any, chosen: Any) -> Any:
+    return A if A is None or chosen is None else A[chosen]
 
 
 def statistic(leaf: Leaf, rows: slice) -> Any:

@@ -143,30 +143,24 @@ class TensorPairs(Pairs):
 
         ``logarithmic`` where it is their exponentials that count.
         """
-        whole = rows is None and columns is None
-        if whole and logarithmic in self._tiles:
-            return self._tiles[logarithmic]
-        n, m = self.shape
-        leaves = []
-        for node in self.lowering.leaves:
-            leaf = self._leaf(node)
-            assert leaf is not None
-            leaves.append(_part(leaf, rows, columns))
-        row_terms = [_some(self.side(t, 0), rows) for t in self.lowering.row_terms]
-        column_terms = [_some(self.side(t, 1), columns) for t in self.lowering.column_terms]
-        n, m = (_count(part, k) for part, k in ((rows, n), (columns, m)))
+        if logarithmic not in self._tiles:
+            self._tiles[logarithmic] = self._all_tiles(logarithmic)
+        whole = self._tiles[logarithmic]
+        return whole if rows is None and columns is None else whole.part(rows, columns)
+
+    def _all_tiles(self, logarithmic: bool) -> Any:
+        leaves = [self._leaf(node) for node in self.lowering.leaves]
+        row_terms = [self.side(t, 0) for t in self.lowering.row_terms]
+        column_terms = [self.side(t, 1) for t in self.lowering.column_terms]
         dtype = getattr(torch, self.dtype.name)
-        arguments = (self.lowering.program, leaves, row_terms, column_terms, n, m)
+        arguments = (self.lowering.program, leaves, row_terms, column_terms, *self.shape)
         if by_triton(self.device.type):
-            made = TritonTiles(*arguments, self.device, dtype, self.precision, logarithmic)
-        else:
-            made = Tiles(*arguments, self.device, dtype)
-        if whole:
-            self._tiles[logarithmic] = made
-        return made
+            return TritonTiles(*arguments, self.device, dtype, self.precision, logarithmic)
+        return Tiles(*arguments, self.device, dtype)
 
     def block(self, rows: Any, columns: Any, out: Any = None) -> Any:
-        found = self.tiles(_index(rows), _index(columns)).gram(False, None)
+        n, m = self.shape
+        found = self.tiles(_positions(rows, n), _positions(columns, m)).gram(False, None)
         if out is None:
             return found
         out[:] = found
@@ -203,10 +197,10 @@ class TensorPairs(Pairs):
 
     def combination(self, columns: Any, V: Any) -> Any:
         V = beside(V, self._some_points())
-        return self.tiles(None, _index(columns)).product(V)
+        return self.tiles(None, _positions(columns, self.shape[1])).product(V)
 
     def part(self, index: Any) -> TensorPairs:
-        points = take_rows(self.raw[0], _index(index))
+        points = take_rows(self.raw[0], _positions(index, self.shape[0]))
         return TensorPairs(self.formula, points, precision=self.precision).like(
             self.formula, self.dtype
         )
@@ -236,34 +230,11 @@ def _per_point(function: Any, points: Any) -> Any:
     return values
 
 
-def _part(leaf: Leaf, rows: Any, columns: Any) -> Leaf:
-    """A leaf restricted to some rows and columns."""
-    if rows is None and columns is None:
-        return leaf
-    X, Y = _some(leaf.X, rows), _some(leaf.Y, columns)
-    return Leaf(
-        leaf.kind,
-        X,
-        Y,
-        X if leaf.X_given is leaf.X else _some(leaf.X_given, rows),
-        Y if leaf.Y_given is leaf.Y else _some(leaf.Y_given, columns),
-        _some(leaf.X_norms, rows),
-        _some(leaf.Y_norms, columns),
-    )
-
-
-def _some(A: Any, chosen: Any) -> Any:
-    return A if A is None or chosen is None else A[chosen]
-
-
-def _index(chosen: Any) -> Any:
-    """Slices and positions as torch takes them; None for everything."""
+def _positions(chosen: Any, n: int) -> Any:
+    """A slice, a mask or positions as positions from 0 to n - 1; None for everything."""
     if isinstance(chosen, slice):
-        return None if chosen == slice(None) else chosen
-    return chosen if is_tensor(chosen) else torch.as_tensor(np.asarray(chosen))
-
-
-def _count(chosen: Any, n: int) -> int:
-    if chosen is None:
-        return n
-    return len(range(*chosen.indices(n))) if isinstance(chosen, slice) else len(chosen)
+        return None if chosen == slice(None) else torch.arange(*chosen.indices(n))
+    chosen = chosen if is_tensor(chosen) else torch.as_tensor(np.asarray(chosen))
+    if chosen.dtype == torch.bool:
+        return torch.nonzero(chosen)[:, 0]
+    return torch.where(chosen < 0, chosen + n, chosen)

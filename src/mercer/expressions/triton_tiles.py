@@ -215,10 +215,25 @@ class TritonTiles:
 
     # Running.
 
-    def transposed(self) -> TritonTiles:
-        """The same with rows and columns in each other's place."""
+    def part(self, rows: Any, columns: Any) -> TritonTiles:
+        """The same for some rows and columns, by position; None for all of them."""
+        other = self._copy()
+        other._arrays = {
+            name: _some(name, array, rows if name[0] in "XUAR" else columns)
+            for name, array in self._arrays.items()
+        }
+        other.n = self.n if rows is None else len(rows)
+        other.m = self.m if columns is None else len(columns)
+        return other
+
+    def _copy(self) -> TritonTiles:
         other = object.__new__(TritonTiles)
         other.__dict__.update(self.__dict__)
+        return other
+
+    def transposed(self) -> TritonTiles:
+        """The same with rows and columns in each other's place."""
+        other = self._copy()
         other.n, other.m = self.m, self.n
         other.form = self.form.transposed
         swap = str.maketrans("XYUWABRC", "YXWUBACR")
@@ -334,6 +349,13 @@ def _multiprocessors(device: Any) -> int:
     if device.type != "cuda":
         return 1
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def _some(name: str, array: Any, chosen: Any) -> Any:
+    """An operand at some points, which are the columns of features and the rows of all else."""
+    if chosen is None:
+        return array
+    return _padded(array[:, chosen].T).T.contiguous() if name[0] in "AB" else _padded(array[chosen])
 
 
 def _multiple(n: int, of: int) -> int:

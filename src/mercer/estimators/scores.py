@@ -1,0 +1,52 @@
+"""scikit-learn's mixins, with scores that also take tensors, wherever those are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from mercer.arrays import on_host
+
+
+class Classifier(ClassifierMixin):
+    """A classifier, whose labels are on the host."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of samples whose class is found.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        y : array-like of shape (m,)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+        """
+        return super().score(X, on_host(y), on_host(sample_weight))
+
+
+class Regressor(RegressorMixin):
+    """A regression, whose predictions may be anywhere."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of y's variance that is explained, R².
+
+        Parameters
+        ----------
+        X : as for `predict`
+        y : array-like of shape (m,) or (m, n_targets)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import r2_score  # slow to import
+
+        found: Any = self
+        return float(
+            r2_score(on_host(y), on_host(found.predict(X)), sample_weight=on_host(sample_weight))
+        )
