@@ -14,6 +14,8 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.utils.validation import check_array
 
+from mercer.other_libraries import handed_back, taken
+
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
 
@@ -66,7 +68,8 @@ def as_numpy(X: Any) -> np.ndarray:
 
 
 def on_host(X: Any) -> Any:
-    """X with a tensor brought to this machine's own memory; anything else as it is."""
+    """X with a tensor brought to this machine's own memory; what is no array as it is."""
+    X = taken(X)
     return as_numpy(X) if is_tensor(X) else X
 
 
@@ -190,13 +193,16 @@ def numbers(*values: Any) -> tuple[float, ...]:
 
 
 def over_blocks(method: Callable) -> Callable:
-    """A method of points that, given a Dask collection of them, maps over its blocks, lazily."""
+    """A method of points that, given a Dask collection of them, maps over its blocks, lazily.
+
+    Arrays of other libraries are answered in kind.
+    """
 
     @functools.wraps(method)
     def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if is_collection(X):
             return distributed().map_blocks(self, method.__name__, X, *arguments, **named)
-        return method(self, X, *arguments, **named)
+        return handed_back(method(self, taken(X), *arguments, **named), X)
 
     return mapped
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.arrays import distributed, is_collection
 from mercer.estimators.progress import announced
+from mercer.other_libraries import handed_back, taken
 
 # Packages that call an estimator's fit on behalf of the user.
 BETWEEN = {"mercer", "sklearn", "joblib"}
@@ -30,9 +31,11 @@ def fitting(fit: Callable) -> Callable:
         before = dict(vars(self))
         try:
             with announced(self):
-                remote = is_collection(arguments[0] if arguments else named.get("X"))
-                work = distributed().fitter(self, fit.__name__) if remote else fit
-                fitted = work(self, *arguments, **named)
+                X = arguments[0] if arguments else named.get("X")
+                work = distributed().fitter(self, fit.__name__) if is_collection(X) else fit
+                arguments = tuple(taken(A) for A in arguments)
+                named = {name: taken(A) for name, A in named.items()}
+                fitted = handed_back(work(self, *arguments, **named), X)
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")

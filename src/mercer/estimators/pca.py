@@ -44,6 +44,7 @@ from mercer.estimators.pre_images import nearest_images
 from mercer.estimators.progress import reporter
 from mercer.kernels import Kernel
 from mercer.operators import CentredGram, CorrectedGram, gram
+from mercer.other_libraries import handed_back
 from mercer.solvers.result import Status
 from mercer.solvers.spectral import (
     Eigenpairs,
@@ -379,7 +380,9 @@ class KernelPCA(
         ndarray of shape (n_samples, n_components)
         """
         fitted = self.fit(X, **params)
-        return fitted.transform(X) if is_collection(X) else fitted._training_components()
+        if is_collection(X):
+            return fitted.transform(X)
+        return handed_back(fitted._training_components(), X)
 
     def _training_components(self) -> np.ndarray:
         return self.eigenvectors_ * self.eigenvalues_**0.5
