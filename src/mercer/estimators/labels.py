@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer.arrays import n_rows, on_host
+from mercer.arrays import as_numpy, n_rows, on_host
 from mercer.estimators.inputs import validate_training
 
 
@@ -51,6 +51,7 @@ def signed_targets(codes: np.ndarray, n_classes: int) -> np.ndarray:
 
 def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The class of the largest score; with one score per point, its sign decides."""
+    scores = as_numpy(scores)
     if scores.ndim == 1:
         return classes[(scores > 0).astype(np.intp)]
     return classes[np.argmax(scores, axis=1)]
