@@ -200,7 +200,7 @@ def _stays(estimator: Any, X: Any) -> bool:
     """Whether the estimator computes where the tensor X is."""
     takes = getattr(estimator, "_takes_tensors", False)
     takes = takes(X) if callable(takes) else takes
-    return takes and not is_precomputed(estimator.kernel)
+    return bool(takes) and not is_precomputed(estimator.kernel)
 
 
 def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check: Any) -> Any:

@@ -111,7 +111,8 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     n_centers : int or None, default=None
         Centres of "nystrom"; None for 4 times the root of the number of points.
     centers : {"pivoted", "uniform"} or array-like, default="pivoted"
-        How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given.
+        How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given, which
+        as a tensor on a device have points of the host brought to them in blocks.
     random_state : int, RandomState or None, default=None
         Source of the choice of centres.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"

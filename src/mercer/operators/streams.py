@@ -51,7 +51,7 @@ class _Road:
 
     def __init__(self, arrays: Sequence[Any], device: Any):
         self.there = [is_tensor(A) and A.device == device for A in arrays]
-        self.arrays = [
+        self.arrays: list[Any] = [
             A if A is None or there else as_numpy(A)
             for A, there in zip(arrays, self.there, strict=True)
         ]
