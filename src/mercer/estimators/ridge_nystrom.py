@@ -95,6 +95,7 @@ class Centres:
             points = _beside(points, X)
         if is_tensor(points):
             _require_place(estimator, points, X)
+            _require_room(len(points), points)
             K_MM = self.kernel(doubled(points))
         elif self.operator is None or chosen is None:
             K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
@@ -120,6 +121,8 @@ class Centres:
         M = default_centres(m) if estimator.n_centers is None else estimator.n_centers
         if n < M:
             raise ValueError(f"n_centers={M} and X has {n} points; choose at most {n}")
+        if is_tensor(X):
+            _require_room(M, X)
         wanted = M if centres == "uniform" else CANDIDATES * M
         drawn = np.sort(sample_without_replacement(m, min(wanted, m), random_state=rng))
         drawn = drawn if eligible is None else eligible[drawn]
@@ -319,21 +322,24 @@ def _bounds(
 
 
 def _beside(centres: Any, X: Any) -> Any:
-    """Centres that are given, where they are computed with: on X's device, or on their own."""
-    if is_tensor(X) and not (is_tensor(centres) and X.device.type == "cpu"):
-        return beside(centres, X)
-    return centres
+    """Centres that are given, where they are computed with: beside X, unless X is to come."""
+    if not is_tensor(X) or (is_tensor(centres) and X.device.type == "cpu" != centres.device.type):
+        return centres
+    return beside(centres, X)
 
 
 def _require_place(estimator: Any, centres: Any, X: Any) -> None:
-    """Raise where centres that are tensors are not taken, or do not fit their device."""
+    """Raise a TypeError where centres that are tensors are not taken."""
     if issparse(X) or not getattr(estimator, "_takes_tensors", False):
         what = "a sparse X" if issparse(X) else type(estimator).__name__
         raise TypeError(f"centers are a tensor, which {what} does not go with; pass an array")
-    M, free = len(centres), free_memory(centres)
-    needed = MATRICES * 8 * M**2
+
+
+def _require_room(M: int, X: Any) -> None:
+    """Raise a MemoryError where matrices of M centres exceed the memory where X is."""
+    needed, free = MATRICES * 8 * M**2, free_memory(X)
     if free is not None and needed > free:
         raise MemoryError(
             f"{M:,} centres need {needed // 2**20:,} MiB ({MATRICES} matrices of {M:,} x {M:,}), "
-            f"and {centres.device} has {free // 2**20:,} MiB free; choose fewer, with n_centers"
+            f"and {X.device} has {free // 2**20:,} MiB free; choose fewer, with n_centers"
         )

@@ -583,7 +583,7 @@ def _spectrum(H: Any) -> Eigensystem | TensorSpectrum:
 
 def ones_of(Y: Any) -> Any:
     """A one for each of the rows of Y."""
-    return beside(np.ones(len(Y)), Y)
+    return namespace(Y).ones(len(Y), dtype=Y.dtype, device=Y.device)
 
 
 def with_ones(Y: Any) -> Any:
