@@ -64,7 +64,7 @@ def uniform(X: np.ndarray, y: np.ndarray, M: int, kernel: Any) -> Any:
 def pivoted(X: np.ndarray, y: np.ndarray, M: int, kernel: Any) -> Any:
     drawn = np.sort(np.random.default_rng(1).choice(len(X), min(5 * M, len(X)), replace=False))
     some, targets = (torch.as_tensor(A[drawn], device="cuda") for A in (X, y))
-    model = KernelRidge(1.0, kernel=kernel, solver="nystrom", n_centers=M, max_iter=1, tol=0.5)
+    model = KernelRidge(1.0, kernel=kernel, solver="nystrom", n_centers=M, tol=0.5)
     return model.fit(some, targets).X_fit_
 
 

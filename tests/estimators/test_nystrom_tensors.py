@@ -10,8 +10,8 @@ from mercer import KernelRidge, KernelRidgeClassifier, KernelRidgeCV
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from mercer.operators import DenseGram, TensorGram
-from mercer.solvers.nystrom import TensorWhitening, Whitening
 from mercer.solvers.result import Status
+from mercer.solvers.whitening import TensorWhitening, Whitening
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
 RNG = np.random.default_rng(0)

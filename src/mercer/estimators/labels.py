@@ -20,7 +20,7 @@ def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndar
             f"{type(estimator).__name__} requires y to be passed, but the target y is None; pass "
             "one target per sample"
         )
-    return validate_training(estimator, X, y, **check)
+    return validate_training(estimator, X, on_host(y), **check)
 
 
 def class_labels(estimator: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

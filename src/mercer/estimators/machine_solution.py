@@ -28,13 +28,13 @@ from mercer.solvers.box import box_machine
 from mercer.solvers.lbfgs import lbfgs, span_lbfgs
 from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss
 from mercer.solvers.newton import newton
-from mercer.solvers.nystrom import Whitening
 from mercer.solvers.piecewise import piecewise_machine
 from mercer.solvers.result import Result
 from mercer.solvers.smoothing_path import smoothing_path
 from mercer.solvers.softmax import softmax_machine
 from mercer.solvers.span import Solution, Span
 from mercer.solvers.span_newton import span_newton
+from mercer.solvers.whitening import Whitening
 
 SOLVERS = {"auto", "exact", "nystrom"}
 # Beyond so many points some twenty factorisations of the Gram matrix take minutes.

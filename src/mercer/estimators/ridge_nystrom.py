@@ -41,11 +41,11 @@ from mercer.solvers.nystrom import (
     estimated,
     rounding_is_small,
     solve_nystrom,
-    whitened,
 )
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 from mercer.solvers.result import Result, Status
 from mercer.solvers.ridge import EPS, EPS32
+from mercer.solvers.whitening import whitened
 
 # Pivots are chosen among so many random points per centre; more gain little and cost as much as
 # the fit.
