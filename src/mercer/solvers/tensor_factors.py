@@ -55,14 +55,6 @@ def pivoted_factor(K: Any, floor: float, block: int = BLOCK) -> tuple[Any, np.nd
     References
     ----------
     Higham (2002), "Accuracy and stability of numerical algorithms", section 10.3.
-
-    Examples
-    --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
-    >>> U, order = pivoted_factor(torch.tensor([[1.0, 2.0], [2.0, 4.0]]), floor=1e-6)
-    >>> U.tolist(), order.tolist()
-    ([[2.0]], [1])
     """
     n, left, rank = len(K), K.clone(), 0
     rows = torch.zeros_like(K)  # of U, their columns in K's order
