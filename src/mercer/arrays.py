@@ -82,7 +82,13 @@ def device_budget(device: Any) -> int:
     """Bytes that one temporary may take there: half of what is free, scikit-learn's on the host."""
     if getattr(device, "type", "cpu") != "cuda":
         return memory_budget()
-    return torch.cuda.mem_get_info(device)[0] // 2
+    return _free_on(device) // 2
+
+
+def _free_on(device: Any) -> int:
+    """Bytes free on a GPU, with those that torch keeps for what comes next."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
 
 
 def rows_in_order(A: Any, dtype: Any = None) -> np.ndarray:
@@ -108,7 +114,7 @@ def physical_memory() -> int | None:
 def free_memory(X: Any) -> int | None:
     """Bytes that are free where X is; on the host all that there are, None where none is told."""
     on_device = is_tensor(X) and X.device.type == "cuda"
-    return torch.cuda.mem_get_info(X.device)[0] if on_device else physical_memory()
+    return _free_on(X.device) if on_device else physical_memory()
 
 
 def refuse_beyond_memory(n: int, matrices: int = 3, X: Any = None) -> None:

@@ -15,8 +15,9 @@ from mercer.arrays import n_rows
 from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
-from mercer.solvers.nystrom import Pulled, Totals, Whitening
+from mercer.solvers.nystrom import Pulled, Totals
 from mercer.solvers.span import Span
+from mercer.solvers.whitening import Whitening
 
 # Biases that one pass over the targets tries, and passes after the first.
 TRIALS, ROUNDS = 64, 4

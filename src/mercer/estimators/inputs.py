@@ -22,6 +22,7 @@ from mercer.arrays import (
     is_plain,
     is_tensor,
     n_rows,
+    namespace,
     on_host,
     refuse_beyond_memory,
     refuse_text,
@@ -118,6 +119,8 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
 
 def refuse_non_finite(values: Any, kernel: Kernel) -> None:
     """Raise a ValueError where values of the kernel, (n, n) or (n,) of the diagonal, overflow."""
+    if bool(namespace(values).isfinite(values).all()):
+        return
     values = as_numpy(values)
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
@@ -179,7 +182,7 @@ def _reads_vectors(estimator: Any, X: Any) -> bool:
 def stored(operator: GramOperator) -> np.ndarray:
     """The whole Gram matrix for a dense solver, or a MemoryError that says what else to do."""
     refuse_beyond_memory(operator.shape[0])
-    return np.asarray(operator.dense(), dtype=np.float64)
+    return np.asarray(as_numpy(operator.dense()), dtype=np.float64)
 
 
 def _vectors(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
@@ -197,7 +200,7 @@ def _stays(estimator: Any, X: Any) -> bool:
     """Whether the estimator computes where the tensor X is."""
     takes = getattr(estimator, "_takes_tensors", False)
     takes = takes(X) if callable(takes) else takes
-    return takes and not is_precomputed(estimator.kernel)
+    return bool(takes) and not is_precomputed(estimator.kernel)
 
 
 def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check: Any) -> Any:

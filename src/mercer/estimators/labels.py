@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer.arrays import n_rows, on_host
+from mercer.arrays import as_numpy, n_rows, on_host
 from mercer.estimators.inputs import validate_training
 
 
@@ -20,7 +20,7 @@ def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndar
             f"{type(estimator).__name__} requires y to be passed, but the target y is None; pass "
             "one target per sample"
         )
-    return validate_training(estimator, X, y, **check)
+    return validate_training(estimator, X, on_host(y), **check)
 
 
 def class_labels(estimator: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -51,6 +51,7 @@ def signed_targets(codes: np.ndarray, n_classes: int) -> np.ndarray:
 
 def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The class of the largest score; with one score per point, its sign decides."""
+    scores = as_numpy(scores)
     if scores.ndim == 1:
         return classes[(scores > 0).astype(np.intp)]
     return classes[np.argmax(scores, axis=1)]

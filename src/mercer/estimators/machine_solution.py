@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.arrays import (
+    beside,
+    device_budget,
     doubled,
     is_collection,
     is_elsewhere,
+    is_tensor,
     memory_budget,
     n_rows,
     physical_memory,
@@ -19,19 +22,19 @@ from mercer.arrays import (
 from mercer.estimators.inputs import expand, stored, training_gram
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_nystrom import Centres
-from mercer.operators import DenseGram, gram
+from mercer.operators import DenseGram, GramOperator
 from mercer.solvers import losses
 from mercer.solvers.box import box_machine
 from mercer.solvers.lbfgs import lbfgs, span_lbfgs
 from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss
 from mercer.solvers.newton import newton
-from mercer.solvers.nystrom import Whitening
 from mercer.solvers.piecewise import piecewise_machine
 from mercer.solvers.result import Result
 from mercer.solvers.smoothing_path import smoothing_path
 from mercer.solvers.softmax import softmax_machine
 from mercer.solvers.span import Solution, Span
 from mercer.solvers.span_newton import span_newton
+from mercer.solvers.whitening import Whitening
 
 SOLVERS = {"auto", "exact", "nystrom"}
 # Beyond so many points some twenty factorisations of the Gram matrix take minutes.
@@ -82,7 +85,7 @@ def has_levels(machine: Any) -> bool:
     )
 
 
-def scores_of(machine: Any, X: Any) -> np.ndarray:
+def scores_of(machine: Any, X: Any) -> Any:
     """The fitted function at new points, ``(m,)`` or one column per machine."""
     return expand(machine, X, machine.dual_coef_) + machine.intercept_
 
@@ -106,9 +109,14 @@ def fit_machines(
     else:
         fit = _over_features(machine, X, targets, losses, weight, solver, softmax)
     flat = len(fit.intercept) == 1 and not has_levels(machine)
+    coef: Any = fit.coef
+    intercept: Any = fit.intercept
+    if is_tensor(fit.points):
+        coef, intercept = beside(coef, fit.points), beside(intercept, fit.points)
+        reason = f"{reason}; tensors on {fit.points.device}".removeprefix("; ")
     machine.X_fit_ = fit.points
-    machine.dual_coef_ = fit.coef[:, 0] if flat else fit.coef
-    machine.intercept_ = float(fit.intercept[0]) if flat else fit.intercept
+    machine.dual_coef_ = coef[:, 0] if flat else coef
+    machine.intercept_ = float(fit.intercept[0]) if flat else intercept
     worst = max(fit.results, key=lambda result: (not result.status.ok, result.gap))
     method = f"{worst.method}; {reason}" if reason else worst.method
     seconds = sum(result.seconds for result in fit.results)
@@ -122,7 +130,7 @@ class _Fit(NamedTuple):
     """Points expanded in, coefficients (m, c), biases (c,), and one result per problem solved."""
 
     points: Any
-    coef: np.ndarray
+    coef: Any
     intercept: np.ndarray
     results: list[Result]
 
@@ -152,8 +160,7 @@ def _weighted(loss: Loss, weight: np.ndarray) -> Loss:
 
 def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss) -> _Fit:
     """One machine per target, each with a coefficient for every point."""
-    operator = training_gram(machine, X, machine.kernel_)
-    K = stored(operator)
+    operator, K = _stored_gram(machine, X)
     solvers = {"box": box_machine, "newton": newton, "lbfgs": lbfgs}
     results = []
     for y in targets.T:
@@ -171,6 +178,12 @@ def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss) -> _Fit:
     alpha = np.column_stack([result.value.alpha for result in results])
     intercept = np.array([result.value.intercept for result in results])
     return _Fit(X, operator.carry(alpha), intercept, results)
+
+
+def _stored_gram(machine: Any, X: Any) -> tuple[GramOperator, np.ndarray]:
+    """The operator to train on, and its matrix on the host, where few points are solved for."""
+    operator = training_gram(machine, doubled(X) if is_tensor(X) else X, machine.kernel_)
+    return operator, stored(operator)
 
 
 def _over_features(
@@ -252,8 +265,7 @@ def _span(
     """
     n = n_rows(X)
     if solver == "exact":
-        operator = training_gram(machine, X, machine.kernel_)
-        K = stored(operator)
+        operator, K = _stored_gram(machine, X)
         kept, W, Phi = np.arange(1), np.zeros((1, 1)), np.zeros((n, 1))
         if K.diagonal().any():
             whitening = Whitening(K)
@@ -271,13 +283,20 @@ def _span(
     product = None
     if is_elsewhere(X):
         span = X.span(centres, machine.fit_intercept)
-        return span, lambda w: centres.expansion(X, whitening.W @ w), product
-    keep = 8 * n * r <= max(memory_budget(), (physical_memory() or 0) // 4)
-    span = Span(lambda: centres.features(X), n, r, machine.fit_intercept, keep)
+        return span, lambda w: centres.expansion(X, whitening.apply(w)), product
+    span = Span(
+        lambda: centres.features(X), n, r, machine.fit_intercept, 8 * n * r <= _room(centres.points)
+    )
     if n <= max(BOUND_PAYS * r, BOUND_AT_ONCE):
-        K = centres.operator if centres.operator is not None else gram(centres.kernel, doubled(X))
-        product = K.__matmul__
-    return span, lambda w: centres.expansion(X, whitening.W @ w), product
+        product = centres.whole(X).__matmul__
+    return span, lambda w: centres.expansion(X, whitening.apply(w)), product
+
+
+def _room(centres: Any) -> int:
+    """Bytes that features may take."""
+    if is_tensor(centres) and centres.device.type == "cuda":
+        return device_budget(centres.device)
+    return max(memory_budget(), (physical_memory() or 0) // 4)
 
 
 def _bounded(result: Result, span: Span, lam: float, product: Callable | None) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import over_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, on_host, over_blocks
 from mercer.estimators.constraints import (
     CLASS_WEIGHT,
     KERNEL,
@@ -110,7 +111,8 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     n_centers : int or None, default=None
         Centres of "nystrom"; None for 4 times the root of the number of points.
     centers : {"pivoted", "uniform"} or array-like, default="pivoted"
-        How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given.
+        How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given, which
+        as a tensor on a device have points of the host brought to them in blocks.
     random_state : int, RandomState or None, default=None
         Source of the choice of centres.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
@@ -151,6 +153,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     (0.98, (150, 3))
     """
 
+    _takes_tensors = True
     _parameter_constraints: dict = {
         **KERNEL,
         **CLASS_WEIGHT,
@@ -242,18 +245,14 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of shape (m, n_classes), for the logistic loss."""
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return softmax(scores, axis=1)
+        return _per_class(scores, expit, softmax)
 
     @available_if(lambda self: is_logistic(classification_loss(self)))
     @over_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)])
-        return log_softmax(scores, axis=1)
+        return _per_class(scores, log_expit, log_softmax)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
@@ -320,6 +319,7 @@ default="squared"
     ((442, 3), True)
     """
 
+    _takes_tensors = True
     _parameter_constraints: dict = {
         **KERNEL,
         **SOLUTION,
@@ -405,9 +405,12 @@ default="squared"
         """
         check_is_fitted(self)
         scores = scores_of(self, X)
-        if scores.ndim == 2:
-            return np.sort(scores, axis=1)
-        return regression_losses(self)[0].response(scores)
+        values = as_numpy(scores)
+        if values.ndim == 2:
+            values = np.sort(values, axis=1)
+        else:
+            values = regression_losses(self)[0].response(values)
+        return beside(values, scores) if is_tensor(scores) else values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination or, for a list of quantiles, the mean D2 pinball score.
@@ -424,7 +427,8 @@ default="squared"
         """
         if not has_levels(self):
             return super().score(X, y, sample_weight)
-        columns = zip(self.quantiles_, self.predict(X).T, strict=True)
+        y, sample_weight = on_host(y), on_host(sample_weight)
+        columns = zip(self.quantiles_, as_numpy(self.predict(X)).T, strict=True)
         from sklearn.metrics import d2_pinball_score  # slow to import
 
         scores = [
@@ -437,6 +441,16 @@ default="squared"
         tags = input_tags(self, super().__sklearn_tags__())
         tags.target_tags.positive_only = self.loss == "poisson"
         return tags
+
+
+def _per_class(scores: Any, of_two: Callable, of_many: Callable) -> Any:
+    """A function of the scores that has a column for each class, where the scores are."""
+    values = as_numpy(scores)
+    if values.ndim == 1:
+        found = np.column_stack([of_two(-values), of_two(values)])
+    else:
+        found = of_many(values, axis=1)
+    return beside(found, scores) if is_tensor(scores) else found
 
 
 def _levels(quantile: Any) -> np.ndarray:

@@ -11,10 +11,11 @@ import numpy as np
 from mercer.arrays import is_elsewhere, n_rows
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.operators import CorrectedGram
-from mercer.solvers.nystrom import Block, Totals, Whitening, accumulated, summed
+from mercer.solvers.nystrom import Block, Totals, accumulated, summed
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS
 from mercer.solvers.spectral import TIE, Eigenpairs, completed, largest_eigenpairs, signs
+from mercer.solvers.whitening import Whitening
 
 
 @dataclass(frozen=True)

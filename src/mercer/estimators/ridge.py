@@ -96,7 +96,8 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimat
     centers : {"pivoted", "uniform"} or array-like of shape (n_centers, n_features), \
 default="pivoted"
         How "nystrom" finds its centres: by randomly pivoted Cholesky among five times as many
-        random points, at random, or as given.
+        random points, at random, or as given. Given as a tensor on a device, they have all
+        computed there, and points of the host brought to them in blocks.
     step_size : float or None, default=None
         Step of "gd"; None takes half of the largest stable one,
         ``1 / (largest eigenvalue of K + alpha)``.

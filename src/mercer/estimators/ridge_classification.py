@@ -83,6 +83,7 @@ result_
     """
 
     moments_: Any
+    _takes_tensors = True
     _parameter_constraints: dict = {
         **KERNEL,
         **SOLVER,

@@ -13,8 +13,12 @@ from sklearn.utils.random import sample_without_replacement
 
 from mercer.arrays import (
     as_vectors,
+    beside,
+    device_budget,
     doubled,
+    free_memory,
     is_elsewhere,
+    is_tensor,
     memory_budget,
     n_rows,
     row_blocks,
@@ -27,12 +31,11 @@ from mercer.estimators.inputs import (
     training_gram,
 )
 from mercer.estimators.progress import reporter
-from mercer.operators import DenseGram, TiledGram, gram
+from mercer.operators import DenseGram, TensorGram, TiledGram, gram, streamed
 from mercer.solvers.nystrom import (
     Block,
     Moments,
     NystromSolution,
-    Whitening,
     accumulated,
     distance_bound,
     estimated,
@@ -42,6 +45,7 @@ from mercer.solvers.nystrom import (
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 from mercer.solvers.result import Result, Status
 from mercer.solvers.ridge import EPS, EPS32
+from mercer.solvers.whitening import whitened
 
 # Pivots are chosen among so many random points per centre; more gain little and cost as much as
 # the fit.
@@ -54,6 +58,10 @@ PASSES_PAY = 2e10
 # To recompute a value of the kernel takes the time of so many multiplications beside one per
 # feature.
 VALUE = 15
+# On a GPU to recompute a value in float32 takes that of so many, and of so many per feature.
+DEVICE_VALUE, DEVICE_FEATURE = 3, 0.1
+# Matrices of the centres' size that are there at a time, and bytes of a block on a device.
+MATRICES, BLOCK_BYTES = 9, 2**30
 # The bound is computed where its n^2 values of the kernel are at most so many times those of a
 # pass over n points and M centres.
 BOUND_PAYS = 50
@@ -68,6 +76,9 @@ class Centres:
     X : training points, or the first of them
     weight : ndarray of shape (n,) or None
         Points of no weight are not chosen.
+
+    Centres that are tensors have everything computed where they are: those chosen among points
+    that are, and those given as such, to which points of the host are brought in blocks.
     """
 
     def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None = None):
@@ -81,12 +92,17 @@ class Centres:
         points = estimator.centers if chosen is None else take_rows(X, chosen)
         if chosen is None and takes_vectors(self.kernel):
             points = as_vectors(points, "centers")
-        if self.operator is None or chosen is None:
+            points = _beside(points, X)
+        if is_tensor(points):
+            _require_place(estimator, points, X)
+            _require_room(len(points), points)
+            K_MM = self.kernel(doubled(points))
+        elif self.operator is None or chosen is None:
             K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
         else:
             K_MM = self.operator.dense()[np.ix_(chosen, chosen)]
         refuse_non_finite(K_MM, self.kernel)
-        self.whitening = Whitening(K_MM)
+        self.whitening = whitened(K_MM)
         self.points = take_rows(points, self.whitening.kept)
         self.indices = None if chosen is None else chosen[self.whitening.kept]
 
@@ -105,6 +121,8 @@ class Centres:
         M = default_centres(m) if estimator.n_centers is None else estimator.n_centers
         if n < M:
             raise ValueError(f"n_centers={M} and X has {n} points; choose at most {n}")
+        if is_tensor(X):
+            _require_room(M, X)
         wanted = M if centres == "uniform" else CANDIDATES * M
         drawn = np.sort(sample_without_replacement(m, min(wanted, m), random_state=rng))
         drawn = drawn if eligible is None else eligible[drawn]
@@ -113,10 +131,8 @@ class Centres:
         if self.operator is not None:
             among = DenseGram(np.asarray(self.operator.dense())[np.ix_(drawn, drawn)])
         else:
-            among = TiledGram(self.kernel.over(doubled(take_rows(X, drawn)), None))
-        low = randomly_pivoted_cholesky(
-            among.rows, np.asarray(among.diagonal(), dtype=np.float64), M, random_state=rng
-        )
+            among = self._recomputed(doubled(take_rows(X, drawn)))
+        low = randomly_pivoted_cholesky(among.rows, doubled(among.diagonal()), M, random_state=rng)
         # Of a kernel that is zero everywhere no pivot is left; any point shows what is wrong.
         return drawn[low.pivots] if len(low.pivots) else drawn[:1]
 
@@ -146,19 +162,48 @@ class Centres:
         dense: bool,
     ) -> Iterator[Block]:
         n = len(Y) if among is None else len(among)
+        if is_tensor(self.points):
+            yield from self._blocks_there(X, Y, weight, among, dense)
+            return
         width = len(self.whitening.kept)
         if not dense and len(getattr(X, "shape", ())) == 2:
             width = 4 * numbers_per_point(X)
         for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
             rows = part if among is None else among[part]
             if self.operator is None:
-                some = doubled(take_rows(X, rows))
-                K: Any = TiledGram(self.kernel.over(some, doubled(self.points)))
+                K: Any = self._recomputed(doubled(take_rows(X, rows)), doubled(self.points))
             else:
                 K = DenseGram(self.operator.dense()[rows][:, self.indices])
             yield Block(K, Y[rows], None if weight is None else weight[rows])
 
-    def features(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+    def _blocks_there(
+        self, X: Any, Y: np.ndarray, weight: np.ndarray | None, among: Any, dense: bool
+    ) -> Iterator[Block]:
+        """Blocks of tensors; while one is computed with, the next comes from the host."""
+        n = len(Y) if among is None else len(among)
+        device, centres = self.points.device, doubled(self.points)
+        numbers = numbers_per_point(X) + Y[:1].size + 4
+        numbers = 8 * numbers + (4 * len(centres) if dense else 0)
+        budget = min(BLOCK_BYTES, device_budget(device) // 4)
+        parts = row_blocks(n, 8 * numbers, budget)
+        some = (rows if among is None else among[rows] for rows in parts)
+        for points, targets, s in streamed((X, Y, weight), some, device):
+            yield Block(self._recomputed(doubled(points), centres), targets, s)
+
+    def _recomputed(self, X: Any, Y: Any = None) -> TiledGram | TensorGram:
+        """The kernel between points, never stored."""
+        pairs: Any = self.kernel.over(X, Y)
+        return TensorGram(pairs) if is_tensor(X) else TiledGram(pairs)
+
+    def whole(self, X: Any) -> Any:
+        """The Gram operator of all the points, in float64, where the centres are."""
+        if self.operator is not None:
+            return self.operator
+        if is_tensor(self.points):
+            return gram(self.kernel, beside(X, doubled(self.points[:1])), store=False)
+        return gram(self.kernel, doubled(X))
+
+    def features(self, X: Any) -> Iterator[tuple[slice, Any]]:
         """Some rows at a time: which they are, and their features in float64."""
         for block in self.blocks(X, np.arange(n_rows(X)), None):
             rows = slice(int(block.Y[0]), int(block.Y[-1]) + 1)
@@ -177,7 +222,7 @@ class Centres:
         # Values that are dear to recompute are computed as seldom as can be.
         if not self.kernel.over(doubled(self.points), doubled(self.points)).native:
             return None, False
-        largest = float(np.max(self.kernel.over(self.points, None).diagonal()))
+        largest = float(self.kernel.over(self.points, None).diagonal().max())
         total = float(n) if weight is None else float(weight.sum())
         given = self.whitening, total, largest, float(lam.min())
         if not rounding_is_small(*given, eps=EPS):
@@ -186,13 +231,16 @@ class Centres:
         # With independent points the residual falls by sqrt(r / m) per pass.
         sizes = np.unique(np.minimum(r * 2.0 ** np.arange(1, 30), n))
         passes = np.maximum(np.log(2 / max(tol, EPS)) / np.log(sizes / r) * 2, 2.0)
-        cost = sizes * r**2 + passes * 2 * n * r * (numbers_per_point(X) + VALUE)
+        value = numbers_per_point(X) + VALUE
+        if is_tensor(self.points) and single:
+            value = DEVICE_FEATURE * numbers_per_point(X) + DEVICE_VALUE
+        cost = sizes * r**2 + passes * 2 * n * r * value
         return int(sizes[np.argmin(cost)]), single
 
-    def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, np.ndarray]:
+    def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, Any]:
         """Points and coefficients that predict, from those of the centres kept."""
         if self.operator is None:
-            return self.points, coef
+            return self.points, beside(coef, self.points) if is_tensor(self.points) else coef
         alpha = np.zeros((n_rows(X), coef.shape[1]))
         alpha[self.indices] = coef
         return X, self.operator.carry(alpha)
@@ -270,7 +318,28 @@ def _bounds(
     residual = Y - fitted - solution.intercept
     if weight is not None:
         residual *= weight[:, None]
-    K: Any = centres.operator
-    if K is None:
-        K = gram(centres.kernel, doubled(X))
-    return distance_bound(K, solution.weights, fitted, residual, lam)
+    return distance_bound(centres.whole(X), solution.weights, fitted, residual, lam)
+
+
+def _beside(centres: Any, X: Any) -> Any:
+    """Centres that are given, where they are computed with: beside X, unless X is to come."""
+    if not is_tensor(X) or (is_tensor(centres) and X.device.type == "cpu" != centres.device.type):
+        return centres
+    return beside(centres, X)
+
+
+def _require_place(estimator: Any, centres: Any, X: Any) -> None:
+    """Raise a TypeError where centres that are tensors are not taken."""
+    if issparse(X) or not getattr(estimator, "_takes_tensors", False):
+        what = "a sparse X" if issparse(X) else type(estimator).__name__
+        raise TypeError(f"centers are a tensor, which {what} does not go with; pass an array")
+
+
+def _require_room(M: int, X: Any) -> None:
+    """Raise a MemoryError where matrices of M centres exceed the memory where X is."""
+    needed, free = MATRICES * 8 * M**2, free_memory(X)
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"{M:,} centres need {needed // 2**20:,} MiB ({MATRICES} matrices of {M:,} x {M:,}), "
+            f"and {X.device} has {free // 2**20:,} MiB free; choose fewer, with n_centers"
+        )

@@ -119,11 +119,13 @@ def fit_ridge(
         fit = fit_on_centres(estimator, X, Y, lam, weight)
     else:
         fit = _in_the_dual(estimator, solver, X, Y, lam, weight, start)
-    name, mark, rest = fit.result.method.partition("; ")
-    if reason and ": " not in name:
-        method = f"{name}: {reason}{mark}{rest}"
-        fit = fit._replace(result=replace(fit.result, method=method))
-    return fit
+    return fit._replace(result=_because(fit.result, reason)) if reason else fit
+
+
+def _because(result: Result, reason: str) -> Result:
+    """The result with the reason for its method, unless it has one."""
+    name, mark, rest = result.method.partition("; ")
+    return result if ": " in name else replace(result, method=f"{name}: {reason}{mark}{rest}")
 
 
 def fit_on_centres(estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: Any) -> Fit:
@@ -131,7 +133,16 @@ def fit_on_centres(estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weigh
     centres, moments, result, bounds = fit_nystrom(estimator, X, Y, lam, weight)
     points, dual_coef = centres.expansion(X, result.value.coef)
     fit = Fit(dual_coef, result, result.value.intercept, bounds=bounds, points=points)
-    return fit._replace(centres=centres, moments=moments)
+    return _beside_points(fit._replace(centres=centres, moments=moments))
+
+
+def _beside_points(fit: Fit) -> Fit:
+    """The same, with intercepts and bounds where the points are tensors."""
+    if not is_tensor(fit.points):
+        return fit
+    result = _because(fit.result, f"tensors on {fit.points.device}")
+    bounds = None if fit.bounds is None else beside(fit.bounds, fit.points)
+    return fit._replace(result=result, intercept=beside(fit.intercept, fit.points), bounds=bounds)
 
 
 def _on_tensors(
@@ -139,11 +150,13 @@ def _on_tensors(
 ) -> Fit:
     Y = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1)
     lam = regularisers(estimator.alpha, Y.shape[1])
+    if estimator.solver == "nystrom" or (
+        estimator.solver == "auto" and estimator.n_centers is not None
+    ):
+        return fit_on_centres(estimator, X, Y, lam, weight)
     start = None if start is None else start.reshape(Y.shape)
     dual_coef, result, intercept, bounds = solve_tensors(estimator, X, Y, lam, weight, start)
-    result = replace(result, method=f"{result.method}: tensors on {X.device}")
-    bounds = None if bounds is None else beside(bounds, X)
-    return Fit(dual_coef, result, beside(intercept, X), bounds=bounds)
+    return _beside_points(Fit(dual_coef, result, intercept, bounds=bounds, points=X))
 
 
 def _steps_that_pay(X: Any, Y: np.ndarray) -> int:
@@ -189,8 +202,9 @@ def fit_on_moments(estimator: Any, centres: Centres, moments: Moments) -> Fit:
         None, centres.whitening, moments, lam, fit_intercept=estimator.fit_intercept
     )
     result = replace(result, method=f"{result.method}, from the sums over {moments.n} points")
-    coef, intercept = result.value.coef, result.value.intercept
-    return Fit(coef, result, intercept, points=centres.points, centres=centres, moments=moments)
+    points, coef = centres.expansion(None, result.value.coef)
+    fit = Fit(coef, result, result.value.intercept, points=points)
+    return _beside_points(fit._replace(centres=centres, moments=moments))
 
 
 def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:

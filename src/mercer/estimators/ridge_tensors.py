@@ -14,7 +14,7 @@ from mercer.solvers.pcg import solve_pcg
 from mercer.solvers.result import Result
 from mercer.solvers.ridge import weighted_mean
 
-SOLVERS = ("auto", "cholesky", "pcg")
+SOLVERS = ("auto", "cholesky", "pcg", "nystrom")
 MATRICES = 3  # that a factorisation holds
 
 

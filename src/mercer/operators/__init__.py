@@ -11,6 +11,7 @@ from mercer.operators.gram import (
     TiledGram,
 )
 from mercer.operators.spectrum import corrected, first_indefinite, is_indefinite
+from mercer.operators.streams import streamed
 from mercer.operators.tensors import TensorGram
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "is_indefinite",
     "mmd",
     "small_feature_map",
+    "streamed",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Later, as_numpy, device_budget, is_tensor
+from mercer.arrays import Later, as_numpy, beside, device_budget, is_tensor
 from mercer.expressions import TensorPairs
 from mercer.operators.gram import GramOperator
 
@@ -40,6 +40,19 @@ class TensorGram(GramOperator):
         return _Transposed(self)
 
     _adjoint = _transpose
+
+    def normal_product(self, V: Any, targets: Any = None, weight: Any = None) -> tuple[Any, Any]:
+        """As for arrays; both are of V's library, and what lies between stays on the device."""
+        R = self._times(beside(V, self._numbers()))
+        R = R if targets is None else beside(targets, R) - R
+        if weight is not None:
+            R = beside(weight, R)[:, None] * R
+        pulled, total = self._transposed_times(R), R.sum(0)
+        return (pulled, total) if is_tensor(V) else (as_numpy(pulled), as_numpy(total))
+
+    def _numbers(self) -> Any:
+        """A tensor of none, of the dtype and at the place of products."""
+        return torch.empty(0, dtype=torch.float64, device=self.pairs.device)
 
     def diagonal(self) -> Any:
         return self.pairs.diagonal()

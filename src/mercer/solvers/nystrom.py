@@ -9,83 +9,27 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas
-from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
-from mercer.operators import DenseGram, GramOperator
+from mercer.arrays import as_numpy, beside, is_tensor, namespace, tensor_factor
+from mercer.operators import GramOperator
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS, FLOAT32_PAYS, rounding_advice
-
-# Right-hand sides that are solved for one by one.
-FEW_COLUMNS = 8
-# A pivot so many times rounding counts as small.
-SMALL_PIVOT = 100
+from mercer.solvers.tensor_factors import TensorSpectrum
+from mercer.solvers.whitening import Whitening, triangular_solve
 
 
 class Block(NamedTuple):
-    """Some of the points: their kernel with the centres ``(b, M)``, targets, weights or None."""
+    """Some of the points: their kernel with the centres ``(b, M)``, targets, weights or None.
+
+    Targets and weights are tensors where the kernel's values are.
+    """
 
     gram: GramOperator
     Y: np.ndarray
     weight: np.ndarray | None = None
-
-
-class Whitening:
-    """Features ``Phi = K_nM W`` with ``Phi Phi^T`` the Nyström approximation of K.
-
-    W comes from a Cholesky factorisation of ``K_MM`` that takes the largest pivot first and ends
-    where the rest is rounding: the centres left over are dropped, and nothing is added to the
-    diagonal.
-
-    Parameters
-    ----------
-    K_MM : ndarray of shape (M, M)
-        The kernel between the centres.
-
-    Attributes
-    ----------
-    kept : ndarray of shape (r,)
-        Which centres are kept.
-    W : ndarray of shape (r, r)
-        Upper triangular.
-    """
-
-    def __init__(self, K_MM: np.ndarray):
-        K = np.array(K_MM, dtype=np.float64, order="F")
-        floor = len(K) * EPS * float(K.diagonal().max(initial=0.0))
-        factor, failed = dpotrf(K, lower=0)
-        order = np.arange(len(K))
-        # Without a small pivot there is nothing to drop, and no need to choose the largest first.
-        if failed or np.min(factor.diagonal()) ** 2 <= SMALL_PIVOT * floor:
-            factor, order, rank, _ = dpstrf(K, lower=0)
-            factor, order = factor[:rank, :rank], order[:rank] - 1
-        if not len(order):
-            raise ValueError(
-                "the kernel is zero at every centre; choose other centres or another kernel"
-            )
-        self.kept = order
-        self._factor = np.asfortranarray(np.triu(factor))
-        self.W = np.asfortranarray(dtrtri(self._factor)[0])
-        self.W32 = self.W.astype(np.float32)
-
-    def features(self, gram: GramOperator, single: bool = False) -> np.ndarray:
-        """Phi of shape (b, r) for the kernel of b points with the centres kept."""
-        K = gram.single().dense() if single else gram.dense()
-        if isinstance(gram, DenseGram):
-            K = K.copy()
-        K = np.ascontiguousarray(K, dtype=np.float32 if single else np.float64)
-        trmm, W = (blas.strmm, self.W32) if single else (blas.dtrmm, self.W)
-        return trmm(1.0, W, K.T, trans_a=1, overwrite_b=1).T
-
-    def apply(self, V: np.ndarray) -> np.ndarray:
-        """``W V`` for V of shape (r, t)."""
-        return triangular_solve(self._factor, V)
-
-    def pull(self, V: np.ndarray) -> np.ndarray:
-        """``W^T V`` for V of shape (r, t)."""
-        return triangular_solve(self._factor, V, transposed=True)
 
 
 class Totals:
@@ -124,6 +68,8 @@ class Moments(Totals):
     ----------
     r, t : int
         Numbers of features and of targets.
+    near : tensor, optional
+        Where ``Phi^T S Phi`` is to be; all else is on the host.
 
     Attributes
     ----------
@@ -133,8 +79,9 @@ class Moments(Totals):
 
     exact = True
 
-    def __init__(self, r: int, t: int):
-        self.features = np.zeros((r, r), order="F")  # the upper triangle
+    def __init__(self, r: int, t: int, near: Any = None):
+        on_host = np.zeros((r, r), order="F")
+        self.features: Any = beside(on_host, near) if is_tensor(near) else on_host  # upper triangle
         self.cross = np.zeros((r, t))
         self.squares = np.zeros(t)
         self.sums = np.zeros(r)
@@ -142,30 +89,33 @@ class Moments(Totals):
         self.weight = 0.0
         self.n = 0
 
-    def add(self, Phi: np.ndarray, Y: np.ndarray, weight: np.ndarray | None) -> None:
+    def add(self, Phi: Any, Y: Any, weight: Any) -> None:
         """Points more: features (b, r) in float32 or float64, targets (b, t), weights (b,)."""
-        s = np.ones(len(Y)) if weight is None else weight
-        root = np.sqrt(s)[:, None]
+        s = ones_of(Y) if weight is None else weight
+        root = s[:, None] ** 0.5
         if weight is not None:
-            Phi = Phi * root.astype(Phi.dtype)
-        beside = (root * np.column_stack([Y, np.ones(len(Y))])).astype(Phi.dtype)
+            Phi = Phi * beside(root, Phi)
+        targets = beside(root * with_ones(Y), Phi)
         # All from SciPy's BLAS: the threads of NumPy's would get in the way of its own.
-        if Phi.dtype == np.float32:
+        if is_tensor(Phi):
+            self.features += Phi.T @ Phi
+            pulled = as_numpy(Phi.T @ targets)
+        elif Phi.dtype == np.float32:
             self.features += blas.ssyrk(1.0, Phi.T)
-            pulled = blas.sgemm(1.0, Phi.T, beside)
+            pulled = blas.sgemm(1.0, Phi.T, targets)
         else:
             blas.dsyrk(1.0, Phi.T, beta=1.0, c=self.features, overwrite_c=1)
-            pulled = blas.dgemm(1.0, Phi.T, beside)
+            pulled = blas.dgemm(1.0, Phi.T, targets)
         self.cross += pulled[:, :-1]
         self.sums += pulled[:, -1]
         self.add_targets(Y, s)
 
-    def add_targets(self, Y: np.ndarray, s: np.ndarray) -> None:
+    def add_targets(self, Y: Any, s: Any) -> None:
         """The sums over more points that need no features: targets (b, t), weights (b,)."""
-        self.squares += s @ Y**2
-        self.target_sums += s @ Y
+        self.squares += as_numpy(s @ Y**2)
+        self.target_sums += as_numpy(s @ Y)
         self.weight += float(s.sum())
-        self.n += int(np.count_nonzero(s))
+        self.n += int((s != 0).sum())
 
     def of_targets(self, columns: list[int]) -> Moments:
         """The same with some of the targets."""
@@ -182,13 +132,14 @@ class Moments(Totals):
         more.target_sums = np.insert(self.target_sums, place, -self.weight)
         return more
 
-    def system(self, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def system(self, fit_intercept: bool) -> tuple[Any, np.ndarray, np.ndarray]:
         """The normal matrix (r, r), right-hand sides (r, t) and sums of squares (t,), centred."""
-        H = np.triu(self.features) + np.triu(self.features, 1).T
+        xp = namespace(self.features)
+        H = xp.triu(self.features) + xp.triu(self.features, 1).T
         if not fit_intercept or self.weight == 0:
             return H, self.cross.copy(), self.squares.copy()
-        mean, target = self.sums / self.weight, self.target_sums / self.weight
-        H -= self.weight * np.outer(mean, mean)
+        mean, target = beside(self.sums / self.weight, H), self.target_sums / self.weight
+        H -= self.weight * xp.outer(mean, mean)
         squares = self.squares - self.weight * target**2
         return H, self.cross - np.outer(self.sums, target), np.maximum(squares, 0.0)
 
@@ -237,7 +188,7 @@ class FeatureSums:
     single: bool = False
 
     def start(self, whitening: Whitening) -> Moments:
-        return Moments(len(whitening.kept), self.t)
+        return Moments(len(whitening.kept), self.t, whitening.W)
 
     def add(self, totals: Moments, block: Block, whitening: Whitening) -> None:
         totals.add(whitening.features(block.gram, self.single), block.Y, block.weight)
@@ -256,8 +207,8 @@ class TargetSums:
         return moments
 
     def add(self, totals: Moments, block: Block, whitening: Whitening) -> None:
-        s = np.ones(len(block.Y)) if block.weight is None else block.weight
-        pulled = block.gram.T @ (s[:, None] * np.column_stack([block.Y, np.ones(len(s))]))
+        s = ones_of(block.Y) if block.weight is None else block.weight
+        pulled = as_numpy(block.gram.T @ (s[:, None] * with_ones(block.Y)))
         totals.cross += pulled[:, :-1]
         totals.sums += pulled[:, -1]
         totals.add_targets(block.Y, s)
@@ -274,8 +225,10 @@ def estimated(blocks: Iterable[Block], whitening: Whitening, part: Moments) -> M
     pulled = whitening.pull(np.column_stack([moments.cross, moments.sums]))
     moments.cross, moments.sums = pulled[:, :t], pulled[:, t]
     H, _, _ = part.system(fit_intercept=True)
-    moments.features = H * (moments.weight / part.weight if part.weight > 0 else 0.0)
-    moments.features += np.outer(moments.sums, moments.sums) / max(moments.weight, EPS)
+    H *= moments.weight / part.weight if part.weight > 0 else 0.0
+    sums = beside(moments.sums, H)
+    H += namespace(H).outer(sums, sums) / max(moments.weight, EPS)
+    moments.features = H
     moments.exact = False
     return moments
 
@@ -301,7 +254,9 @@ class ProductSums:
 
     def add(self, totals: Pulled, block: Block, whitening: Whitening) -> None:
         K = block.gram.single() if self.single else block.gram
-        targets = None if self.columns is None else block.Y[:, self.columns] - self.level
+        targets = None
+        if self.columns is not None:
+            targets = block.Y[:, self.columns] - beside(self.level, block.Y)
         pulled, total = K.normal_product(self.coef, targets, block.weight)
         totals.pulled += pulled
         totals.total += total
@@ -414,7 +369,7 @@ def solve_nystrom(
     inverse = _Inverse(H, lam)
     w = inverse(G, np.ones(len(lam), dtype=bool)) if moments.exact else np.zeros_like(G)
     if blocks is None:
-        gradient = G - H @ w - lam * w
+        gradient = G - as_numpy(H @ beside(w, H)) - lam * w
         stalled = not monitor.record(relative(gradient, G), steps=0)
     else:
         equations = _NormalEquations(blocks, whitening, moments, lam, fit_intercept)
@@ -429,7 +384,7 @@ def solve_nystrom(
         status=Status.STALLED if stalled else None,
         method=f"nystrom with {len(whitening.kept)} centres",
     )
-    return result.advised(rounding_advice(float(np.trace(H)), lam)) if stalled else result
+    return result.advised(rounding_advice(float(H.trace()), lam)) if stalled else result
 
 
 def rounding_is_small(
@@ -440,8 +395,7 @@ def rounding_is_small(
     ``W^T E^T`` takes it to the gradient, where E has n rows, and vectors of the length of the
     features of n points. ``largest`` is that of the kernel's values, ``eps`` their precision.
     """
-    reach = np.linalg.norm(whitening.W, axis=0).max(initial=0.0)
-    error = eps * largest * reach * np.sqrt(weight * largest)
+    error = eps * largest * whitening.reach * np.sqrt(weight * largest)
     return bool(error <= FLOAT32_PAYS * lam and eps * weight * largest <= lam)
 
 
@@ -477,20 +431,20 @@ class _Inverse:
 
     Parameters
     ----------
-    H : ndarray of shape (r, r)
+    H : ndarray or tensor of shape (r, r)
     lam : ndarray of shape (t,)
     """
 
-    def __init__(self, H: np.ndarray, lam: np.ndarray):
+    def __init__(self, H: Any, lam: np.ndarray):
         self.lam, self._system, self._factors = lam, None, {}
-        if np.any(lam <= len(H) * EPS * np.trace(H)):
-            self._system = Eigensystem(H)
+        if np.any(lam <= len(H) * EPS * float(H.trace())):
+            self._system = _spectrum(H)
             return
         try:
             for value in np.unique(lam):
-                self._factors[value], _ = factorised(H + value * np.eye(len(H)))
+                self._factors[value] = _inverse(H, value)
         except LinAlgError:  # an estimate in float32 may not be positive definite
-            self._system = Eigensystem(H)
+            self._system = _spectrum(H)
 
     def __call__(self, G: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """For the columns of this mask, G having these only."""
@@ -500,19 +454,30 @@ class _Inverse:
         solution = np.empty_like(G)
         for value in np.unique(lams):
             at = lams == value
-            upper = self._factors[value]
-            half = triangular_solve(upper, G[:, at], transposed=True)
-            solution[:, at] = triangular_solve(upper, half)
+            solution[:, at] = self._factors[value](G[:, at])
         return solution
 
 
-def triangular_solve(upper: np.ndarray, V: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """``U^{-1} V`` or ``U^{-T} V`` for the upper triangle U of a matrix in column order.
+def _inverse(H: Any, lam: float) -> Callable[[np.ndarray], np.ndarray]:
+    """G -> (H + lam I)^{-1} G."""
+    if is_tensor(H):
+        shifted = H.clone()
+        shifted.diagonal().add_(lam)
+        solve = tensor_factor(shifted)
+        return lambda G: as_numpy(solve(beside(G, H)))
+    upper, _ = factorised(H + lam * np.eye(len(H)))
+    return lambda G: triangular_solve(upper, triangular_solve(upper, G, transposed=True))
 
-    Few columns are solved for one by one, which BLAS does on the calling thread: its other threads
-    would go on waiting actively, and slow down the pass over the data that follows.
-    """
-    if V.shape[1] > FEW_COLUMNS:
-        return blas.dtrsm(1.0, upper, V, trans_a=int(transposed))
-    columns = [blas.dtrsv(upper, v, trans=int(transposed)) for v in V.T]
-    return np.stack(columns, axis=1) if columns else np.zeros_like(V)
+
+def _spectrum(H: Any) -> Eigensystem | TensorSpectrum:
+    return TensorSpectrum(H) if is_tensor(H) else Eigensystem(H)
+
+
+def ones_of(Y: Any) -> Any:
+    """A one for each of the rows of Y."""
+    return namespace(Y).ones(len(Y), dtype=Y.dtype, device=Y.device)
+
+
+def with_ones(Y: Any) -> Any:
+    """Targets (b, t), and a column of ones."""
+    return namespace(Y).hstack([Y, ones_of(Y)[:, None]])

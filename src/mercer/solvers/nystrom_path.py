@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from mercer.solvers.nystrom import Block, Moments, Totals, Whitening
+from mercer.solvers.nystrom import Block, Moments, Totals
 from mercer.solvers.ridge import EPS
+from mercer.solvers.whitening import Whitening
 
 
 class NystromPath:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
 
-from mercer.arrays import numbers, row_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, namespace, numbers, row_blocks
 from mercer.solvers.losses import Loss
 from mercer.solvers.risk import balanced, best_intercept, relative_gap
 
-Rows = tuple[slice, np.ndarray]
+Rows = tuple[slice, Any]
 # Rows that are scaled at a time, so that they stay in the processor's cache.
 FEW = 2048
 
@@ -27,7 +27,8 @@ class Span:
     ----------
     blocks : callable
         ``blocks()`` goes through the features once: slices of rows, and ``Phi[rows]`` of shape
-        (rows, r), in float64.
+        (rows, r), in float64; where they are tensors, products are taken there, and all that comes
+        and goes are arrays.
     n, r : int
     fit_intercept : bool
     keep : bool
@@ -65,14 +66,14 @@ class Span:
         f = np.empty((self.n, *z.shape[1:]))
         w, b = z[: self.r], z[self.r :].sum(axis=0)
         for rows, Phi in self:
-            f[rows] = Phi @ w + b
+            f[rows] = as_numpy(Phi @ beside(w, Phi)) + b
         return f
 
     def gather(self, u: np.ndarray) -> np.ndarray:
         """``Phi^T u`` and the sum of u, for u of shape (n,) or (n, c): shape (p,) or (p, c)."""
         total = np.zeros((self.p, *u.shape[1:]))
         for rows, Phi in self:
-            total[: self.r] += Phi.T @ u[rows]
+            total[: self.r] += as_numpy(Phi.T @ beside(u[rows], Phi))
         total[self.r :] = u.sum(axis=0)
         return total
 
@@ -82,20 +83,13 @@ class Span:
         With ``single`` products are taken in float32, and summed in float64 across blocks.
         """
         r = self.r
-        total = np.zeros((r, r))
+        total: Any = 0.0
         border = np.zeros(r)
-        room = np.empty((FEW, r), np.float32 if single else np.float64)
         for rows, Phi in self:
-            root = np.sqrt(h[rows, None])
-            for few in row_blocks(len(Phi), bytes_per_row=1, budget=FEW):
-                scaled = room[: few.stop - few.start]
-                np.multiply(Phi[few], root[few], out=scaled, casting="same_kind")
-                # NumPy's own, as all products here: the threads of two libraries get in each
-                # other's way.
-                total += scaled.T @ scaled
-            border += Phi.T @ h[rows]
+            total = total + _scaled_square(Phi, np.sqrt(h[rows, None]), single)
+            border += as_numpy(Phi.T @ beside(h[rows], Phi))
         A = np.empty((self.p, self.p))
-        A[:r, :r] = total
+        A[:r, :r] = as_numpy(total)
         if self.fit_intercept:
             A[r, :r] = A[:r, r] = border
             A[r, r] = h.sum()
@@ -103,7 +97,7 @@ class Span:
 
     def squares(self, h: np.ndarray) -> float:
         """The trace of ``Phi^T diag(h) Phi``, without the bias."""
-        return float(sum(np.einsum("i,ij,ij->", h[rows], Phi, Phi) for rows, Phi in self))
+        return float(sum(_squares(Phi, beside(h[rows], Phi)) for rows, Phi in self))
 
     def intercept(self, loss: Loss, y: np.ndarray) -> float:
         """The best bias where all else is zero."""
@@ -112,6 +106,26 @@ class Span:
     def norms(self, z: np.ndarray) -> np.ndarray:
         """``||w||^2`` for each machine: shape () or (c,)."""
         return np.sum(z[: self.r] ** 2, axis=0)
+
+
+def _scaled_square(Phi: Any, root: np.ndarray, single: bool) -> Any:
+    """``Phi^T diag(root)^2 Phi`` in float64 for root of shape (b, 1): (r, r)."""
+    if is_tensor(Phi):
+        scaled = Phi * beside(root, Phi)
+        scaled = scaled.float() if single else scaled
+        return (scaled.T @ scaled).double()
+    r = Phi.shape[1]
+    total, room = np.zeros((r, r)), np.empty((FEW, r), np.float32 if single else np.float64)
+    for few in row_blocks(len(Phi), bytes_per_row=1, budget=FEW):
+        scaled = room[: few.stop - few.start]
+        np.multiply(Phi[few], root[few], out=scaled, casting="same_kind")
+        # NumPy's own, as all products here: the threads of two libraries get in each other's way.
+        total += scaled.T @ scaled
+    return total
+
+
+def _squares(Phi: Any, h: Any) -> Any:
+    return namespace(Phi).einsum("i,ij,ij->", h, Phi, Phi)
 
 
 class Solution(NamedTuple):
