@@ -134,6 +134,9 @@ def test_points_of_the_host_are_brought_to_the_centres(dtype, few_rows, monkeypa
         as_numpy(found), expected.predict_proba(NEW.astype(dtype)), atol=1e-4
     )
     assert model.result_.bound == pytest.approx(expected.result_.bound, rel=1e-2)
+    found = model.predict_proba(NEW.astype(dtype))
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, expected.predict_proba(NEW.astype(dtype)), atol=1e-4)
 
 
 @pytest.mark.parametrize("keep", [False, True])

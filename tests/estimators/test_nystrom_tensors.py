@@ -116,6 +116,13 @@ def test_points_of_the_host_are_brought_to_the_centres(kind, few_rows, tmp_path,
     for array in (model.X_fit_, model.dual_coef_):
         assert array.device.type == DEVICE.type
     np.testing.assert_allclose(as_numpy(model.predict(tensor(NEW))), expected, atol=1e-9)
+    monkeypatch.setattr("mercer.estimators.inputs.BLOCK_BYTES", 2**12)
+    found = model.predict(torch.as_tensor(NEW) if kind == "tensor" else NEW)
+    assert isinstance(found, torch.Tensor if kind == "tensor" else np.ndarray)
+    assert kind != "tensor" or found.device.type == "cpu"
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-9)
+    score = ridge(fit_intercept=True).fit(X, both, weight).score(X, both)
+    assert model.score(points, both) == pytest.approx(score)
 
 
 @pytest.mark.parametrize("solver", ["sums", "passes"])

@@ -19,6 +19,8 @@ from mercer.arrays import (
     as_dense,
     as_numpy,
     as_vectors,
+    beside,
+    device_budget,
     is_plain,
     is_tensor,
     n_rows,
@@ -40,11 +42,14 @@ from mercer.operators import (
     corrected,
     first_indefinite,
     gram,
+    streamed,
 )
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
 # At most this many points, drawn at random, show whether a kernel of unknown validity is valid.
 LOOK_AT_MOST = 5000
+# Bytes of a block of points that is brought to a device, with all that is made of it.
+BLOCK_BYTES = 2**30
 
 
 def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> Any:
@@ -74,7 +79,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
     fitted: Any = getattr(estimator, "X_fit_", getattr(estimator, "support_vectors_", None))
-    if is_tensor(fitted) != (is_tensor(X) and _stays(estimator, X)):
+    if is_tensor(fitted) != (is_tensor(X) and _stays(estimator, X)) and not _comes(estimator, X):
         was = f"tensors on {fitted.device}" if is_tensor(fitted) else "arrays in memory"
         raise TypeError(
             f"X is a {type(X).__name__} and {type(estimator).__name__} was fitted on {was}; pass "
@@ -138,11 +143,39 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
     ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
     """
     X = validate_query(estimator, X)
+    if _comes(estimator, X) and is_tensor(estimator.X_fit_):
+        return _brought(estimator, X, coef)
     columns = coef.reshape(len(coef), -1)
     kept = None if is_tensor(X) else kept_sum(estimator, estimator.X_fit_, columns)
     if kept is not None:
         return kept(X).reshape(-1, *coef.shape[1:])
     return gram(estimator.kernel_, X, estimator.X_fit_, store=not is_tensor(X)) @ coef
+
+
+def values_at(estimator: Any, X: Any) -> Any:
+    """The fitted functions with their intercepts at new points, shape (m,) or (m, t)."""
+    values, level = expand(estimator, X, estimator.dual_coef_), estimator.intercept_
+    return values + (beside(level, values) if is_tensor(values) else on_host(level))
+
+
+def _comes(estimator: Any, X: Any) -> bool:
+    """Whether points of the host are brought to centres that were given as a tensor."""
+    centres: Any = getattr(estimator, "centers", None)
+    if not is_tensor(centres) or sp.issparse(X):
+        return False
+    return not is_tensor(X) or X.device.type == "cpu" != centres.device.type
+
+
+def _brought(estimator: Any, X: Any, coef: Any) -> Any:
+    """`expand` with points brought to the centres some at a time, and values brought back."""
+    points = estimator.X_fit_
+    budget = min(BLOCK_BYTES, device_budget(points.device) // 4)
+    parts = row_blocks(len(X), 64 * (X.shape[1] + coef[:1].numel() + 4), budget)
+    found = [
+        as_numpy(gram(estimator.kernel_, some, points, store=False) @ coef)
+        for (some,) in streamed((X,), parts, points.device)
+    ]
+    return beside(np.concatenate(found), X)
 
 
 def input_tags(estimator: Any, tags: Any) -> Any:

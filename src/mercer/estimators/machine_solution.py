@@ -19,7 +19,7 @@ from mercer.arrays import (
     n_rows,
     physical_memory,
 )
-from mercer.estimators.inputs import expand, stored, training_gram
+from mercer.estimators.inputs import stored, training_gram, values_at
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.operators import DenseGram, GramOperator
@@ -87,7 +87,7 @@ def has_levels(machine: Any) -> bool:
 
 def scores_of(machine: Any, X: Any) -> Any:
     """The fitted function at new points, ``(m,)`` or one column per machine."""
-    return expand(machine, X, machine.dual_coef_) + machine.intercept_
+    return values_at(machine, X)
 
 
 def fit_machines(

@@ -21,11 +21,11 @@ from mercer.arrays import (
 )
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import (
-    expand,
     is_precomputed,
     stored,
     training_gram,
     validate_query,
+    values_at,
 )
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_nystrom import (
@@ -274,7 +274,7 @@ def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:
 def evaluate(estimator: Any, X: Any) -> np.ndarray:
     """The fitted function at new points, by the map where there is one."""
     if estimator.feature_map_ is None:
-        return expand(estimator, X, estimator.dual_coef_) + estimator.intercept_
+        return values_at(estimator, X)
     mapped = estimator.feature_map_.mapped(validate_query(estimator, X))
     return np.asarray(mapped @ estimator.coef_) + estimator.intercept_
 
