@@ -148,5 +148,7 @@ def test_what_is_refused():
         SVC(C=np.inf, kernel=KERNEL).fit(tensor(X), y)
     with pytest.raises(ValueError, match=r"not there for tensors.*solver='smo', or pass X\.cpu"):
         SVC(solver="interior_point", kernel=KERNEL).fit(tensor(X), y)
+    with pytest.raises(ValueError, match="'C' parameter"):
+        SVC(kernel=KERNEL).path(tensor(X), y, [1.0, -1.0])
     with pytest.raises(TypeError, match="fitted on tensors"):
         SVC(kernel=KERNEL).fit(tensor(X), y).predict(NEW)
