@@ -143,7 +143,23 @@ def test_limits_and_reports():
     assert first.fit(tensor(X), y).n_iter_.tolist() == [0]
 
 
+def test_coefficients_that_float32_is_too_coarse_for():
+    model = SVC(kernel=KERNEL).fit(tensor(X.astype(np.float32)), y)
+    model.pair_coef_ = 1e5 * model.pair_coef_  # as a high price makes them
+    new, support = NEW.astype(np.float32), as_numpy(model.support_vectors_)
+    exact = KERNEL(new.astype(np.float64), support.astype(np.float64)) @ model.pair_coef_[:, 0]
+    found = as_numpy(model.decision_function(tensor(new)))
+    np.testing.assert_allclose(found, exact + model.intercept_, rtol=1e-6)
+
+
+def test_weights_of_features_are_on_the_host():
+    weights = [SVC(kernel="linear", tol=1e-6).fit(A, y).coef_ for A in (X, tensor(X))]
+    np.testing.assert_allclose(weights[1], weights[0], atol=1e-4)
+
+
 def test_what_is_refused():
+    with pytest.raises(ValueError, match=r"indefinite='clip' .* pass X\.cpu\(\)"):
+        SVC(kernel="sigmoid", indefinite="clip").fit(tensor(X), y)
     with pytest.raises(ValueError, match=r"C=inf, is not there for tensors.*X\.cpu\(\)"):
         SVC(C=np.inf, kernel=KERNEL).fit(tensor(X), y)
     with pytest.raises(ValueError, match=r"not there for tensors.*solver='smo', or pass X\.cpu"):
