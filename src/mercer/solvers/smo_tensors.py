@@ -119,13 +119,12 @@ def _together(
     batch = _Batch(programs, points, gram, max_iter)
     history: list[list[float]] = [[] for _ in programs]
     ends: dict[int, tuple[Solution, Status | None]] = {}
-    target = np.zeros(len(programs))
-    going = np.arange(len(programs))
+    going = list(range(len(programs)))
     for refresh in range(_MAX_REFRESHES + 1):
         batch.refresh(going)
         violations, idle, spent = batch.look(going)
         single = matrix.single and refresh < _SINGLE_REFRESHES and not idle.any()
-        left = []
+        left, target = [], []
         for k, i in enumerate(going):
             violation = float(violations[k])
             history[i].append(violation)
@@ -143,14 +142,14 @@ def _together(
             if stop:
                 ends[i] = found or programs[i].solution(*batch.point(i)), stop
                 continue
-            target[i] = _SHARE * violation if found else (_DOUBT if refresh < 2 else 0.5) * tol
             left.append(i)
-        going = np.array(left, dtype=np.int64)
-        if not left:
+            target.append(_SHARE * violation if found else (_DOUBT if refresh < 2 else 0.5) * tol)
+        going = left
+        if not going:
             break
         if matrix.single and not single:
             matrix = _Matrix(gram.double())
-        batch.advance(going, target[going], matrix, lambda n, v: clock.tick(before + n, v))
+        batch.advance(going, target, matrix, lambda n, v: clock.tick(before + n, v))
     steps = as_numpy(batch.steps).tolist()
     return [_End(*ends[i], steps[i], history[i]) for i in range(len(programs))]
 
@@ -243,13 +242,13 @@ class _Batch:
         n = len(self.programs[i].p)
         return as_numpy(self.a[i, :n]).copy(), as_numpy(self.F[i, :n]).copy()
 
-    def look(self, going: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def look(self, going: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The violation of each, whether it could not move, and whether its steps are spent."""
         rows = torch.as_tensor(going, device=self.device)
         spent = self.steps[rows] >= self.limit[rows]
         return as_numpy(self.violation(rows)), as_numpy(self.idle[rows]), as_numpy(spent)
 
-    def refresh(self, going: np.ndarray) -> None:
+    def refresh(self, going: list[int]) -> None:
         """Gradients afresh, in double."""
         rows = torch.as_tensor(going, device=self.device)
         sign, column = self.sign[rows], self.column[rows].long()
@@ -282,13 +281,13 @@ class _Batch:
             worst = torch.maximum(worst, high - low)
         return worst
 
-    def advance(self, going: np.ndarray, target: np.ndarray, matrix: _Matrix, tell: Any) -> None:
+    def advance(self, going: list[int], target: list[float], matrix: _Matrix, tell: Any) -> None:
         """Working set after working set, until the violations are on target or fall no more."""
         rows = torch.as_tensor(going, device=self.device)
         patience = _PATIENCE[not matrix.single] * (1 + self.a.shape[1] // self.size)
         kept, low = None, torch.full_like(self.target[rows], torch.inf)
         since = torch.zeros_like(rows)  # rounds since the violation was halved
-        self.target[rows] = torch.as_tensor(target, device=self.device)
+        self.target[rows] = torch.as_tensor(target, dtype=torch.float64, device=self.device)
         self.idle[rows] = False
         while True:
             violation = self.violation(rows)
