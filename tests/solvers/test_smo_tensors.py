@@ -175,7 +175,7 @@ def test_double_takes_over_where_float32_leads_no_further(monkeypatch):
         made.append(self.single)
 
     monkeypatch.setattr(module._Matrix, "__init__", noted)
-    X = 30 * np.random.default_rng(0).normal(size=(30, 3))
+    X = 30 * np.random.default_rng(0).normal(size=(60, 3))
     program = make("nu_svc", X @ X.T, 1.0)  # no margin: what is left is rounding
     there = replace(program, K=gram(K.Linear(), tensor(X), store=False))
     (found,) = solve([there])
