@@ -88,6 +88,29 @@ def test_machines_of_a_path_are_free_of_each_other():
     assert_array_equal(first.predict(X), second.predict(X))
 
 
+def test_folds_that_say_nothing_are_refused():
+    X, y = load("iris")
+    with pytest.raises(ValueError, match=r"fold 0 of cv leaves no sample of class 0 .*Stratified"):
+        SVC().path(X, y, [1.0], cv=KFold(3))  # sorted by class
+    weight = np.ones(len(y))
+    weight[:30] = [0.0, -1.0] * 15
+    with pytest.raises(ValueError, match=r"fold 0 of cv holds out 30 samples, none of positive"):
+        SVC().path(X, y, [1.0], sample_weight=weight, cv=KFold(5))
+    everything = np.arange(len(y))
+    with pytest.raises(ValueError, match=r"fold 1 of cv leaves no sample of positive weight"):
+        SVR().path(X, y, [1.0], cv=[(everything, everything), ([], everything)])
+
+
+def test_points_of_negative_weight_do_not_count_in_scores():
+    X, y = load("iris")
+    weight = np.where(np.arange(len(y)) % 7, 1.0, -3.0)
+    cv = StratifiedKFold(3)
+    found = SVC().path(X, y, [1.0], sample_weight=weight, cv=cv).fold_scores
+    expected = SVC().path(X, y, [1.0], sample_weight=np.maximum(weight, 0.0), cv=cv).fold_scores
+    assert_allclose(found, expected)
+    assert np.all(found <= 1.0)
+
+
 @pytest.mark.parametrize("prices", [[], 1.0, [[1.0]]])
 def test_a_path_needs_prices(prices):
     with pytest.raises(ValueError, match="expected a sequence of values of C"):

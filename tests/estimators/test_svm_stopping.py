@@ -214,3 +214,15 @@ def test_a_start_of_equal_parts_is_no_obstacle_where_the_matrix_does_not_fit():
         model = NuSVR(cache_size=1).fit(X, X[:, 0])
     assert model.result_.status.ok
     assert model.score(X, X[:, 0]) > 0.99
+
+
+def test_a_second_search_takes_what_the_first_left_of_the_steps():
+    X, y = blobs()
+    model = NuSVC(nu=0.5, gamma=1e-4, tol=1e-3)
+    coarse = NuSVC(nu=0.5, gamma=1e-4, tol=1e-1).fit(X, y).n_iter_[0]
+    whole = model.fit(X, y).n_iter_[0]
+    assert whole > coarse  # it went on, since rho is small
+    model.set_params(max_iter=int(whole) - 1)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, y)
+    assert model.n_iter_[0] == whole - 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import set_twins
 from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer import kernels as K
 from mercer.arrays import as_numpy
-from mercer.solvers.quadratic_program import QuadraticProgram
-from mercer.solvers.smo import smo
+from mercer.estimators.svm_model import SupportVectorMachine
+from mercer.solvers import smo_tensors
 from tensor_devices import DEVICE, tensor, torch, use
 
 RNG = np.random.default_rng(3)
@@ -18,12 +19,14 @@ y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
 NEW = RNG.normal(size=(9, 2))
 KERNEL = K.RBF(0.7)
 
-pytestmark = pytest.mark.usefixtures("by_triton")
 
-
-@pytest.fixture
-def by_triton(monkeypatch):
-    use("triton", monkeypatch)
+@pytest.fixture(autouse=True)
+def at_hand(monkeypatch):
+    """Kernels that are there: Triton's on a device, on the host what is sooner than these are."""
+    if DEVICE.type == "cpu":
+        use("torch", monkeypatch)
+        monkeypatch.setattr(SupportVectorMachine, "_takes_tensors", staticmethod(lambda X: True))
+        monkeypatch.setattr(smo_tensors, "kernels", lambda: set_twins)
 
 
 def values(model, points):
@@ -92,6 +95,27 @@ def test_all_pairs_of_classes_at_once():
     assert model.n_iter_.shape == (3,)
 
 
+@pytest.mark.parametrize("model", [SVC(C=3.0), NuSVC(nu=0.4)], ids=str)
+def test_by_triton_all_the_way(model, monkeypatch):
+    monkeypatch.undo()
+    use("triton", monkeypatch)
+    model.set_params(kernel=K.RBF(3.0), tol=1e-5)
+    expected = model.fit(X[:12], y[:12]).decision_function(NEW)
+    found = model.fit(tensor(X[:12]), y[:12]).decision_function(tensor(NEW))
+    assert model.result_.status.ok
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-4)
+
+
+def test_a_class_of_one_point_and_prices_of_points():
+    labels, price = np.zeros(40, dtype=int), np.linspace(0.0, 3.0, 40)
+    labels[7] = 1
+    model = SVC(C=5.0, kernel=KERNEL, tol=1e-5)
+    expected = model.fit(X, labels, price).decision_function(NEW)
+    found = model.fit(tensor(X), labels, price).decision_function(tensor(NEW))
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-4)
+    assert 0 not in model.support_
+
+
 def test_all_prices_and_folds_at_once():
     model, prices = SVC(kernel=KERNEL, tol=1e-5), [10.0, 0.1]
     expected = model.path(X, y, prices, cv=2)
@@ -119,36 +143,28 @@ def test_limits_and_reports():
     assert first.fit(tensor(X), y).n_iter_.tolist() == [0]
 
 
+def test_coefficients_that_float32_is_too_coarse_for():
+    model = SVC(kernel=KERNEL).fit(tensor(X.astype(np.float32)), y)
+    model.pair_coef_ = 1e5 * model.pair_coef_  # as a high price makes them
+    new, support = NEW.astype(np.float32), as_numpy(model.support_vectors_)
+    exact = KERNEL(new.astype(np.float64), support.astype(np.float64)) @ model.pair_coef_[:, 0]
+    found = as_numpy(model.decision_function(tensor(new)))
+    np.testing.assert_allclose(found, exact + model.intercept_, rtol=1e-6)
+
+
+def test_weights_of_features_are_on_the_host():
+    weights = [SVC(kernel="linear", tol=1e-6).fit(A, y).coef_ for A in (X, tensor(X))]
+    np.testing.assert_allclose(weights[1], weights[0], atol=1e-4)
+
+
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="not there for tensors"):
+    with pytest.raises(ValueError, match=r"indefinite='clip' .* pass X\.cpu\(\)"):
+        SVC(kernel="sigmoid", indefinite="clip").fit(tensor(X), y)
+    with pytest.raises(ValueError, match=r"C=inf, is not there for tensors.*X\.cpu\(\)"):
         SVC(C=np.inf, kernel=KERNEL).fit(tensor(X), y)
-    with pytest.raises(ValueError, match="not there for tensors"):
+    with pytest.raises(ValueError, match=r"not there for tensors.*solver='smo', or pass X\.cpu"):
         SVC(solver="interior_point", kernel=KERNEL).fit(tensor(X), y)
+    with pytest.raises(ValueError, match="'C' parameter"):
+        SVC(kernel=KERNEL).path(tensor(X), y, [1.0, -1.0])
     with pytest.raises(TypeError, match="fitted on tensors"):
         SVC(kernel=KERNEL).fit(tensor(X), y).predict(NEW)
-
-
-def test_steps_within_a_set_against_the_same_on_the_host():
-    from mercer.core import triton_sets
-
-    points = RNG.normal(size=(2, 16, 3))
-    Q = np.exp(-((points[:, :, None] - points[:, None]) ** 2).sum(-1))
-    sign = np.where(RNG.uniform(size=(2, 16)) > 0.5, 1.0, -1.0)
-    lo, hi = np.minimum(2 * sign, 0), np.maximum(2 * sign, 0)
-    a, count = tensor(np.zeros((2, 16))), {"dtype": torch.int32, "device": DEVICE}
-    steps = torch.zeros(2, **count)
-    triton_sets.work(
-        a, tensor(-sign), tensor(lo), tensor(hi), torch.zeros((2, 16), **count),
-        tensor(Q.astype(np.float32)), tensor(np.full(2, 1e-6)), torch.full((2,), 900, **count),
-        steps, 1e-12, 900, 1,
-    )  # fmt: skip
-    for b in range(2):
-        program = QuadraticProgram(
-            Q[b], -sign[b], lo[b], hi[b], np.zeros(16, dtype=int), np.zeros(1)
-        )
-        expected = smo(program, tol=1e-6)
-        found = program.solution(as_numpy(a)[b])
-        assert found.violation <= 1e-5
-        assert 0 < int(steps[b]) < 900
-        np.testing.assert_allclose(found.objective, expected.value.objective, rtol=1e-6)
-        assert abs(as_numpy(a)[b].sum()) < 1e-12

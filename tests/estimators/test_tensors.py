@@ -88,6 +88,8 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="alpha=1e-18 is lost"):
         KernelRidge(1e-18, kernel="rbf").fit(tensor(np.vstack([X, X])), np.append(y, y))
     with pytest.raises(ValueError, match="not positive semidefinite"):
+        KernelRidge(kernel="sigmoid").fit(tensor(X), y)
+    with pytest.raises(ValueError, match="indefinite='clip' is not there for tensors"):
         KernelRidge(kernel="sigmoid", indefinite="clip").fit(tensor(X), y)
     with pytest.raises(ValueError, match="120 samples and y has 119"):
         model.fit(tensor(X), y[1:])

@@ -81,8 +81,9 @@ def test_auto_turns_to_active_sets_and_then_to_interior_points(monkeypatch):
     quick = solve_program(program, tol=1e-5)
     assert re.fullmatch(r"smo \(\d+ steps\), then active sets \(\d+\)", quick.method)
     check_optimal(program, quick, tol=1e-5)
-    given_up = replace(quick, status=Status.STALLED)
+    given_up = replace(quick, status=Status.STALLED, method="active sets", n_iter=3)
     monkeypatch.setattr(support_vectors, "active_sets", lambda *given, **limits: given_up)
     slow = solve_program(program, tol=1e-5)
-    assert re.fullmatch(r"smo \(\d+ steps\), then interior point \(\d+\)", slow.method)
+    stages = r"smo \(\d+ steps\), then active sets \(3\), then interior point \(\d+\)"
+    assert re.fullmatch(stages, slow.method)
     assert_allclose(slow.value.objective, quick.value.objective, rtol=1e-9)

@@ -116,7 +116,9 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
         found = _counterexample(operator, X, is_precomputed(kernel))
         if found is None:
             return operator
-    if method == "error" or is_tensor(X):
+    if method != "error" and is_tensor(X):
+        raise ValueError(f"indefinite={method!r} is not there for tensors; pass X.cpu().numpy()")
+    if method == "error":
         raise ValueError(_refusal(estimator, kernel, found))
     fixed, P = corrected(stored(operator), method)
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")

@@ -361,16 +361,19 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         starts: Sequence[np.ndarray | None],
         begun: float,
         tol: float | None = None,
+        taken: int = 0,
     ) -> list[Result]:
-        results = super()._solve(forms, starts, begun, tol)
+        results = super()._solve(forms, starts, begun, tol, taken)
+        wanted = self.tol if tol is None else tol
         # f is going to be divided by rho, and its violations with it: they are to be within tol
         # then, so where rho is small the solver goes on.
         for i, (form, result) in enumerate(zip(forms, results, strict=True)):
             rho = form.expansion(result.value).width
-            if tol is None and result.status.ok and result.value.violation > self.tol * rho:
+            if result.status.ok and result.value.violation > wanted * rho:
                 finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
-                finer = max(0.5 * self.tol * rho, finest)
-                (second,) = super()._solve([form], [result.value.a], begun, finer)
+                finer = max(0.5 * wanted * rho, finest)
+                steps = taken + result.n_iter
+                (second,) = super()._solve([form], [result.value.a], begun, finer, steps)
                 results[i] = self._with_margin(form, result, followed(result, second))
         return results
 

@@ -17,7 +17,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mercer import kernels as K
-from mercer.arrays import as_dense, beside, is_tensor, memory_budget, n_rows, on_host, take_rows
+from mercer.arrays import (
+    as_dense,
+    beside,
+    doubled,
+    is_tensor,
+    memory_budget,
+    n_rows,
+    on_host,
+    take_rows,
+)
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -36,7 +45,7 @@ from mercer.operators import GramOperator, gram
 from mercer.solvers.kept_rows import origin
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
-from mercer.solvers.support_vectors import combined, solve_programs
+from mercer.solvers.support_vectors import combined, followed, solve_programs
 
 PARAMETERS: dict = {
     **{name: KERNEL[name] for name in ("kernel", "gamma", "degree", "coef0", "indefinite")},
@@ -206,7 +215,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         if np.any(np.diff(training.order) != 1):
             X = take_rows(X, training.order)
             X = X[:, training.order] if is_precomputed(self.kernel) else X
-        X = self._readable(in_double(X) if double else X)
+        X = self._readable(doubled(X) if double else X)
         return training_gram(self, X, training.kernel, store=store)
 
     def _solve_tasks(self, training: Training) -> Solved:
@@ -239,7 +248,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         if any(r.status.ok and r.value.violation > self.tol for r in results):
             operator = self._operator(training, store=False)
             forms = self._forms(training.tasks, operator)
-            results = self._solve(forms, [r.value.a for r in results], training.begun)
+            ends, taken = [r.value.a for r in results], max(r.n_iter for r in results)
+            again = self._solve(forms, ends, training.begun, taken=taken)
+            results = [followed(r, s) for r, s in zip(results, again, strict=True)]
         return Solved(operator, forms, results)
 
     def _budget(self) -> float:
@@ -252,8 +263,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         starts: Sequence[np.ndarray | None],
         begun: float,
         tol: float | None = None,
+        taken: int = 0,
     ) -> list[Result]:
-        """Solve forms on one Gram matrix, in what is left of ``max_time``."""
+        """Solve forms on one Gram matrix, in what is left of ``max_time`` after steps taken."""
         left = None
         if self.max_time is not None:
             left = max(0.0, self.max_time - (time.perf_counter() - begun))
@@ -261,7 +273,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             [form.program for form in forms],
             solver=self.solver,
             tol=self.tol if tol is None else tol,
-            max_iter=None if self.max_iter == -1 else self.max_iter,
+            max_iter=None if self.max_iter == -1 else max(0, self.max_iter - taken),
             max_time=left,
             starts=starts,
             budget=self._budget(),
@@ -343,17 +355,23 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         elif not len(self.support_):
             values = np.zeros((n_rows(X), coefficients.shape[1]))
         elif is_tensor(X):
-            K = gram(self.kernel_, X, self.support_vectors_, store=False)
-            return K @ beside(coefficients, X) + beside(self.intercept_, X)
+            return beside(self._expand_tensor(X, coefficients), X)
         elif (kept := kept_sum(self, self.support_vectors_, coefficients)) is not None:
             values = kept(X)
         else:
             points = self.support_vectors_
             if not self._single_is_enough(X, coefficients):
-                X, points = in_double(X), in_double(points)
+                X, points = doubled(X), doubled(points)
             X, points = self._readable(X), self._readable(points)
             values = gram(self.kernel_, X, points, store=False) @ coefficients
         return np.asarray(values, dtype=np.float64) + self.intercept_
+
+    def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
+        points = self.support_vectors_
+        if not self._single_is_enough(X, coefficients):
+            X, points = doubled(X), doubled(points)
+        K = gram(self.kernel_, X, points, store=False)
+        return K @ beside(coefficients, X) + beside(self.intercept_, X)
 
     def _is_function(self) -> bool:
         return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)
@@ -374,7 +392,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         points = self.support_vectors_
         if not (is_single(X) and is_single(points)):
             return False
-        largest = np.sqrt(np.max(self.kernel_.diag(X)) * np.max(self.kernel_.diag(points)))
+        ends = [float(self.kernel_.diag(P).max()) for P in (X, points)]
+        largest = np.sqrt(ends[0] * ends[1])
         spread = np.linalg.norm(coefficients, axis=0).max()
         return bool(16 * np.finfo(np.float32).eps * largest * spread <= self.tol)
 
@@ -383,7 +402,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """Weights of the features for the linear kernel, one row per function; read-only."""
         if not hasattr(self, "kernel_") or type(self.kernel_) is not K.Linear:
             raise AttributeError("coef_ is only available when using a linear kernel")
-        points = self.support_vectors_
+        points = on_host(self.support_vectors_)
         weights = like(points, np.asarray((points.T @ self._columns()).T))
         (weights.data if sp.issparse(weights) else weights).flags.writeable = False
         return weights
@@ -422,12 +441,8 @@ def like(points: Any, array: np.ndarray) -> Any:
 
 
 def is_single(X: Any) -> bool:
-    return getattr(X, "dtype", None) == np.float32
-
-
-def in_double(X: Any) -> Any:
-    """Numbers in float64, whatever they came in; other objects as they are."""
-    return X.astype(np.float64) if is_single(X) else X
+    """Whether X holds numbers in float32."""
+    return str(getattr(X, "dtype", None)).removeprefix("torch.") == "float32"
 
 
 def _may_be_single(X: Any) -> bool:
@@ -460,7 +475,7 @@ def _measured_rounding(training: Training, forms: list[Form], results: list[Resu
     if not len(used):
         return 0.0
     looked = np.unique(np.linspace(0, n - 1, _AUDITED).astype(int))
-    exact = training.kernel(in_double(X[looked]), in_double(X[used])) @ beta[used]
+    exact = training.kernel(doubled(X[looked]), doubled(X[used])) @ beta[used]
     return float(np.nanmax(np.abs(exact - images[looked]), initial=0.0))
 
 

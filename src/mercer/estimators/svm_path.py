@@ -159,6 +159,7 @@ def _at_once(
 def _like(first: SupportVectorMachine, C: Any) -> Any:
     """A machine of another price, which knows of the data what the first does."""
     fitted = clone(first).set_params(C=float(C))
+    fitted._validate_params()
     vars(fitted).update({name: value for name, value in vars(first).items() if name.endswith("_")})
     return fitted
 
@@ -176,15 +177,35 @@ def _folds(
     from sklearn.model_selection import check_cv  # slow to import
 
     X, y = training.X, training.y
-    weight = positive_weights(sample_weight, X)
+    weight = np.maximum(positive_weights(sample_weight, X), 0.0)
     folds = []
     for train, test in check_cv(cv, y, classifier=is_classifier(first)).split(np.empty(len(y)), y):
         others = np.zeros_like(weight)
         others[train] = weight[train]
+        _require_both_sides(training, others, weight[test], f"fold {len(folds)} of cv")
         given = (take_rows(X, test), y[test])
         given += () if sample_weight is None else (weight[test],)
         folds.append(Fold(training._replace(tasks=first._tasks(y, others)[2]), given))
     return folds
+
+
+def _require_both_sides(
+    training: Training, others: np.ndarray, held_out: np.ndarray, fold: str
+) -> None:
+    """Raise a ValueError where a fold has nothing to score, or leaves nothing to learn from."""
+    if not np.any(held_out > 0):
+        raise ValueError(
+            f"{fold} holds out {len(held_out)} samples, none of positive weight, so it has no "
+            "score; use fewer folds, or a splitter that shuffles"
+        )
+    missing = np.setdiff1d(training.codes, training.codes[others > 0])
+    if len(missing):
+        label = training.y[training.codes == missing[0]].tolist()[0]
+        what = f"sample of class {label!r}" if training.codes.any() else "sample"
+        raise ValueError(
+            f"{fold} leaves no {what} of positive weight to learn from; use fewer folds, or for "
+            "classes sklearn.model_selection.StratifiedKFold"
+        )
 
 
 def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.ndarray:

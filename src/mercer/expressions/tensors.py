@@ -149,7 +149,7 @@ class TensorPairs(Pairs):
         return whole if rows is None and columns is None else whole.part(rows, columns)
 
     def _all_tiles(self, logarithmic: bool) -> Any:
-        leaves = [self._leaf(node) for node in self.lowering.leaves]
+        leaves: list[Any] = [self._leaf(node) for node in self.lowering.leaves]
         row_terms = [self.side(t, 0) for t in self.lowering.row_terms]
         column_terms = [self.side(t, 1) for t in self.lowering.column_terms]
         dtype = getattr(torch, self.dtype.name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
+from mercer.arrays import memory_budget
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.quadratic_program import QuadraticProgram
 
@@ -34,7 +36,7 @@ def crossover(
     Parameters
     ----------
     program : QuadraticProgram
-        Whose K is a float64 array.
+        Whose K is `stored`.
     a : ndarray of shape (n,)
         A point near the optimum.
     r : ndarray of shape (n,)
@@ -126,7 +128,7 @@ def solve_free(
 ) -> np.ndarray:
     """Solve the optimality conditions of the free variables, the others held where they are.
 
-    The programme's K is a float64 array.
+    The programme's K is as it is `stored`.
 
     Free points may be dependent, so the system is solved by proximal steps: a tiny multiple of the
     identity makes it definite, and repeating the step takes its effect away.
@@ -135,7 +137,7 @@ def solve_free(
     if not index.size:
         return a
     points = index % program.n_points
-    Q = program.K[np.ix_(points, points)]
+    Q = _block(program.K, points)
     if program.signs is not None:
         Q *= np.outer(program.signs[index], program.signs[index])
     Q.flat[:: len(index) + 1] += 1e-12 * max(float(np.max(Q.diagonal())), 1e-300)
@@ -156,3 +158,12 @@ def solve_free(
         if residual > 0.5 * before:
             break
     return a
+
+
+def _block(K: Any, points: np.ndarray) -> np.ndarray:
+    """A copy of K on some points."""
+    if isinstance(K, np.ndarray):
+        return K[np.ix_(points, points)]
+    if 8 * len(points) ** 2 > memory_budget():
+        raise LinAlgError("too many free points for the memory budget")
+    return K.block(points, points)

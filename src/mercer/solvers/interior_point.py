@@ -8,10 +8,11 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 from scipy.linalg.lapack import dpstrf
 
+from mercer.operators import FeatureGram
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.crossover import crossover
 from mercer.solvers.diagonal_shifts import DiagonalShifts, Solve
-from mercer.solvers.quadratic_program import QuadraticProgram, close
+from mercer.solvers.quadratic_program import FEATURES_PAY, QuadraticProgram, close
 from mercer.solvers.result import Monitor, Result, Status
 
 # Complementarity, relative to the objective, at which bounds can be told from free variables.
@@ -20,8 +21,6 @@ _COMPLEMENTARITY = 1e-14
 _PATIENCE = 4
 _NEARLY_THERE = 1e-3
 _STEP_TO_BOUNDARY = 0.995
-# Features pay where there are this many times fewer of them than points.
-_FEATURES_PAY = 4
 # From so many points on, systems are solved by conjugate gradients, to these tolerances.
 _MANY = 1500
 _PREDICTED, _CORRECTED = 1e-1, 1e-2
@@ -53,7 +52,7 @@ def interior_point(
     Parameters
     ----------
     program : QuadraticProgram
-        K is made dense, and two copies of it are held.
+        K is made dense, and two copies of it are held, unless few explicit features are known.
     tol : float
         Largest violation of the optimality conditions, as in LIBSVM, for the status to be ok;
         the answer is as a rule accurate to rounding.
@@ -140,7 +139,8 @@ class _CentralPath:
     def __init__(self, program: QuadraticProgram):
         self.program = program
         self.K = program.K
-        self.features = low_rank(self.K)
+        known = isinstance(self.K, FeatureGram)
+        self.features = self.K.left if known else low_rank(self.K)
         many = self.features is None and len(self.K) >= _MANY
         self.shifts = DiagonalShifts(self.K) if many else None
         n, G = len(program.p), program.n_groups
@@ -340,7 +340,7 @@ def low_rank(K: np.ndarray) -> np.ndarray | None:
         if dpstrf(K[np.ix_(some, some)], tol=flat, lower=True)[2] == _SAMPLE:
             return None
     factor, order, rank, _ = dpstrf(K, tol=flat, lower=True)
-    if _FEATURES_PAY * rank > len(K):
+    if FEATURES_PAY * rank > len(K):
         return None
     features = np.empty((len(K), rank))
     features[order - 1] = np.tril(factor[:, :rank])

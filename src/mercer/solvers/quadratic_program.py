@@ -11,13 +11,16 @@ import numpy as np
 from mercer.arrays import memory_budget
 from mercer.core import symmetric_times
 from mercer.core.working_sets import best_multiplier, box_gap
-from mercer.operators import DenseGram
+from mercer.operators import DenseGram, FeatureGram
 from mercer.solvers.result import Monitor, Result, Status
 
 # The largest relative duality gap of an answer that counts as found. LIBSVM's measure, the largest
 # violation, leaves the objective undecided by up to the sum of all prices times that violation;
 # within a hundredth of the optimum, what is missing is less than a change of C by as much makes.
 LARGEST_GAP = 1e-2
+
+# Features pay where there are this many times fewer of them than points.
+FEATURES_PAY = 4
 
 # With an infinite bound the needed norm ||w||, in units of max|p| / max sqrt(K_ii), grows without
 # limit exactly when no model satisfies the constraints; beyond 3e6 rounding decides the answer.
@@ -102,7 +105,10 @@ class QuadraticProgram:
         return bool(-np.inf < self.lo.min() and self.hi.max() < np.inf)
 
     def stored(self) -> QuadraticProgram:
-        """The same with K as a float64 array of shape (m, m)."""
+        """The same with K in float64: of few features those, else an array of shape (m, m)."""
+        features = few_features(self.K)
+        if features is not None:
+            return replace(self, K=FeatureGram(features, features))
         K = self.K if isinstance(self.K, np.ndarray) else self.K.dense()
         return replace(self, K=np.ascontiguousarray(K, dtype=np.float64))
 
@@ -142,8 +148,9 @@ class QuadraticProgram:
         return (self.n_points * copies[:, None] + points).ravel()
 
     def fits(self, budget: float | None = None) -> bool:
-        """Whether a dense K takes no more than the memory budget."""
-        return 8 * self.n_points**2 <= (memory_budget() if budget is None else budget)
+        """Whether K takes no more than the memory budget, dense or by its features."""
+        dense = 8 * self.n_points**2 <= (memory_budget() if budget is None else budget)
+        return dense or few_features(self.K) is not None
 
     def net(self, a: np.ndarray) -> np.ndarray:
         """The coefficient of every point, ``sum of s_i a_i`` over its variables, (m,)."""
@@ -415,6 +422,21 @@ def restrict(K: Any, index: np.ndarray) -> Any:
     if isinstance(K, RestrictedGram):
         return RestrictedGram(K.K, K.index[index])
     return RestrictedGram(K, index)
+
+
+def few_features(K: Any) -> np.ndarray | None:
+    """Explicit features Phi with ``K = Phi Phiᵀ``, where they are known and far fewer than points.
+
+    Examples
+    --------
+    >>> few_features(FeatureGram(X := np.ones((4, 1)), X)).shape
+    (4, 1)
+    """
+    whole = K.K if isinstance(K, RestrictedGram) else K
+    if not isinstance(whole, FeatureGram) or FEATURES_PAY * whole.left.shape[1] > K.shape[0]:
+        return None
+    features = whole.features
+    return features if features is None or whole is K else features[K.index]
 
 
 def close(

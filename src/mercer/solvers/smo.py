@@ -35,6 +35,9 @@ _TIGHTER = 0.1
 # With infinite bounds, steps between two looks at whether the objective falls without end.
 _UNBOUNDED_STEPS = 64
 
+# Rounds of coordinate descent at most, where another method is there to take over.
+_MOST_ROUNDS = 300
+
 # On part of the points the violation is brought down to this share of what it is on all.
 _SHARE = 0.1
 # Shrinking pays where there is room for so many times more points than are in a working set.
@@ -146,7 +149,7 @@ def smo_together(
     starts = starts or [None] * len(programs)
     watches = watches or [None] * len(programs)
     budget = memory_budget() if budget is None else budget
-    clock = _Clock(report, max_time)
+    clock = Clock(report, max_time)
     searches = [
         _Search(program, start, watch, tol, max_iter, clock)
         for program, start, watch in zip(programs, starts, watches, strict=True)
@@ -162,29 +165,29 @@ def smo_together(
                 _by_rows([search], search.program.K, clock, parts=False)
             else:
                 search.descend()
-                _by_products(search, clock, budget)
+                if not search.over:
+                    _by_products(search, clock, budget)
             if isinstance(search.program.K, RestrictedGram):
                 search.program.K.forget()  # the points of all pairs of classes are many times X
     taken = sum(search.monitor.n_iter + 1 for search in searches)
     return [search.close(clock.monitor.seconds / taken) for search in searches]
 
 
-class _Clock:
-    """What all programmes share: who is told, and whether it is time to stop."""
+class Clock:
+    """What all programmes share: who is told, and why they stop, if there is a reason."""
 
     def __init__(self, report: Callable[[int, float], bool | None] | None, max_time: float | None):
         self.report = report
         self.monitor = Monitor(tol=0.0, max_time=max_time)
         self.stop: Status | None = None
 
-    def tick(self, searches: Sequence[_Search]) -> None:
-        """Tell of all steps and the worst violation among those that are going."""
-        steps = sum(search.monitor.n_iter for search in searches)
-        worst = max((s.problem.violation for s in searches), default=0.0)
-        if self.report and self.report(steps, float(worst)):
+    def tick(self, steps: int, violation: float) -> bool:
+        """Tell of all steps and the worst violation; whether it is time to stop."""
+        if self.report and self.report(steps, violation):
             self.stop = Status.STOPPED
         elif self.late:
-            self.stop = Status.MAX_TIME
+            self.stop = self.stop or Status.MAX_TIME
+        return self.stop is not None
 
     @property
     def late(self) -> bool:
@@ -201,7 +204,7 @@ class _Search:
         watch: Watch | None,
         tol: float,
         max_iter: int | None,
-        clock: _Clock,
+        clock: Clock,
     ):
         n = len(program.p)
         self.program, self.watch, self.tol, self.clock = program, watch, tol, clock
@@ -228,16 +231,21 @@ class _Search:
         def seconds_left() -> float:
             return np.inf if end.max_time is None else end.max_time - end.seconds
 
-        def report(steps: int, violation: float) -> Any:
-            return self.clock.report and self.clock.report(steps, violation)
-
-        found = descend(self.program, self.a, self.tol, self.max_iter, seconds_left, report)
+        # Half of the steps are left for making sums exact, or for whoever is watching.
+        most = self.max_iter // 2
+        if self.watch:
+            most = min(most, _MOST_ROUNDS * len(self.a))
+        found = descend(self.program, self.a, self.tol, most, seconds_left, self.clock.tick)
+        self.status = self.clock.stop
         if found is None:
             return
         near = self.program.feasible(found[0])
         self.monitor.n_iter += found[1]
         if near is not None:
             self.a = near
+        gave_up = found[1] + len(self.a) > most and self.status is None
+        if gave_up and self.watch and self.watch(self.monitor.n_iter, np.inf):
+            self.status = Status.STOPPED
 
     def begin(self, column: np.ndarray, diagonal: np.ndarray) -> None:
         """Set up the working sets, for points at these places of a Gram matrix."""
@@ -296,12 +304,12 @@ class _Search:
 
     def limits(self) -> None:
         """Whether there is a reason to stop before the end."""
-        if self.watch and self.watch(self.monitor.n_iter, self.problem.violation):
-            self.status = Status.STOPPED
+        if self.clock.stop:
+            self.status = self.clock.stop
         elif self.monitor.n_iter >= self.max_iter:
             self.status = Status.MAX_ITER
-        elif self.clock.stop:
-            self.status = self.clock.stop
+        elif self.watch and self.watch(self.monitor.n_iter, self.problem.violation):
+            self.status = Status.STOPPED
 
     @property
     def over(self) -> bool:
@@ -343,7 +351,7 @@ class _Search:
         return False
 
 
-def _by_rows(searches: list[_Search], K: Any, clock: _Clock, parts: bool) -> None:
+def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None:
     """Solve programmes on one Gram matrix, or parts of it, of which rows are kept."""
     diagonal = np.asarray(K.diagonal(), dtype=np.float64)
     columns = [
@@ -380,17 +388,18 @@ def _look(
     going: list[_Search],
     states: Sequence[int],
     steps: Sequence[int],
-    clock: _Clock,
+    clock: Clock,
     searches: Sequence[_Search],
 ) -> None:
     for search, taken in zip(going, steps, strict=True):
         search.monitor.n_iter += int(taken)
-    clock.tick(searches)
+    worst = max(search.problem.violation for search in searches)
+    clock.tick(sum(search.monitor.n_iter for search in searches), float(worst))
     for search, state, taken in zip(going, states, steps, strict=True):
         search.note(State(state), int(taken))
 
 
-def _by_products(search: _Search, clock: _Clock, budget: float) -> None:
+def _by_products(search: _Search, clock: Clock, budget: float) -> None:
     """Solve a programme whose Gram matrix is too large to be stored.
 
     Rows are computed where they are needed, and not kept, as long as few of them come back. Then
@@ -439,7 +448,7 @@ def _by_products(search: _Search, clock: _Clock, budget: float) -> None:
         _look([search], [state], [steps], clock, [search])
 
 
-def _shrunk(search: _Search, clock: _Clock, most: int) -> float:
+def _shrunk(search: _Search, clock: Clock, most: int) -> float:
     """Work on the points that are undecided, and let all others follow; how far they moved."""
     program, problem, a, F = search.program, search.problem, search.a, search.F
     points = undecided(program, a, F, most)

@@ -110,9 +110,14 @@ def solve_programs(
     starts : sequence, optional
         Where each starts.
     """
+    if not programs:
+        return []
     if is_on_device(programs[0]):
         if solver == "interior_point":
-            raise ValueError("solver='interior_point' is not there for tensors; use 'smo'")
+            raise ValueError(
+                "solver='interior_point' is not there for tensors on a device; use solver='smo', "
+                "or pass X.cpu()"
+            )
         return smo_tensors(
             programs,
             tol=tol,
@@ -121,17 +126,13 @@ def solve_programs(
             starts=starts or [None] * len(programs),
             report=report,
         )
-    begun = time.perf_counter()
-
-    def left() -> float | None:
-        return None if max_time is None else max(0.0, max_time - (time.perf_counter() - begun))
-
-    if solver == "interior_point":
-        return [_interior(program, tol, max_iter, left(), budget, report) for program in programs]
-    if solver not in ("auto", "smo"):
+    if solver not in ("auto", "smo", "interior_point"):
         raise ValueError(
             f"solver={solver!r} is unknown; expected 'auto', 'smo' or 'interior_point'"
         )
+    limits = _Limits(tol, max_iter, max_time, report)
+    if solver == "interior_point":
+        return _interior(programs, limits, budget)
     allowances: list[_Allowance | None] = [None] * len(programs)
     if solver == "auto":
         allowances = [
@@ -145,30 +146,72 @@ def solve_programs(
         max_time=max_time,
         starts=starts,
         budget=budget,
-        report=report,
+        report=limits.report,
         watches=allowances,
     )
+    # Steps that nobody has set a limit to are those at which `smo` gives up by itself.
+    given_up = (Status.STALLED,) if max_iter is not None else (Status.STALLED, Status.MAX_ITER)
     for i, (program, allowance) in enumerate(zip(programs, allowances, strict=True)):
-        if allowance and (allowance.spent or found[i].status is Status.STALLED):
-            found[i] = _finish(program, found[i], allowance, tol, max_iter, left(), report)
+        if allowance and (allowance.spent or found[i].status in given_up) and not limits.stopped:
+            limits.before = sum(result.n_iter for result in found)
+            found[i] = _finish(program, found[i], allowance, limits)
     return found
 
 
+class _Limits:
+    """What bounds all stages together, and who is told of them: steps add up, and a stop lasts."""
+
+    def __init__(
+        self,
+        tol: float,
+        max_iter: int | None,
+        max_time: float | None,
+        report: Callable[[int, float], bool | None] | None,
+    ):
+        self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
+        self.report = None if report is None else partial(self._tell, report)
+        self.before = 0  # steps of the stages that are over
+        self.stopped = False
+        self._begun = time.perf_counter()
+
+    def _tell(self, report: Callable, n_iter: int, gap: float) -> bool:
+        self.stopped = bool(report(self.before + n_iter, gap)) or self.stopped
+        return self.stopped
+
+    @property
+    def seconds(self) -> float | None:
+        """How many are left; None for any number."""
+        if self.max_time is None:
+            return None
+        return max(0.0, self.max_time - (time.perf_counter() - self._begun))
+
+    def steps(self, taken: int) -> int | None:
+        """How many are left to a programme that has taken so many."""
+        return None if self.max_iter is None else max(0, self.max_iter - taken)
+
+
 def _interior(
-    program: QuadraticProgram,
-    tol: float,
-    max_iter: int | None,
-    max_time: float | None,
-    budget: float | None,
-    report: Callable[[int, float], bool | None] | None,
-) -> Result:
-    if not program.fits(budget):
-        raise ValueError(
-            f"solver='interior_point' needs a dense Gram matrix of {program.n_points} points, "
-            "which is more than the memory budget; use solver='smo', or raise the budget with "
-            "sklearn.config_context(working_memory=...)"
+    programs: Sequence[QuadraticProgram], limits: _Limits, budget: float | None
+) -> list[Result]:
+    found: list[Result] = []
+    for program in programs:
+        if not program.fits(budget):
+            raise ValueError(
+                f"solver='interior_point' needs a dense Gram matrix of {program.n_points} points, "
+                "which is more than the memory budget; use solver='smo', or raise the budget with "
+                "sklearn.config_context(working_memory=...)"
+            )
+        found.append(
+            interior_point(
+                program,
+                tol=limits.tol,
+                max_iter=limits.max_iter,
+                max_time=limits.seconds,
+                report=limits.report,
+            )
         )
-    return interior_point(program, tol=tol, max_iter=max_iter, max_time=max_time, report=report)
+        limits.before += found[-1].n_iter
+    return found
 
 
 class _Allowance:
@@ -189,8 +232,8 @@ class _Allowance:
     def __call__(self, n_iter: int, violation: float) -> bool:
         self.lowest.append((n_iter, min(violation, self.lowest[-1][1])))
         last = self.max_iter is not None and n_iter >= self.max_iter
-        if last or n_iter < _FIRST_LOOK or n_iter < _EARLY * self._price():
-            return False
+        if self.spent or last or n_iter < _FIRST_LOOK or n_iter < _EARLY * self._price():
+            return self.spent
         price = self._price()
         self.spent = self._left(n_iter) > price * max(1.0, price / n_iter) ** 0.5
         return self.spent
@@ -211,6 +254,8 @@ class _Allowance:
     def _left(self, n_iter: int) -> float:
         """Steps until the violation is small enough, if it falls as it did lately."""
         now = self.lowest[-1][1]
+        if now == np.inf:  # a method that was there first has given up
+            return np.inf
         steps, before = [seen for seen in self.lowest if 2 * seen[0] <= n_iter][-1]
         if now == 0 or steps == 0:
             return 0.0
@@ -237,13 +282,7 @@ def combined(results: list[Result]) -> Result:
 
 
 def _finish(
-    program: QuadraticProgram,
-    first: Result,
-    allowance: _Allowance,
-    tol: float,
-    max_iter: int | None,
-    max_time: float | None,
-    report: Callable[[int, float], bool | None] | None,
+    program: QuadraticProgram, first: Result, allowance: _Allowance, limits: _Limits
 ) -> Result:
     """Go on where `smo` left off, and give the best of the answers.
 
@@ -256,15 +295,19 @@ def _finish(
         stages.insert(0, partial(_undecided, program, first.value))
     if program.bounded and not allowance.few_features:
         stages.insert(0, partial(active_sets, program, first.value.a))
+    before = limits.before
     for stage in stages:
-        left = _MOST if max_iter is None else min(_MOST, max_iter - found.n_iter)
-        if left <= 0:
-            return replace(found, status=Status.MAX_ITER)
-        seconds = None if max_time is None else max(0.0, max_time - found.seconds + first.seconds)
-        found = _better(found, stage(tol=tol, max_iter=left, max_time=seconds, report=report))
+        steps, seconds = limits.steps(found.n_iter), limits.seconds
+        if steps == 0 or seconds == 0.0:
+            return replace(found, status=Status.MAX_ITER if steps == 0 else Status.MAX_TIME)
+        most = _MOST if steps is None else min(_MOST, steps)
+        limits.before = before + found.n_iter - first.n_iter
+        last = stage(tol=limits.tol, max_iter=most, max_time=seconds, report=limits.report)
+        found = _better(found, last)
         if found.status not in (Status.STALLED, Status.MAX_ITER):
-            break
-    return found
+            return found
+    # Out of the rounds that a stage may take, with some left of those that were asked for.
+    return found if limits.steps(found.n_iter) == 0 else replace(found, status=Status.STALLED)
 
 
 def _better(first: Result, second: Result) -> Result:
@@ -312,7 +355,8 @@ def _undecided(
         if steps <= 0:
             status = Status.MAX_ITER
             break
-        inner = interior_point(part, tol=0.1 * tol, max_iter=steps, max_time=left, report=report)
+        told = None if report is None else partial(_later, report, monitor.n_iter)
+        inner = interior_point(part, tol=0.1 * tol, max_iter=steps, max_time=left, report=told)
         monitor.n_iter += inner.n_iter
         monitor.history += inner.history
         before, a = a, program.moved(points, a, inner.value.a)
@@ -324,6 +368,10 @@ def _undecided(
             status = inner.status
             break
     return close(program, monitor, a, tol, status=status, method="interior point")
+
+
+def _later(report: Callable, before: int, n_iter: int, gap: float) -> bool | None:
+    return report(before + n_iter, gap)
 
 
 def followed(first: Result, second: Result) -> Result:
