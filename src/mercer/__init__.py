@@ -1,20 +1,43 @@
-"""Kernel methods: kernels you can combine and prove valid, and estimators that use them."""
+"""Kernel methods: kernels you can combine and prove valid, and estimators that use them.
+
+What the package holds is imported when it is first asked for.
+"""
 
 import importlib as _importlib
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from mercer import estimators, kernels
-from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
-from mercer.estimators import *  # noqa: F403 (the estimators are the front door)
-from mercer.estimators.importances import feature_importances
-from mercer.kernels.checking import check_kernel
-from mercer.operators import centred_alignment, gram, hsic, mmd
-
 if TYPE_CHECKING:
+    from mercer import kernels
+    from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
+    from mercer.estimators import *  # noqa: F403 (the estimators are the front door)
+    from mercer.estimators.importances import feature_importances
+    from mercer.kernels.checking import check_kernel
+    from mercer.operators import centred_alignment, gram, hsic, mmd
     from mercer.persistence import load, read_libsvm, read_notes, save, write_libsvm
 
 __version__ = "0.1.0.dev0"
+_ESTIMATORS = [
+    "SVC",
+    "SVR",
+    "KernelCCA",
+    "KernelCentroidClassifier",
+    "KernelDensity",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "KernelPCA",
+    "KernelPerceptron",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "KernelRidgeClassifier",
+    "KernelSGDClassifier",
+    "LocalLinearRegressor",
+    "NadarayaWatsonClassifier",
+    "NadarayaWatsonRegressor",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
+]
 __all__ = [
     "AutoKernelClassifier",
     "AutoKernelRegressor",
@@ -30,20 +53,29 @@ __all__ = [
     "read_notes",
     "save",
     "write_libsvm",
-    *estimators.__all__,
+    *_ESTIMATORS,
 ]
 
-# What is imported when it is first asked for.
-_LATER = dict.fromkeys(
-    ("load", "read_libsvm", "read_notes", "save", "write_libsvm"), "mercer.persistence"
-)
+_PACKAGES = ("auto", "core", "estimators", "expressions", "kernels", "operators", "solvers")
+_MODULES = {
+    **dict.fromkeys(_ESTIMATORS, "mercer.estimators"),
+    **dict.fromkeys(("AutoKernelClassifier", "AutoKernelRegressor"), "mercer.auto"),
+    "feature_importances": "mercer.estimators.importances",
+    "check_kernel": "mercer.kernels.checking",
+    **dict.fromkeys(("centred_alignment", "gram", "hsic", "mmd"), "mercer.operators"),
+    **dict.fromkeys(
+        ("load", "read_libsvm", "read_notes", "save", "write_libsvm"), "mercer.persistence"
+    ),
+}
 
 
 def __getattr__(name: str) -> _Any:
-    if name not in _LATER:
+    if name in _PACKAGES:
+        return _importlib.import_module(f"mercer.{name}")
+    if name not in _MODULES:
         raise AttributeError(f"module 'mercer' has no attribute {name!r}")
-    return getattr(_importlib.import_module(_LATER[name]), name)
+    return getattr(_importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_PACKAGES, *_MODULES})

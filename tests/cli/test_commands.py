@@ -21,6 +21,7 @@ import mercer
 from mercer import kernels as K
 from mercer.cli import app, fitting, models
 from mercer.cli.columns import described, nonnumbers, numbers_meant, task_of
+from mercer.cli.evaluation import quality
 from mercer.cli.pages import page
 from mercer.cli.predicting import score_of
 from mercer.cli.readers import read
@@ -231,7 +232,9 @@ def test_columns_are_described():
         (["fit", "iris.csv", "-t", "species", "--format", "xml"], "--format xml"),
         (["fit", "iris.csv", "-t", "species", "--holdout", "2"], "holdout"),
         (["fit", "iris.csv", "-t", "species", "--report", "no/page.html"], "does not exist"),
-        (["predict", "iris.csv", "iris.csv"], "cannot be loaded"),
+        (["fit", "iris.csv", "-t", "Species"], "did you mean species?"),
+        (["fit", "iris.csv", "-t", "species", "--ignore", "soli"], "did you mean soil?"),
+        (["predict", "iris.csv", "iris.csv"], "iris.csv is not a model"),
         (["predict", "-", "-"], "cannot both"),
         (["check", "RBF("], "RBF"),
         (["check", "__import__('os')"], "mercer"),
@@ -239,7 +242,13 @@ def test_columns_are_described():
         (["kernels", "Magic"], "there is no kernel Magic"),
         (["density", "iris.csv", "-c", "species"], "no such column of numbers"),
         (["density", "iris.csv", "-c", "soil", "--bandwidth", "wide"], "soil"),
-        (["density", "iris.csv", "--bandwidth", "wide"], "bandwidth"),
+        (["density", "iris.csv", "--bandwidth", "wide"], "--bandwidth wide: there are isj, lscv"),
+        (["density", "iris.csv", "--bandwidth", "Scot"], "did you mean scott?"),
+        (["density", "iris.csv", "--bandwidth", "-1"], "a number above 0"),
+        (
+            ["density", "iris.csv", "--kernel", "gausian"],
+            "--kernel gausian: did you mean gaussian?",
+        ),
         (["report", "missing.mercer"], r"missing\.mercer: No such file"),
         (["magic"], "No such command 'magic'"),
         (["--magic"], "No such option"),
@@ -257,6 +266,47 @@ def test_small_and_constant_tables_are_refused(here):
     assert "nothing to learn" in refused("fit", "same.csv", "-t", "y")
     pd.DataFrame({"y": range(20)}).to_csv("alone.csv", index=False)
     assert "no column beside" in refused("fit", "alone.csv", "-t", "y")
+
+
+def test_what_is_infinite_is_named(here):
+    pd.DataFrame({"a": [*range(19), np.inf], "y": range(20)}).to_csv("t.csv", index=False)
+    assert "column 'a' of t.csv is infinite in row 19" in refused("fit", "t.csv", "-t", "y")
+
+
+def test_a_model_no_better_than_a_constant_is_called_so(irises):
+    rng = np.random.default_rng(0)
+    for name, y in {"number": rng.normal(size=150), "class": rng.choice(["a", "b"], 150)}.items():
+        irises[["soil"]].assign(y=y).to_csv(f"{name}.csv", index=False)
+        found = run("fit", f"{name}.csv", "-t", "y", "--report", "p.html")
+        assert "no better than a constant" in found.stderr
+        assert "no better than a constant" in pathlib.Path("p.html").read_text()
+    found = run("fit", "iris.csv", "-t", "species", "--report", "p.html")
+    assert "no better" not in found.stderr + pathlib.Path("p.html").read_text()
+
+
+def test_scores_of_huge_numbers():
+    y = np.array([1.0, 2.0, 3.0, 5.0])
+    for unit in (1.0, 1e300):
+        found = quality("regression", unit * y, unit * np.array([1.0, 2.0, 3.0, 4.0]))
+        assert found == pytest.approx(1 - 1 / 8.75)
+
+
+def test_days_are_learnt_from(here):
+    days = pd.date_range("2024-01-01", periods=120).strftime("%Y-%m-%d")
+    pd.DataFrame({"day": days, "y": np.arange(120) ** 2 / 7}).to_csv("t.csv", index=False)
+    found = json.loads(run("fit", "t.csv", "-t", "y", "--json").stdout)
+    assert found["columns"][0]["holds"] == "2024-01-01 to 2024-04-29"
+    assert found["score"]["value"] > 0.99
+    assert "R² 1.000" in run("predict", "t.mercer", "t.csv").stderr
+
+
+def test_short_words_are_seen_letter_by_letter(here):
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefgh"), rng.integers(2, 5))) for _ in range(200)]
+    y = ["yes" if "a" in word else "no" for word in words]
+    pd.DataFrame({"word": words, "y": y}).to_csv("t.csv", index=False)
+    found = json.loads(run("fit", "t.csv", "-t", "y", "--json").stdout)
+    assert found["score"]["value"] == 1.0
 
 
 def test_a_failing_fit_keeps_the_old_model(irises, monkeypatch):
@@ -294,6 +344,14 @@ def test_predict(irises):
     assert f"accuracy {share:.3f} on the 150 rows" in result.stderr
     model = mercer.load("iris.mercer")
     assert lines[1:] == model.predict(irises.drop(columns="species")).tolist()
+
+
+def test_a_model_where_the_data_should_be_is_told(irises):
+    run("fit", "iris.csv", "-t", "species")
+    told = refused("predict", "iris.csv", "iris.mercer")
+    assert "the model comes first: mercer predict iris.mercer iris.csv" in told
+    assert "it is a model" in refused("predict", "iris.mercer", "iris.mercer")
+    assert "it is a model" in refused("fit", "iris.mercer")
 
 
 def test_predictions_in_files_of_all_kinds(irises):

@@ -46,6 +46,13 @@ def npz(**arrays):
     return content.getvalue()
 
 
+def spreadsheet():
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    return content.getvalue()
+
+
 def graphs():
     """Two triangles and a path, in the format of the TU collection."""
     files = {
@@ -74,6 +81,12 @@ def graphs():
         ("t", TABLE.to_csv(index=False)),
         ("t.csv", TABLE.to_csv(index=True, index_label="id")),
         ("t.csv", TABLE.to_csv(index=True)),
+        ("t.csv", TABLE.to_csv(index=False, sep=";", decimal=",")),
+        ("t.csv", TABLE.to_csv(index=False).encode("utf-16")),
+        ("t.csv", TABLE.to_csv(index=False).replace("\n", ",\n")),
+        ("t.csv", TABLE.to_csv(index=False).replace("\n", ",\n").replace("y,", "y", 1)),
+        ("t.txt", TABLE.to_csv(index=False, sep=" ", na_rep="nan")),
+        ("t.csv", TABLE.to_csv(index=True).removeprefix(",")),
     ],
     ids=itertools.count(),  # not their contents, which hold the time where they are compressed
 )
@@ -115,6 +128,21 @@ def test_names_that_differ_in_spaces_are_kept_apart(tmp_path):
     assert data.columns[0] == "a"
     assert data.X.iloc[0].tolist() == [1, 2, 3, 4]
     assert "a.1" in data.columns
+
+
+def test_days_are_times_and_anything_else_is_not(tmp_path):
+    text = "day,hour,code,y\n2024-12-31,2024-12-31 08:00,2024-12-31,1\n,2025-01-01 09:30,12,2\n"
+    data = read(put(tmp_path, "t.csv", text), target="y")
+    kinds = [data.X[name].dtype.kind for name in data.columns]
+    assert kinds[:2] == ["M", "M"]
+    assert kinds[2] != "M"
+    assert data.X["hour"].dt.hour.tolist() == [8, 9]
+
+
+def test_row_names_without_a_name_are_left_out(tmp_path):
+    data = read(put(tmp_path, "t.csv", "a,y\nfirst,1,2\nsecond,3,4\n"), target="y")
+    assert data.X["a"].tolist() == [1, 3]
+    assert "the first column" in data.left_out
 
 
 def test_truth_values_with_gaps(tmp_path):
@@ -197,15 +225,21 @@ def test_standard_input_is_known_by_its_beginning(content, form, monkeypatch):
         ("t.csv", "", "is empty"),
         ("t.csv", " \n\n", "is empty"),
         ("t.csv", "a,b\n", "no rows"),
-        ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read as csv"),
-        ("t.csv", b"a,b\n\xff\xfe\xfa,1\n", "not UTF-8"),
+        ("t.csv", "a,b\n1,2\n1,2,3\n", "line 3 has 3 fields, and the lines before it 2"),
+        ("t.csv", "a,b\n1.5,2,3\n1.5,2,3\n", "more fields than the first"),
+        ("t.csv", 'a,b\n1,2\n1,"2\n3,4\n', "line 3 is never closed"),
+        ("t.csv", b"a,b\n\xff\xfe\xfa,1\n", "not UTF-8.*iconv"),
+        ("t.png", b"\x89PNG\r\n\x1a\n\0\0", r"not UTF-8 text \(byte 0\)$"),
+        ("t.xlsx", spreadsheet(), "save it as CSV"),
+        ("t.csv", b'\x99\0\0\0\0\0\0\0{"__metadata__":{"mercer":"', "it is a model"),
+        ("t.csv", "svm_type c_svc\nkernel_type linear\n", "it is a model"),
         ("t.parquet", b"PAR1 and no more", "cannot be read as parquet"),
         ("t.npz", b"PK\x03\x04 and no more", "cannot be read as npz"),
         ("t.npz", npz(A=np.ones(3)), "expected X"),
         ("t.npz", npz(X=np.ones(3)), "shape"),
         ("t.npz", npz(X=np.ones((3, 2)), y=np.ones(2)), "y has shape"),
         ("t.npz", npz(X=np.array([[None]], dtype=object)), "pickle"),
-        ("t.svm", "1 a:b\n", "cannot be read as libsvm"),
+        ("t.svm", "1 2:3\n1 a:b\n", "cannot be read as libsvm: line 2"),
         ("t.svm", "one 1:2\n", "cannot be read as libsvm"),
         ("t.fa", "ACGT\n>s\nA\n", "does not begin with >"),
         ("t.zip", b"PK\x03\x04 and no more", "cannot be read as tu"),
@@ -220,6 +254,8 @@ def test_wrong_targets_are_named(tmp_path):
     path = put(tmp_path, "t.csv", TABLE.to_csv(index=False))
     with pytest.raises(ValueError, match="--target z: there is no such column; there are a, b"):
         read(path, target="z")
+    with pytest.raises(ValueError, match=r"did you mean n\?"):
+        read(path, target="N")
     path = put(tmp_path, "t.npz", npz(X=np.ones((3, 2)), y=np.ones(3)))
     with pytest.raises(ValueError, match="no columns with names"):
         read(path, target="z")

@@ -29,6 +29,9 @@ _MOST_SCALES = 200
 _STEPS = 8
 _STEPS_AGAIN = 3
 _FARTHEST = np.log(100.0)
+# Texts up to this length are also seen as single symbols and pairs, and not as longer words than
+# most of them hold.
+_SHORT = 20
 # The standard deviation that logarithms of scales are taken to have.
 _SPREAD = 1.5
 
@@ -331,7 +334,8 @@ def _same_class(kernel: Kernel) -> Callable[[np.ndarray], Kernel]:
 
 def _string_kernels(texts: Iterable[str]) -> Iterator[tuple[str, Kernel]]:
     texts = list(texts)
-    for k in (3, 5):
+    typical = float(np.median([len(text) for text in texts if text] or [0]))
+    for k in (3, 5) if typical > _SHORT else [k for k in (1, 2, 3, 5) if k < typical or k == 1]:
         yield f"Spectrum({k})", K.Spectrum(k)
     if len({len(text) for text in texts}) == 1 and len(texts[0]) <= 1000:
         yield "WeightedDegree(8)", K.WeightedDegree(min(8, max(1, len(texts[0]))))

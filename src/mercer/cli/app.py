@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 import warnings
 from enum import StrEnum
@@ -13,7 +12,6 @@ import typer
 from typer.core import TyperGroup
 
 import mercer
-import mercer.kernels as K
 from mercer.cli.output import (
     Output,
     load_model,
@@ -23,7 +21,7 @@ from mercer.cli.output import (
     write,
     write_table,
 )
-from mercer.cli.readers import READERS, Data, read, without_names
+from mercer.cli.readers import READERS, Data, is_model_file, read, suggested, without_names
 
 INTERRUPTED = 130
 
@@ -145,13 +143,13 @@ def fit(
     quiet: QuietOption = False,
 ) -> None:
     """Find a model, test it on rows it has not seen, and save it."""
-    from mercer.cli import fitting, pages
-
     out = Output(as_json, quiet)
     refuse_missing_folders(output, report)
     with out.progress(max_time) as step:
         found = without_names(read(data, form, header, target))
         found = _without(found, ignore or [])
+        from mercer.cli import fitting, pages  # slow to import
+
         model, summary = fitting.fit(
             found,
             task=task and task.value,
@@ -195,14 +193,15 @@ def predict(
     quiet: QuietOption = False,
 ) -> None:
     """Predict with a saved model; one line for each row of the data."""
-    from mercer.cli.predicting import predictions, score_of
-
     out = Output(as_json, quiet)
     if model == data == "-":
         raise ValueError("the model and the data cannot both come from standard input")
+    _refuse_swapped(model, data)
     refuse_missing_folders(output)
     found = read(data, form, header)
     fitted, notes = load_model(model, found.width)
+    from mercer.cli.predicting import predictions, score_of
+
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         columns = predictions(fitted, notes, found, probabilities)
@@ -229,6 +228,8 @@ def check(
 
     The exit status is 0 for a kernel, 1 where it is shown not to be one, 3 where nothing is known.
     """
+    import mercer.kernels as K
+
     try:
         kernel = K.parse(expression)
     except K.KernelSyntaxError as error:  # without the caret, which needs a line of its own
@@ -271,7 +272,9 @@ def density(
     bandwidth: Annotated[
         str | None, typer.Option(help="A number, scott, silverman, isj, lscv, mlcv or plugin.")
     ] = None,
-    kernel: Annotated[str, typer.Option(help="gaussian, epanechnikov, ...")] = "gaussian",
+    kernel: Annotated[
+        str, typer.Option(help="gaussian, epanechnikov, biweight, tophat or another.")
+    ] = "gaussian",
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="Write the density at each row; - for stdout."),
@@ -284,12 +287,12 @@ def density(
     quiet: QuietOption = False,
 ) -> None:
     """Estimate the density of one column of numbers, or of several together."""
-    from mercer.cli import pages
-    from mercer.cli.density import estimate
-
     out = Output(as_json, quiet)
     refuse_missing_folders(output, save, report)
     found = read(data, form, header)
+    from mercer.cli import pages
+    from mercer.cli.density import estimate
+
     found = found if column else without_names(found)
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
     page = None
@@ -330,9 +333,7 @@ def kernels(
     known = _kernels()
     if name is not None:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            meant = f"did you mean {close[0]}? There" if close else "there"
-            raise ValueError(f"there is no kernel {name}; {meant} are {', '.join(known)}")
+            raise ValueError(f"there is no kernel {name}; {suggested(name, known)}")
         text = inspect.cleandoc(known[name].__doc__ or "")
         Output(as_json).result({"name": name, "text": text}, f"{name}\n\n{text}")
         return
@@ -354,6 +355,8 @@ def kernels(
 
 def _kernels() -> dict[str, type]:
     """Those that are written by name, in alphabetical order."""
+    import mercer.kernels as K
+
     made = ("Sum", "Product", "Power", "Exp", "Normalized", "Rescaled", "Composed", "OnColumns")
     ours = {key: cls for key, cls in K.REGISTRY.items() if cls.__module__.startswith("mercer.")}
     return {key: ours[key] for key in sorted(ours) if key not in made}
@@ -383,11 +386,11 @@ def report(
     quiet: QuietOption = False,
 ) -> None:
     """Tell what a saved model is, and write it as a page with plots."""
+    out = Output(as_json, quiet)
+    fitted, notes = load_model(model)
     from mercer.cli import pages
     from mercer.cli.fitting import described
 
-    out = Output(as_json, quiet)
-    fitted, notes = load_model(model)
     summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
     name = summary.get("data") or Path(model).name
     path = output or ("-" if model == "-" else str(Path(model).with_suffix(".html")))
@@ -413,6 +416,13 @@ def demo(
     demonstrate(Output(as_json, quiet), output, max_time)
 
 
+def _refuse_swapped(model: str, data: str) -> None:
+    """Raise where a table stands for the model, and the model for the table."""
+    both = all(Path(path).is_file() for path in (model, data))
+    if both and is_model_file(data) and not is_model_file(model):
+        raise ValueError(f"the model comes first: mercer predict {data} {model}")
+
+
 def _without(data: Data, ignored: list[str]) -> Data:
     from dataclasses import replace
 
@@ -422,7 +432,8 @@ def _without(data: Data, ignored: list[str]) -> Data:
         raise ValueError(f"--ignore: {data.source} has no columns with names")
     for name in ignored:
         if name not in data.columns:
-            raise ValueError(f"--ignore {name}: there is no such column")
+            meant = suggested(name, data.columns)
+            raise ValueError(f"--ignore {name}: there is no such column; {meant}")
     left_out = {**(data.left_out or {}), **dict.fromkeys(ignored, "as asked")}
     return replace(data, X=data.X.drop(columns=ignored), left_out=left_out)
 

@@ -33,6 +33,8 @@ def described(X: Any, kinds: list[str]) -> list[dict[str, Any]]:
 def _held(column: Any, kind: str) -> str:
     if not len(column):
         return "nothing"
+    if getattr(column.dtype, "kind", "") == "M":
+        return f"{column.min():%Y-%m-%d} to {column.max():%Y-%m-%d}"
     if kind == "number":
         values = column.astype(float)
         return f"{values.min():g} to {values.max():g}"

@@ -9,7 +9,9 @@ import numpy as np
 
 import mercer
 from mercer.cli.columns import nonnumbers
-from mercer.cli.readers import Data, listed
+from mercer.cli.readers import Data, listed, suggested
+from mercer.estimators.selectors import RULES
+from mercer.kernels.smoothing import SMOOTHING_KERNELS
 
 # Points along each axis of the grid that is drawn, of one column and of two.
 GRID = {1: 200, 2: 60}
@@ -33,6 +35,8 @@ def estimate(
     from sklearn.model_selection import KFold, cross_val_score
 
     began = time.perf_counter()
+    if kernel not in SMOOTHING_KERNELS:
+        raise ValueError(f"--kernel {kernel}: {suggested(kernel, sorted(SMOOTHING_KERNELS))}")
     X, names, missing = _numbers(data, columns)
     chosen = _bandwidth(bandwidth, X.shape[1])
     density = mercer.KernelDensity(kernel=kernel, bandwidth=chosen).fit(X)
@@ -81,8 +85,8 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
             word = nonnumbers(data.X[name])[0] if name in (data.columns or ()) else None
             held = "" if word is None else f": {name} holds {word!r}"
             raise ValueError(
-                f"--column {column}: {data.source} has no such column of numbers{held}; it has "
-                f"{listed(names)}"
+                f"--column {column}: {data.source} has no such column of numbers{held}; "
+                f"{suggested(column, names)}"
             )
         chosen.append(names.index(name))
     if not chosen:
@@ -97,10 +101,15 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
 def _bandwidth(text: str | None, d: int) -> Any:
     if text is None:
         return "isj" if d == 1 else "plugin" if d <= 3 else "scott"
-    try:
-        return float(text)
-    except ValueError:
+    if text in RULES:
         return text
+    try:
+        h = float(text)
+    except ValueError:
+        raise ValueError(f"--bandwidth {text}: {suggested(text, sorted(RULES))}") from None
+    if not 0 < h < np.inf:
+        raise ValueError(f"--bandwidth {text}: expected a number above 0, or {listed(list(RULES))}")
+    return h
 
 
 def _written(bandwidth: Any) -> str:

@@ -35,25 +35,32 @@ def quality(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
     """The share of right answers, or R²: one minus the squared error over that of the mean."""
     if task == "classification":
         return float(np.mean(y == predicted))
-    total = np.sum((y - y.mean()) ** 2)
-    return float(1 - np.sum((y - predicted) ** 2) / total) if total > 0 else float("nan")
+    apart = y - y.mean()
+    unit = np.abs(apart).max()  # lest squares be too large
+    if not unit > 0:
+        return float("nan")
+    return float(1 - np.sum(((y - predicted) / unit) ** 2) / np.sum((apart / unit) ** 2))
 
 
 def scored(task: str, y: np.ndarray, predicted: np.ndarray, y_train: np.ndarray) -> dict[str, Any]:
     """The score on rows held out, its standard error, and that of a constant guess.
 
-    The standard error is binomial for shares, and by the bootstrap for R².
+    The standard error is binomial for shares, and by the bootstrap for R². The model is better than
+    the guess if it is by more than one standard error of the difference.
     """
     n, value = len(y), quality(task, y, predicted)
     if task == "classification":
         values, counts = np.unique(y_train, return_counts=True)
         guess = values[np.argmax(counts)]
         error = float(np.sqrt(value * (1 - value) / n))
+        gains = (y == predicted).astype(float) - (y == guess)
+        better = gains.mean() > gains.std() / np.sqrt(n)
         name, baseline = "accuracy", f"always {guess}"
     else:
         guess = y_train.mean()
         draws = np.random.default_rng(0).integers(0, n, size=(BOOTSTRAPS, n))
         error = float(np.nanstd([quality(task, y[rows], predicted[rows]) for rows in draws]))
+        better = value > error
         name, baseline = "R²", "always the mean"
     return {
         "name": name,
@@ -62,6 +69,7 @@ def scored(task: str, y: np.ndarray, predicted: np.ndarray, y_train: np.ndarray)
         "rows": n,
         "baseline": quality(task, y, np.full(n, guess)),
         "baseline name": baseline,
+        "better": bool(better),
     }
 
 

@@ -12,12 +12,16 @@ import numpy as np
 
 import mercer
 from mercer.cli import columns, evaluation, models
-from mercer.cli.readers import Data
+from mercer.cli.readers import Data, listed
 
 # So many of the predictions for rows held out are kept for the plots.
 KEPT_PREDICTIONS = 2000
 # Rows held out beyond this many make the score no surer.
 MOST_HELD_OUT = 20_000
+NO_BETTER = (
+    "on the rows held out the model is no better than a constant ({}), within one standard error: "
+    "the columns may tell little of the target, or the rows be too few"
+)
 
 
 def fit(
@@ -65,6 +69,9 @@ def fit(
     trained = time.perf_counter() - started
     step("testing")
     predicted = np.asarray(model.predict(X_test))
+    score = evaluation.scored(task, y_test, predicted, y_train)
+    if not score["better"]:
+        advice.append(NO_BETTER.format(score["baseline name"]))
     summary = {
         "kind": "fit",
         "data": data.source,
@@ -76,7 +83,7 @@ def fit(
         "target": data.target,
         "columns": _described(model, X),
         "left out": data.left_out or {},
-        "score": evaluation.scored(task, y_test, predicted, y_train),
+        "score": score,
         "importances": evaluation.importances(model, X_test, y_test, task, random_state),
         "held out": _kept(task, y_test, predicted),
         "tried": tried,
@@ -126,9 +133,10 @@ def described(model: Any) -> dict[str, Any]:
 def _complete(data: Data) -> tuple[Any, Any, int]:
     """Rows that have a target."""
     if data.y is None:
-        columns = data.columns
-        named = f": {', '.join(columns[:12])}" if columns else ""
-        raise ValueError(f"--target: say which column of {data.source} is to be learnt{named}")
+        if data.columns is None:
+            raise ValueError(f"{data.source} has no y to learn")
+        named = listed(data.columns)
+        raise ValueError(f"--target: say which column of {data.source} is to be learnt: {named}")
     X, y = data.X, data.y
     gone = np.asarray([value is None or value != value for value in y])
     if gone.any():
@@ -139,6 +147,9 @@ def _complete(data: Data) -> tuple[Any, Any, int]:
         raise ValueError(f"{data.source} has {len(y)} rows with a target; 10 are needed at least")
     if data.columns is not None and not data.columns:
         raise ValueError(f"{data.source} has no column beside the target")
+    for name in data.columns or ():
+        if X[name].dtype.kind == "f" and (rows := np.flatnonzero(np.isinf(X[name]))).size:
+            raise ValueError(f"column {name!r} of {data.source} is infinite in row {rows[0]}")
     return X, y, int(gone.sum())
 
 
@@ -157,10 +168,10 @@ def _targets(y: Any, task: str) -> np.ndarray:
     values = np.asarray(y)
     if values.dtype.kind == "f" and np.all(values == np.round(values)):
         values = values.astype(np.int64)
-    if values.dtype == object:
+    if values.dtype.kind in "OM":
         values = values.astype(str)
     if len(np.unique(values)) < 2:
-        raise ValueError(f"the target is {values[0]!r} throughout; there is nothing to learn")
+        raise ValueError(f"the target is {values[0]} throughout; there is nothing to learn")
     return values
 
 

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 import mercer
+from mercer.cli.readers import is_model_file
 from mercer.cli.tables import facts
 from mercer.whole_files import write_whole
 
@@ -168,6 +169,8 @@ def load_model(path: str, n_features: int = 0) -> tuple[Any, dict[str, Any]]:
     A model of LIBSVM's does not know how many features its data have, and takes them as told.
     """
     if path != "-":
+        if not is_model_file(path):
+            raise ValueError(f"{path} is not a model; mercer fit writes them")
         with open(path, "rb") as file:
             is_libsvm = file.read(8) == b"svm_type"
         if is_libsvm:

@@ -48,6 +48,8 @@ def _section(summary: dict[str, Any], alone: bool) -> str:
     if "score" in summary:
         parts.append(_score(summary))
         shown = (summary["score"]["name"], "baseline")
+    for line in summary.get("advice", []):
+        parts.append(f"<p><b>Note:</b> {escape(str(line))}</p>\n")
     parts.append(_pairs([pair for pair in facts(summary) if pair[0] not in shown]))
     plots = "".join(_plot(*figure) for figure in figures(summary))
     if plots:
@@ -60,8 +62,6 @@ def _section(summary: dict[str, Any], alone: bool) -> str:
         proof = f"<pre>{escape(str(summary['proof']))}</pre>"
         words = "Why the kernel is one" if summary.get("kernel is") == "valid" else "The kernel"
         parts.append(_details(words, proof) if "data" in summary else proof)
-    for line in summary.get("advice", []):
-        parts.append(f"<p><b>Advice:</b> {escape(str(line))}</p>\n")
     return "".join(parts)
 
 

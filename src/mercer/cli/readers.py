@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import csv
+import codecs
+import difflib
 import gzip
 import io
 import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import mercer.kernels as K
+from mercer.cli.text_tables import named, read_table
 
 # A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
 DENSE_ENTRIES = 50_000_000
 # Rows from which on a column can be told to name them.
 _FEW_ROWS = 20
+LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
 # What a column is called that numbers or names the rows.
 NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
 
@@ -86,12 +88,17 @@ def read(
     try:
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            content = content.decode("utf-16").encode()
+        if is_model(content):
+            raise ValueError("it is a model")
         if not content.strip():
             raise ValueError("it is empty")
         form = form or _by_name(path) or _by_content(content)
         data = READERS[form](content, header)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{_shown(path)} is not UTF-8 text (byte {error.start})") from error
+        how = "" if b"\0" in content else "; to convert it: iconv -f LATIN1 -t UTF-8"
+        raise ValueError(f"{_shown(path)} is not UTF-8 text (byte {error.start}){how}") from error
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # of the libraries that read each format
@@ -102,6 +109,17 @@ def read(
 
 def _shown(path: str) -> str:
     return "standard input" if path == "-" else path
+
+
+def is_model(content: bytes) -> bool:
+    """Whether a file that begins so is a model, of mercer's or of LIBSVM's."""
+    ours = content[8:40].startswith(b'{"__metadata__":{"mercer"')
+    return ours or content.startswith(b"svm_type")
+
+
+def is_model_file(path: str) -> bool:
+    with open(path, "rb") as file:
+        return is_model(file.read(40))
 
 
 def _by_name(path: str) -> str | None:
@@ -115,11 +133,13 @@ def _by_content(content: bytes) -> str:
         return "parquet"
     if content[:2] == b"PK":
         names = zipfile.ZipFile(io.BytesIO(content)).namelist()
+        if "xl/workbook.xml" in names:
+            raise ValueError("it is a spreadsheet; save it as CSV")
         return "npz" if any(name.endswith(".npy") for name in names) else "tu"
     first = content.lstrip().split(b"\n", 1)[0].strip()
     if first[:1] == b">":
         return "fasta"
-    if re.fullmatch(rb"[-+.\deE]+(\s+\d+:[-+.\deE]+)+(\s*#.*)?", first):
+    if b":" in first and LIBSVM_LINE.fullmatch(first):
         return "libsvm"
     return "tsv" if first.count(b"\t") > first.count(b",") else "csv"
 
@@ -138,7 +158,7 @@ def _chosen(data: Data, path: str, target: str | None) -> Data:
     if target not in names and target.isdecimal() and int(target) < len(names):
         target = names[int(target)]
     if target not in names:
-        raise ValueError(f"--target {target}: there is no such column; there are {listed(names)}")
+        raise ValueError(f"--target {target}: there is no such column; {suggested(target, names)}")
     at = names.index(target)
     y = data.X.iloc[:, at]
     return replace(data, X=data.X.drop(columns=data.X.columns[at]), y=y, target=target)
@@ -149,53 +169,21 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
+def suggested(name: str, known: Collection[str]) -> str:
+    """The known name that was perhaps meant, or all of them."""
+    small = {other.lower(): other for other in known}
+    close = difflib.get_close_matches(name.lower(), small, n=1)
+    return f"did you mean {small[close[0]]}?" if close else f"there are {listed(list(known))}"
+
+
 # One reader for each kind of file, from bytes.
 
 
 def _table(content: bytes, header: bool, separator: str | None = None) -> Data:
-    pandas = _pandas()
-    text = content.decode("utf-8-sig")
-    separator = separator or _separator(text)
-    frame = pandas.read_csv(
-        io.StringIO(text),
-        sep=separator,
-        header=0 if header else None,
-        skipinitialspace=True,
-        skip_blank_lines=True,
-    )
-    return Data(_named(frame), is_text=True)
-
-
-def _separator(text: str) -> str:
-    head = "\n".join(text.splitlines()[:20])
-    try:
-        return csv.Sniffer().sniff(head, delimiters=",;\t|").delimiter
-    except csv.Error:
-        return ","
-
-
-def _named(frame: Any) -> Any:
-    frame.columns = _apart([str(name).strip() for name in frame.columns])
-    if frame.empty:
-        raise ValueError("it has no rows")
-    for k, kind in enumerate(frame.dtypes):
-        if str(kind) in ("str", "string"):
-            frame.isetitem(k, frame.iloc[:, k].str.strip())
-        elif str(kind) == "object":
-            frame.isetitem(
-                k, frame.iloc[:, k].map(lambda v: v.strip() if isinstance(v, str) else v)
-            )
-    return frame
-
-
-def _apart(names: list[str]) -> list[str]:
-    """The names, with a number after those that others have before them, as pandas does."""
-    apart: list[str] = []
-    for name in names:
-        numbered = (f"{name}.{k}" for k in range(1, len(names) + 1))
-        free = (other for other in numbered if other not in names and other not in apart)
-        apart.append(next(free) if name in apart else name)
-    return apart
+    _pandas()
+    frame, nameless = read_table(content, header, separator)
+    left_out = {"the first column": "the first line has no name for it"} if nameless else None
+    return Data(frame, left_out=left_out, is_text=True)
 
 
 def without_names(data: Data) -> Data:
@@ -222,7 +210,7 @@ def _parquet(content: bytes, header: bool) -> Data:
         frame = pandas.read_parquet(io.BytesIO(content))
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'mercer[parquet]'") from error
-    return Data(_named(frame))
+    return Data(named(frame))
 
 
 def _npz(content: bytes, header: bool) -> Data:
@@ -246,7 +234,13 @@ def _npz(content: bytes, header: bool) -> Data:
 def _libsvm(content: bytes, header: bool) -> Data:
     from sklearn.datasets import load_svmlight_file
 
-    X, y = load_svmlight_file(io.BytesIO(content))
+    try:
+        X, y = load_svmlight_file(io.BytesIO(content))
+    except ValueError as error:
+        lines = enumerate(content.splitlines(), 1)
+        wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line)]
+        where = f"line {wrong[0]} is not label index:value ...; " if wrong else ""
+        raise ValueError(f"{where}{error}") from error
     dense = X.shape[0] * X.shape[1] <= DENSE_ENTRIES
     return Data(X.toarray() if dense else X.tocsr(), y, target="y", is_text=True)
 
@@ -287,7 +281,9 @@ def _graphs_from(content: bytes, header: bool) -> Data:
 
 
 def _graphs(path: str) -> Data:
-    graphs, y = K.read_tu(path)
+    from mercer.kernels import read_tu
+
+    graphs, y = read_tu(path)
     return Data(graphs, y, target="label", is_text=True)
 
 

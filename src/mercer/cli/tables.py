@@ -37,6 +37,8 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         say("task", f"{summary['task']} of {summary.get('target') or 'y'}")
     for name, why in (summary.get("left out") or {}).items():
         say("left out", f"{name}: {why}")
+    if summary.get("rows without a target"):
+        say("left out", f"rows: {summary['rows without a target']:,} have no target")
     if "score" in summary:
         score = summary["score"]
         say(score["name"], f"{score_text(score)} on the rows held out")

@@ -1,0 +1,119 @@
+"""Tables in text: what parts the columns, what is a number or a day, and which line is wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+DELIMITERS = ",;\t|"
+SPACES = r"\s+"
+DAY = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"
+# Lines that tell how a table is written.
+_HEAD = 20
+
+
+def read_table(content: bytes, header: bool, separator: str | None = None) -> tuple[Any, bool]:
+    """A DataFrame, and whether it had a first column without a name, which is left out."""
+    import pandas
+
+    text = content.decode("utf-8-sig")
+    separator = separator or _separator(text)
+    comma = separator == ";" and _has_decimal_commas(text)
+    try:
+        frame = pandas.read_csv(
+            io.StringIO(text),
+            sep=separator,
+            header=0 if header else None,
+            index_col=False if _ends_with_separators(text, separator) else None,
+            decimal="," if comma else ".",
+            skipinitialspace=True,
+            skip_blank_lines=True,
+        )
+    except pandas.errors.ParserError as error:
+        raise ValueError(_fault(str(error))) from error
+    nameless = not isinstance(frame.index, pandas.RangeIndex)
+    if nameless and (frame.index.dtype.kind == "f" or not frame.index.is_unique):
+        raise ValueError("its lines have more fields than the first, which has the names")
+    empty = frame.columns.astype(str).str.startswith("Unnamed: ") & frame.isna().all().to_numpy()
+    return named(frame.loc[:, ~empty].reset_index(drop=True)), nameless
+
+
+def _separator(text: str) -> str:
+    """The delimiter that the first line has, or that makes all lines alike; else spaces."""
+    lines = [line for line in text.splitlines()[:_HEAD] if line.strip()]
+    seen = [delimiter for delimiter in DELIMITERS if delimiter in lines[0]]
+    if len(seen) == 1:
+        return seen[0]
+    if seen:
+        try:
+            return csv.Sniffer().sniff("\n".join(lines), delimiters=DELIMITERS).delimiter
+        except csv.Error:
+            return ","
+    widths = {len(line.split()) for line in lines}
+    return SPACES if len(widths) == 1 and widths != {1} else ","
+
+
+def _has_decimal_commas(text: str) -> bool:
+    """Whether numbers are written as 1,5, as they are where semicolons part the columns."""
+    head = "\n".join(text.splitlines()[:_HEAD])
+    commas, points = (rf"(?m)(^|;)\s*-?\d+{mark}\d+\s*(;|$)" for mark in (",", r"\."))
+    return bool(re.search(commas, head)) and not re.search(points, head)
+
+
+def _ends_with_separators(text: str, separator: str) -> bool:
+    """Whether lines have a separator at the end, and the line of names has not."""
+    if separator == SPACES:
+        return False
+    lines = [line for line in text.splitlines()[:_HEAD] if line.strip()]
+    rows = list(csv.reader(lines[:2], delimiter=separator, skipinitialspace=True))
+    return len(rows) == 2 and len(rows[1]) == len(rows[0]) + 1 and not rows[1][-1].strip()
+
+
+def _fault(told: str) -> str:
+    """Which line is wrong, from what pandas says."""
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", told):
+        expected, line, seen = found.groups()
+        return f"line {line} has {seen} fields, and the lines before it {expected}"
+    if found := re.search(r"EOF inside string starting at row (\d+)", told):
+        return f"a quote that opens in line {int(found.group(1)) + 1} is never closed"
+    return told
+
+
+def named(frame: Any) -> Any:
+    """The frame with names that differ, words without spaces around them, and days as times."""
+    frame.columns = _apart([str(name).strip() for name in frame.columns])
+    if frame.empty:
+        raise ValueError("it has no rows")
+    for k, kind in enumerate(frame.dtypes):
+        if str(kind) in ("str", "string", "object"):
+            frame.isetitem(k, _days(_stripped(frame.iloc[:, k])))
+    return frame
+
+
+def _stripped(column: Any) -> Any:
+    if str(column.dtype) == "object":
+        return column.map(lambda value: value.strip() if isinstance(value, str) else value)
+    return column.str.strip()
+
+
+def _days(column: Any) -> Any:
+    """Times, where all values are days as in 2024-12-31, perhaps with an hour; else as it is."""
+    import pandas
+
+    words = column.dropna()
+    if not len(words) or not isinstance(words.iloc[0], str) or not re.fullmatch(DAY, words.iloc[0]):
+        return column
+    times = pandas.to_datetime(column, format="ISO8601", errors="coerce", utc=True)
+    return column if times.isna().sum() > column.isna().sum() else times
+
+
+def _apart(names: list[str]) -> list[str]:
+    """The names, with a number after those that others have before them, as pandas does."""
+    apart: list[str] = []
+    for name in names:
+        numbered = (f"{name}.{k}" for k in range(1, len(names) + 1))
+        free = (other for other in numbered if other not in names and other not in apart)
+        apart.append(next(free) if name in apart else name)
+    return apart
