@@ -144,7 +144,14 @@ def generate(app: Any) -> None:
         part.write(HERE / "generated")
 
 
+def link_to_the_gallery(app: Any, name: str, source: list[str]) -> None:
+    """Links to example scripts, which a clone has, lead to their pages on the site."""
+    scripts = re.sub(r"\(\.\./examples/(\w+)\.py\)", r"(gallery/\1.rst)", source[0])
+    source[0] = scripts.replace("(../examples/)", "(gallery/index.rst)")
+
+
 def setup(app: Any) -> None:
+    app.connect("source-read", link_to_the_gallery)
     app.connect("builder-inited", generate)
     app.connect("autodoc-skip-member", keep_ours)
     app.connect("autodoc-process-docstring", join_continued, priority=100)

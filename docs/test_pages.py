@@ -139,6 +139,17 @@ def test_the_kernel_of_the_development_page_works():
         REGISTRY.pop("Cauchy", None)
 
 
+def test_links_lead_somewhere_in_a_clone():
+    followed = 0
+    for page in [*PAGES, HERE.parent / "CHANGELOG.md", HERE.parent / "benchmarks" / "README.md"]:
+        text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+            if not re.match(r"\w+:|generated/", link):
+                assert (page.parent / link).exists(), (page.name, link)
+                followed += 1
+    assert followed > 50
+
+
 # What pages are made of when the site is built.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from numbers import Real
 from typing import Any
 
@@ -23,6 +24,7 @@ from mercer.arrays import over_blocks
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out
 from mercer.auto.search import Clock, Search
 from mercer.auto.tables import as_table, mean_and_spread
+from mercer.auto.threads import one_blas_thread
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
 from mercer.estimators.scores import Classifier, Regressor
@@ -53,7 +55,8 @@ class _AutoKernel(BaseEstimator):
     def _search(self, X: Any, Y: np.ndarray) -> np.ndarray:
         """Choose, fit with what was chosen, and return predictions left one out of (n, t)."""
         clock = Clock(self.max_time)
-        search = Search(X, Y, clock, check_random_state(self.random_state)).run()
+        with one_blas_thread():
+            search = Search(X, Y, clock, check_random_state(self.random_state)).run()
         self.coding_ = search.coding
         self.n_features_in_ = search.coding.n_features_in_
         if hasattr(search.coding, "feature_names_in_"):
@@ -64,7 +67,8 @@ class _AutoKernel(BaseEstimator):
         if not points.shape[1]:
             predictions = self._fit_nothing(points, Y)
         elif n <= _EXACT and n**3 <= work:
-            predictions = self._fit_exactly(points, Y, search)
+            with one_blas_thread() if n <= _PATH_ROWS else nullcontext():
+                predictions = self._fit_exactly(points, Y, search)
         else:
             centres = int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES))
             predictions = self._fit_on_centres(points, Y, search.alpha, min(centres, n))
@@ -100,7 +104,8 @@ class _AutoKernel(BaseEstimator):
                 raise TimeoutError
 
         part = G if len(rows) == n else G[np.ix_(rows, rows)]
-        _, alpha, residual = best_alpha(part, Y[rows], search.alpha, _FACTOR, told)
+        with one_blas_thread():
+            _, alpha, residual = best_alpha(part, Y[rows], search.alpha, _FACTOR, told)
         self.alpha_ = max(alpha, least_alpha(G))
         if len(rows) < n:
             if float32_is_small(n, float(G.diagonal().max()), self.alpha_):

@@ -1,0 +1,32 @@
+"""One thread of BLAS for many small factorisations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from threadpoolctl import threadpool_limits
+
+_lock = threading.Lock()
+_inside: list[threadpool_limits] = []
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS in one thread, until the last of those that ask for it at the same time is through.
+
+    Its threads wait for each other by spinning. Of a few hundred rows they have little to share
+    out, and on a machine with other work to do, or with fewer processors than it seems to have,
+    the waiting takes a hundred times as long as the work.
+    """
+    with _lock:
+        # The first knows how many there were; those that come later share its limits.
+        _inside.append(_inside[0] if _inside else threadpool_limits(1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            limits = _inside.pop()
+            if not _inside:
+                limits.restore_original_limits()
