@@ -16,7 +16,7 @@ import time
 
 STATEMENTS = (
     "pass",
-    "import mercer.cli",
+    "import mercer.cli.app",
     "import sklearn",
     "import mercer.kernels",
     "import sklearn.svm",

@@ -23,7 +23,7 @@ def test_what_is_slow_to_import_waits_for_its_use():
 
 
 def test_the_command_says_how_it_is_used_before_anything_slow_is_imported():
-    assert imported("import mercer.cli", ["sklearn", "scipy", "pandas", "matplotlib"]) == "[]"
+    assert imported("import mercer.cli.app", ["sklearn", "scipy", "pandas", "matplotlib"]) == "[]"
 
 
 def test_the_front_door_is_complete():

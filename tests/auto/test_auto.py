@@ -363,3 +363,13 @@ def test_one_text_of_another_length():
     model = AutoKernelClassifier().fit(pd.DataFrame({"t": texts}), y)
     assert "WeightedDegree" not in repr(model.kernel_)
     model.predict(pd.DataFrame({"t": [None, "ACG"]}))
+
+
+def test_ranks_are_those_of_float32_too():
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.choice([0.1, 0.2, 0.3], 500), 1e6 + rng.normal(size=500)], axis=1)
+    coding = TableCoding("normal").fit(X)
+    points = coding.transform(X)
+    assert len(np.unique(points[:, 0])) == 3
+    assert len(np.unique(points[:, 1])) > 400
+    np.testing.assert_allclose(coding.transform(X.astype(np.float32))[:, 0], points[:, 0])

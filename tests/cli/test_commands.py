@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -19,7 +20,8 @@ from typer.testing import CliRunner
 
 import mercer
 from mercer import kernels as K
-from mercer.cli import app, fitting, models
+from mercer.cli import fitting, models
+from mercer.cli.app import app
 from mercer.cli.columns import described, nonnumbers, numbers_meant, task_of
 from mercer.cli.evaluation import quality
 from mercer.cli.pages import page
@@ -236,6 +238,8 @@ def test_columns_are_described():
         (["fit", "iris.csv", "-t", "species", "--ignore", "soli"], "did you mean soil?"),
         (["predict", "iris.csv", "iris.csv"], "iris.csv is not a model"),
         (["predict", "-", "-"], "cannot both"),
+        (["predict", "it.mercer", "iris.csv", "-o", "p.xlsx"], "written as .csv"),
+        (["density", "iris.csv", "-o", "p.parquet"], "written as .csv"),
         (["check", "RBF("], "RBF"),
         (["check", "__import__('os')"], "mercer"),
         (["kernels", "RFB"], "did you mean RBF?"),
@@ -352,6 +356,23 @@ def test_a_model_where_the_data_should_be_is_told(irises):
     assert "the model comes first: mercer predict iris.mercer iris.csv" in told
     assert "it is a model" in refused("predict", "iris.mercer", "iris.mercer")
     assert "it is a model" in refused("fit", "iris.mercer")
+
+
+def test_arrays_are_taken_in_the_order_of_training(diabetes):
+    run("fit", "diabetes.csv", "-t", "target")
+    expected = run("predict", "diabetes.mercer", "diabetes.csv").stdout
+    np.savez("t.npz", X=diabetes.drop(columns="target").to_numpy(dtype=float))
+    result = run("predict", "diabetes.mercer", "t.npz")
+    assert result.stdout == expected
+    assert result.stderr == "t.npz has no names; its columns are taken in the order of training\n"
+
+
+def test_graphs_and_tables_are_told_apart(here, diabetes):
+    graphs = [K.Graph.from_adjacency(np.ones((k, k)) - np.eye(k)) for k in range(2, 22)]
+    model = mercer.KernelRidge(kernel=K.WeisfeilerLehman()).fit(graphs, np.arange(20.0))
+    mercer.save(model, "g.mercer", notes={"columns": [{"name": "graphs", "kind": "graph"}]})
+    told = refused("predict", "g.mercer", "diabetes.csv")
+    assert "diabetes.csv holds a table, and the model was trained on graphs" in told
 
 
 def test_predictions_in_files_of_all_kinds(irises):
@@ -671,6 +692,21 @@ def test_pipes(irises):
     assert re.fullmatch(rb"mercer: [^\n]+\n", wrong.stderr)
 
 
+@pytest.mark.parametrize("seconds", [0.1, 1.0])
+def test_an_interrupt_ends_it_without_a_word(seconds, diabetes):
+    command = [sys.executable, "-m", "mercer", "fit", "diabetes.csv", "-t", "target"]
+    command += ["--max-time", "600", "--report", "p.html"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)
+    if process.returncode:  # else all was done before
+        assert (process.returncode, *said) == (130, "", "")
+        assert os.listdir() == ["diabetes.csv"]
+
+
 def test_no_color(irises):
     environment = {**os.environ, "FORCE_COLOR": "1"}
     environment.pop("NO_COLOR")
@@ -700,7 +736,7 @@ def test_tab_completion():
 
 def test_demo(here):
     result = run("demo", "--max-time", "5")
-    for word in ("is a kernel", "eigenvalue", "accuracy", "R²", "bandwidth"):
+    for word in ("[sum of kernels]", "eigenvalue", "accuracy", "R²", "bandwidth"):
         assert word in result.stdout
     with open("mercer-demo.html", encoding="utf-8") as file:
         assert check_page(file.read()).seen.count("img") >= 5

@@ -145,6 +145,18 @@ def test_row_names_without_a_name_are_left_out(tmp_path):
     assert "the first column" in data.left_out
 
 
+def test_names_that_look_like_a_row_are_told(tmp_path):
+    for text, told in {
+        "0.5,1.5\n1,2\n": True,
+        "+,S10\n+,AMPC\n-,XY\n": True,
+        "2019,2020\n1,2\n": False,
+        "a,b\nx,y\n": False,
+    }.items():
+        data = read(put(tmp_path, "t.csv", text))
+        assert ("the first line" in data.left_out) == told
+        assert not read(put(tmp_path, "t.csv", text), header=False).left_out
+
+
 def test_truth_values_with_gaps(tmp_path):
     data = read(put(tmp_path, "t.csv", "b,x\nTrue,1\nFalse,2\n,3\n"))
     assert data.X["b"].tolist()[:2] == [True, False]

@@ -154,6 +154,7 @@ class TableCoding(TransformerMixin, BaseEstimator):
         shares = np.linspace(0, 1, _QUANTILES)
         middle = np.empty_like(values)
         for j, (column, known) in enumerate(zip(values.T, self.quantiles_.T, strict=True)):
+            column = _snapped(column, known)
             # Equal values have the middle of the shares that they take.
             low = np.interp(column, known, shares)
             high = 1 - np.interp(-column, -known[::-1], shares)
@@ -186,6 +187,20 @@ def _quantiles(values: np.ndarray) -> np.ndarray:
     above = np.minimum(below + 1, len(values) - 1)
     part = (place - below)[:, None]
     return (1 - part) * ordered[below] + part * ordered[above]
+
+
+def _snapped(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The values, but of one that many rows had, rounded to float32, that one itself.
+
+    It has the middle of a range of shares, and its neighbours have the ends.
+    """
+    tied = np.unique(known[1:][known[1:] == known[:-1]])
+    if not tied.size:
+        return values
+    above = np.minimum(np.searchsorted(tied, values), len(tied) - 1)
+    below = np.maximum(above - 1, 0)
+    near = tied[np.where(values - tied[below] < tied[above] - values, below, above)]
+    return np.where(np.abs(values - near) <= 2.0**-24 * np.abs(near), near, values)
 
 
 def as_table(X: Any) -> Any:

@@ -1,5 +1,15 @@
 """The `mercer` command."""
 
-from mercer.cli.app import app, main
+import sys
 
-__all__ = ["app", "main"]
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run it; what it needs is imported here, so that Ctrl-C is heard from the start."""
+    try:
+        from mercer.cli.app import app
+
+        app(prog_name="mercer")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

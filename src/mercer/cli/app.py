@@ -12,18 +12,18 @@ import typer
 from typer.core import TyperGroup
 
 import mercer
+from mercer.cli import INTERRUPTED
 from mercer.cli.output import (
     Output,
     load_model,
     plain,
     refuse_missing_folders,
+    refuse_unwritten,
     save_model,
     write,
     write_table,
 )
 from mercer.cli.readers import READERS, Data, is_model_file, read, suggested, without_names
-
-INTERRUPTED = 130
 
 
 class OneLine(TyperGroup):
@@ -197,6 +197,7 @@ def predict(
     if model == data == "-":
         raise ValueError("the model and the data cannot both come from standard input")
     _refuse_swapped(model, data)
+    refuse_unwritten(output)
     refuse_missing_folders(output)
     found = read(data, form, header)
     fitted, notes = load_model(model, found.width)
@@ -288,6 +289,7 @@ def density(
 ) -> None:
     """Estimate the density of one column of numbers, or of several together."""
     out = Output(as_json, quiet)
+    refuse_unwritten(output)
     refuse_missing_folders(output, save, report)
     found = read(data, form, header)
     from mercer.cli import pages
@@ -444,8 +446,3 @@ def _stem(path: str) -> str:
     for suffix in (".gz", Path(name.removesuffix(".gz")).suffix):
         name = name.removesuffix(suffix) if suffix else name
     return name or "model"
-
-
-def main() -> None:
-    """The command."""
-    app(prog_name="mercer")

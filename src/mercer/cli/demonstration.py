@@ -22,7 +22,10 @@ def demonstrate(out: Output, path: str, max_time: float) -> None:
         if not out.as_json and not out.quiet:
             out.console.print(f"\n{title}", style="bold", markup=False)
             out.console.print(words, markup=False)
-            out.console.print(facts_table(summary) if "data" in summary else summary["proof"])
+            if "data" in summary:
+                out.console.print(facts_table(summary))
+            else:  # whose brackets are no markup
+                out.console.print(summary["proof"], markup=False, soft_wrap=True)
 
     with out.progress(2 * max_time) as step:
         step("proving")

@@ -114,6 +114,18 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+# What a table is not written as, whatever its name asks for.
+UNWRITTEN = (".feather", ".mercer", ".ods", ".parquet", ".pq", ".xls", ".xlsx")
+
+
+def refuse_unwritten(path: str | None) -> None:
+    """Raise where the name of a file asks for a kind of table that is not written."""
+    if path is not None and (suffix := Path(path).suffix.lower()) in UNWRITTEN:
+        raise ValueError(
+            f"-o {path}: tables are written as .csv, .tsv, .jsonl or .npz, not {suffix}"
+        )
+
+
 def refuse_missing_folders(*paths: str | None) -> None:
     """Raise, before any work is done, where a file cannot go."""
     for path in paths:

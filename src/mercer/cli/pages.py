@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from mercer.cli.figures import figures
-from mercer.cli.tables import facts, rounded, score_text
+from mercer.cli.tables import facts, readable, rounded, score_text
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem;
@@ -20,7 +20,8 @@ td, th { padding: .25rem 1.2rem .25rem 0; vertical-align: top; border-bottom: 1p
 figure img { max-width: 100%; height: auto; } figcaption { color: #444; font-size: .9rem; }
 figcaption b { display: block; color: #222; }
 .score { font-size: 2rem; font-weight: 600; } .score small { font-size: 1rem; color: #555; }
-pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: .85rem; line-height: 1.35; }
+pre { background: #f6f6f6; padding: .8rem; white-space: pre-wrap; font-size: .85rem;
+  line-height: 1.35; }
 details { margin: 1rem 0; } summary { cursor: pointer; font-weight: 600; }
 .wide { overflow-x: auto; }
 """
@@ -57,9 +58,12 @@ def _section(summary: dict[str, Any], alone: bool) -> str:
     if summary.get("columns"):
         parts.append(_details("Columns", _rows(summary["columns"])))
     if summary.get("tried"):
-        parts.append(_details("What was tried", _rows(summary["tried"])))
+        errors = "error" in summary["tried"][0]
+        words = "<p>Squared errors of the training rows, each left out in turn.</p>"
+        tried = (words if errors else "") + _rows(summary["tried"])
+        parts.append(_details("What was tried", tried))
     if summary.get("proof"):
-        proof = f"<pre>{escape(str(summary['proof']))}</pre>"
+        proof = f"<pre>{escape(readable(str(summary['proof'])))}</pre>"
         words = "Why the kernel is one" if summary.get("kernel is") == "valid" else "The kernel"
         parts.append(_details(words, proof) if "data" in summary else proof)
     return "".join(parts)
@@ -67,7 +71,7 @@ def _section(summary: dict[str, Any], alone: bool) -> str:
 
 def _score(summary: dict[str, Any]) -> str:
     score = summary["score"]
-    beside = f"{score['baseline name']} has {rounded(score['baseline'])}"
+    beside = f"a constant ({score['baseline name']}) has {rounded(score['baseline'])}"
     return (
         f'<p class="score">{escape(score_text(score))} <small>{escape(score["name"])} on '
         f"{score['rows']:,} rows held out; {escape(beside)}</small></p>\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,10 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     """The columns that the model was trained on, in their order."""
     X = data.X
     known = notes.get("columns", [])
+    graphs = any(column["kind"] == "graph" for column in known)
+    if known and graphs != isinstance(X, list):
+        held, learnt = ("a table", "graphs") if graphs else ("graphs", "a table")
+        raise ValueError(f"{data.source} holds {held}, and the model was trained on {learnt}")
     wanted = [
         column["name"] for column in known if column["kind"] in ("number", "category", "text")
     ]
@@ -86,6 +91,14 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
                 "which the model was trained on"
             )
         return X[wanted]
+    if wanted and isinstance(X, np.ndarray) and X.shape[1] == len(wanted):
+        import pandas
+
+        warnings.warn(
+            f"{data.source} has no names; its columns are taken in the order of training",
+            stacklevel=2,
+        )
+        return pandas.DataFrame(X, columns=wanted)
     expected = getattr(model, "n_features_in_", 0)
     if data.columns is not None and known:  # trained on an array
         X = X.drop(columns=[notes["target"]] if notes.get("target") in data.columns else [])

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.text_tables import named, read_table
+from mercer.cli.text_tables import named, names_are_values, read_table
 
 # A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
 DENSE_ENTRIES = 50_000_000
@@ -182,7 +182,9 @@ def suggested(name: str, known: Collection[str]) -> str:
 def _table(content: bytes, header: bool, separator: str | None = None) -> Data:
     _pandas()
     frame, nameless = read_table(content, header, separator)
-    left_out = {"the first column": "the first line has no name for it"} if nameless else None
+    left_out = {"the first column": "the first line has no name for it"} if nameless else {}
+    if header and names_are_values(frame):
+        left_out["the first line"] = "it has the names; --no-header if it is a row"
     return Data(frame, left_out=left_out, is_text=True)
 
 

@@ -81,6 +81,14 @@ def _fault(told: str) -> str:
     return told
 
 
+def names_are_values(frame: Any) -> bool:
+    """Whether the names look as if they were a row: decimals, or words that their columns hold."""
+    return any(
+        re.fullmatch(r"-?\d*\.\d+", name) or (column.dtype.kind == "O" and (column == name).any())
+        for name, column in frame.items()
+    )
+
+
 def named(frame: Any) -> Any:
     """The frame with names that differ, words without spaces around them, and days as times."""
     frame.columns = _apart([str(name).strip() for name in frame.columns])
