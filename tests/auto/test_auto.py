@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtri
 from sklearn.datasets import load_diabetes, load_iris, make_friedman1
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -367,9 +368,13 @@ def test_one_text_of_another_length():
 
 def test_ranks_are_those_of_float32_too():
     rng = np.random.default_rng(0)
-    X = np.stack([rng.choice([0.1, 0.2, 0.3], 500), 1e6 + rng.normal(size=500)], axis=1)
+    X = np.stack([rng.choice([0.1, 0.7, 0.3], 601), 1e6 + rng.normal(size=601)], axis=1)
     coding = TableCoding("normal").fit(X)
     points = coding.transform(X)
     assert len(np.unique(points[:, 0])) == 3
     assert len(np.unique(points[:, 1])) > 400
+    shares = np.mean(X[:, :1] < [0.1, 0.3, 0.7], axis=0) + np.mean(
+        X[:, :1] <= [0.1, 0.3, 0.7], axis=0
+    )
+    np.testing.assert_allclose(np.unique(points[:, 0]), ndtri(shares / 2), atol=0.01)
     np.testing.assert_allclose(coding.transform(X.astype(np.float32))[:, 0], points[:, 0])

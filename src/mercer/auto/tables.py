@@ -186,7 +186,8 @@ def _quantiles(values: np.ndarray) -> np.ndarray:
     below = np.floor(place).astype(int)
     above = np.minimum(below + 1, len(values) - 1)
     part = (place - below)[:, None]
-    return (1 - part) * ordered[below] + part * ordered[above]
+    low, high = ordered[below], ordered[above]
+    return np.where(low == high, low, (1 - part) * low + part * high)  # equal ones stay so
 
 
 def _snapped(values: np.ndarray, known: np.ndarray) -> np.ndarray:
