@@ -13,6 +13,7 @@ NATIVE := CMakeLists.txt $(wildcard src/mercer/core/*.cpp src/mercer/core/*.hpp 
 INSTALL := $(BIN)/python -m pip install --quiet --editable
 
 .venv/.base: pyproject.toml $(NATIVE) .venv/bin/python
+	@echo "Installing what mercer needs and compiling its core: some minutes, the first time."
 	$(INSTALL) ".[cli]"
 	@touch $@
 

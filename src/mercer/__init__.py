@@ -56,7 +56,18 @@ __all__ = [
     *_ESTIMATORS,
 ]
 
-_PACKAGES = ("auto", "core", "estimators", "expressions", "kernels", "operators", "solvers")
+_PACKAGES = (
+    "auto",
+    "core",
+    "distributed",
+    "estimators",
+    "expressions",
+    "kernels",
+    "operators",
+    "persistence",
+    "plots",
+    "solvers",
+)
 _MODULES = {
     **dict.fromkeys(_ESTIMATORS, "mercer.estimators"),
     **dict.fromkeys(("AutoKernelClassifier", "AutoKernelRegressor"), "mercer.auto"),
