@@ -71,7 +71,7 @@ def _target(notes: dict[str, Any], data: Data) -> Any:
 
 def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     """The columns that the model was trained on, in their order."""
-    X = data.X
+    X: Any = data.X
     known = notes.get("columns", [])
     graphs = any(column["kind"] == "graph" for column in known)
     if known and graphs != isinstance(X, list):
