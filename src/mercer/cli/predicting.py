@@ -91,7 +91,7 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
                 "which the model was trained on"
             )
         return X[wanted]
-    if wanted and isinstance(X, np.ndarray) and X.shape[1] == len(wanted):
+    if wanted and data.width == len(wanted) and not hasattr(X, "tocsr"):
         import pandas
 
         warnings.warn(
