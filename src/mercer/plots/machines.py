@@ -127,7 +127,7 @@ class DecisionDisplay:
                 style = {"s": 14, "color": colours[c], "edgecolor": "white", "linewidth": 0.3}
                 here = labels == c
                 ax.scatter(*X[here].T, **{**style, "label": names[c], **scatter})
-            ax.legend(frameon=False, fontsize="small")
+            ax.legend(framealpha=0.9, fontsize="small")  # on coloured ground
         if self.support is not None and len(self.support) <= MOST_CIRCLES:
             self.circles_ = ax.scatter(
                 *self.support.T, s=60, facecolors="none", edgecolors="black", linewidths=0.6
