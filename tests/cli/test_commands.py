@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -20,7 +19,7 @@ from typer.testing import CliRunner
 
 import mercer
 from mercer import kernels as K
-from mercer.cli import fitting, models
+from mercer.cli import fitting, main, models
 from mercer.cli.app import app
 from mercer.cli.columns import described, nonnumbers, numbers_meant, task_of
 from mercer.cli.evaluation import quality
@@ -692,19 +691,19 @@ def test_pipes(irises):
     assert re.fullmatch(rb"mercer: [^\n]+\n", wrong.stderr)
 
 
-@pytest.mark.parametrize("seconds", [0.1, 1.0])
-def test_an_interrupt_ends_it_without_a_word(seconds, diabetes):
-    command = [sys.executable, "-m", "mercer", "fit", "diabetes.csv", "-t", "target"]
-    command += ["--max-time", "600", "--report", "p.html"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)
-    if process.returncode:  # else all was done before
-        assert (process.returncode, *said) == (130, "", "")
-        assert os.listdir() == ["diabetes.csv"]
+def interrupted(*arguments, **named):
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_ends_it_without_a_word(diabetes, monkeypatch, capsys):
+    monkeypatch.setattr(models, "train", interrupted)
+    result = run("fit", "diabetes.csv", "-t", "target", "--report", "p.html", status=130)
+    assert result.stdout + result.stderr == ""
+    assert os.listdir() == ["diabetes.csv"]
+    monkeypatch.setattr(sys.modules["mercer.cli.app"], "app", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        main()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_no_color(irises):
