@@ -153,8 +153,11 @@ class TableCoding(TransformerMixin, BaseEstimator):
             return (values - self.means_) / self.spreads_
         shares = np.linspace(0, 1, _QUANTILES)
         middle = np.empty_like(values)
+        with np.errstate(over="ignore"):
+            float32 = (values == values.astype(np.float32)) & (values != np.round(values))
         for j, (column, known) in enumerate(zip(values.T, self.quantiles_.T, strict=True)):
-            column = _snapped(column, known)
+            if float32[:, j].any():
+                column = _snapped(column, known)
             # Equal values have the middle of the shares that they take.
             low = np.interp(column, known, shares)
             high = 1 - np.interp(-column, -known[::-1], shares)
