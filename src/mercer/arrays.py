@@ -55,6 +55,11 @@ def beside(values: Any, X: Any) -> Any:
     return np.asarray(values, dtype=X.dtype)
 
 
+def following(values: Any, X: Any) -> Any:
+    """Numbers as a tensor where X is one, of its dtype and device; else as they are."""
+    return beside(values, X) if is_tensor(X) else values
+
+
 def doubled(X: Any) -> Any:
     """Points with float32 features in float64; others as they are."""
     if is_tensor(X):

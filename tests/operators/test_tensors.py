@@ -82,3 +82,37 @@ def test_blocks_of_rows_keep_to_the_budget():
     with sklearn.config_context(working_memory=1):
         found = gram(KERNEL, A, store=False) @ A
     np.testing.assert_allclose(as_numpy(found), KERNEL(as_numpy(A)) @ as_numpy(A), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        K.RBF(0.3, scales=[1.0, 2.0, 3.0, 0.5]),
+        K.Laplacian(0.3, scales=[1.0, 2.0, 3.0, 0.5]) * K.Polynomial(2, 0.5),
+        (K.Polynomial(2, 0.5) + K.RBF(0.3)).normalize(),
+        K.Periodic(2.0, 1.0) + K.Linear(),
+    ],
+    ids=repr,
+)
+def test_gradients_by_all_hyperparameters_are_those_of_arrays(kernel, monkeypatch):
+    use("torch", monkeypatch)
+    U, V = RNG.normal(size=(60, 2)), RNG.normal(size=(40, 2))
+    expected = gram(kernel, X, Y).gradient(U, V)
+    for left, right in ((tensor(U), tensor(V)), (U, V)):
+        found = gram(kernel, tensor(X), tensor(Y), store=False).gradient(left, right)
+        assert found.keys() == expected.keys()
+        for path, value in expected.items():
+            np.testing.assert_allclose(found[path], value, rtol=1e-9, atol=1e-9)
+    own, single = RNG.normal(size=60), X.astype(np.float32)
+    expected = gram(kernel, single.astype(float)).gradient(own, own)
+    for path, value in gram(kernel, tensor(single)).gradient(tensor(own), own).items():
+        np.testing.assert_allclose(value, expected[path], rtol=1e-3, atol=1e-3)
+
+
+def test_gradients_by_kernels_of_triton(way):
+    kernel, U = K.RBF(0.3, scales=[1.0, 2.0, 3.0, 0.5]) * 2.0, RNG.normal(size=60)
+    expected = gram(kernel, X).gradient(U, U)
+    for path, value in gram(kernel, tensor(X)).gradient(U, U).items():
+        np.testing.assert_allclose(value, expected[path], rtol=1e-9)
+    with pytest.raises(ValueError, match=r"V has shape \(59,\); expected \(60,\)"):
+        gram(kernel, tensor(X)).gradient(U, U[1:])
