@@ -135,6 +135,11 @@ def refuse_beyond_memory(n: int, matrices: int = 3, X: Any = None) -> None:
         )
 
 
+def product(A: Any, B: np.ndarray) -> np.ndarray:
+    """A B for a matrix A, wherever that is, and an array B: an array."""
+    return as_numpy(A @ beside(B, A))
+
+
 def copy_of(A: Any) -> Any:
     """A's numbers in memory of their own."""
     return A.clone() if is_tensor(A) else A.copy()

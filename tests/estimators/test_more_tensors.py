@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mercer import (
+    KernelCCA,
     KernelRidge,
     KernelRidgeClassifier,
     KernelRidgeCV,
@@ -206,3 +207,62 @@ def test_what_smoothers_refuse():
         model.weights(tensor(NEW))
     with pytest.raises(TypeError, match="only predict is there for tensors"):
         model.predict(tensor(NEW), return_std=True)
+
+
+T = RNG.uniform(-3, 3, size=(60, 1))
+VIEWS = [
+    np.hstack([np.cos(T), RNG.normal(size=(60, 1))]),
+    T + 0.1 * RNG.normal(size=(60, 1)),
+    np.hstack([T**2, RNG.normal(size=(60, 1))]),
+]
+
+
+@pytest.mark.parametrize("solver", ["dense", "low_rank"])
+@pytest.mark.parametrize(("n_views", "rho"), [(2, 0.02), (2, "loo"), (3, 0.02)])
+def test_correlations_are_those_of_arrays(n_views, rho, solver):
+    views = VIEWS[:n_views]
+    model = KernelCCA(2, kernel=K.RBF(0.3), regularization=rho, solver=solver)
+    expected = model.fit(views).transform(views)
+    correlations, chosen = model.canonical_correlations_, model.regularization_
+    ranks, test = model.result_.method, model.permutation_test(9, random_state=0)
+    there = [tensor(view) for view in views]
+    found = model.fit(there).transform(there)
+    assert model.regularization_ == chosen
+    assert model.result_.method == ranks
+    assert model.result_.status.ok
+    np.testing.assert_allclose(model.canonical_correlations_, correlations, atol=1e-11)
+    for variates, wanted in zip(found, expected, strict=True):
+        assert is_there(variates)
+        np.testing.assert_allclose(as_numpy(variates), wanted, atol=1e-7)
+    again = model.permutation_test(9, random_state=0)
+    assert again.pvalue == test.pvalue
+    np.testing.assert_allclose(again.null_distribution, test.null_distribution, atol=1e-9)
+
+
+def test_variates_of_new_points_and_single_precision():
+    first, second = VIEWS[:2]
+    model = KernelCCA(1, regularization=0.02, solver="low_rank").fit(first[:40], second[:40])
+    expected, score = model.transform(first[40:]), model.score(first[40:], second[40:])
+    for dtype, atol in ((np.float64, 1e-8), (np.float32, 1e-3)):
+        A, B = tensor(first.astype(dtype)), tensor(second.astype(dtype))
+        model.fit(A[:40], B[:40])
+        found = model.transform(A[40:])
+        assert is_there(found, getattr(torch, np.dtype(dtype).name))
+        np.testing.assert_allclose(as_numpy(found), expected, atol=atol)
+        assert model.score(A[40:], B[40:]) == pytest.approx(score, abs=atol)
+        own = model.fit_transform(A[:40], B[:40, 0])  # as a pipeline passes a target
+        np.testing.assert_allclose(as_numpy(own), as_numpy(model.transform(A[:40])))
+
+
+def test_what_correlations_refuse(monkeypatch):
+    A, B = tensor(VIEWS[0]), tensor(VIEWS[1])
+    model = KernelCCA(1).fit(A, B)
+    with pytest.raises(TypeError, match="fitted on tensors"):
+        model.transform(VIEWS[0])
+    with pytest.raises(ValueError, match="X has 1 samples"):
+        KernelCCA(1).fit(A[:1], B[:1])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        KernelCCA(1).fit(A, B[1:])
+    monkeypatch.setattr("mercer.arrays.free_memory", lambda X: 6 * 8 * 59**2)
+    with pytest.raises(MemoryError, match="n = 60 points"):
+        KernelCCA(1, solver="dense").fit(A, B)

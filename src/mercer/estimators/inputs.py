@@ -253,6 +253,9 @@ def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check:
         raise TypeError("kernel is a function of arrays; with tensors pass a kernel object")
     X = as_vectors(X)
     _check_n_features(estimator, X, reset=reset)
+    least = check.pop("ensure_min_samples", 1)
+    if len(X) < least:
+        raise ValueError(f"X has {len(X)} samples; {type(estimator).__name__} needs {least}")
     if y is None:
         return X
     y = _check_y(as_numpy(y), estimator=estimator, **check)

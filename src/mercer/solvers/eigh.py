@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh, solve
 
-from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, tensor_factor
+from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, product, tensor_factor
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import (
     EPS,
@@ -77,7 +77,7 @@ class Eigensystem:
     def _decomposed(self, A: Any, root: Any) -> tuple[np.ndarray, Any]:
         """Eigenvalues and vectors of A, or of its part orthogonal to the roots of the weights."""
         if not self.fit_intercept:
-            return _eigenpairs(A)
+            return eigenpairs(A, overwrite=True)
         # A reflection that takes the first axis to the roots; the others span what is orthogonal.
         xp = namespace(A)
         v = root / xp.linalg.norm(root)
@@ -89,20 +89,20 @@ class Eigensystem:
         vectors = xp.zeros_like(A[:, 1:])
         values = np.empty(0)
         if len(A) > 1:
-            values, vectors[1:] = _eigenpairs(A[1:, 1:])
+            values, vectors[1:] = eigenpairs(A[1:, 1:])
         return values, vectors - 2.0 * xp.outer(v, v @ vectors)
 
     def coefficients(self, Y: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
         """Dual coefficients ``(n, t)`` for targets ``(n,)`` or ``(n, t)``."""
         Y, lams, _ = as_columns(Y, lam, None)
-        spectral = self._filter(lams) * _times(self.vectors.T, self._root[:, None] * Y)
-        return self._root[:, None] * _times(self.vectors, spectral)
+        spectral = self._filter(lams) * product(self.vectors.T, self._root[:, None] * Y)
+        return self._root[:, None] * product(self.vectors, spectral)
 
     def intercept(self, Y: np.ndarray, alpha: np.ndarray) -> np.ndarray:
         """What goes with the coefficients ``(n, t)``, shape (t,); zero without one."""
         if not self.fit_intercept:
             return np.zeros(alpha.shape[1])
-        return weighted_mean(Y.reshape(alpha.shape) - _times(self.gram, alpha), self.weight)
+        return weighted_mean(Y.reshape(alpha.shape) - product(self.gram, alpha), self.weight)
 
     def leave_one_out(self, Y: np.ndarray, lam: float) -> np.ndarray:
         """What each training point is predicted to be by the fit without it, ``(n, t)``."""
@@ -118,7 +118,7 @@ class Eigensystem:
         """
         Y, _, _ = as_columns(Y, 0.0, None)
         squares = self.vectors**2
-        spectrum = _times(self.vectors.T, self._root[:, None] * Y)
+        spectrum = product(self.vectors.T, self._root[:, None] * Y)
         residuals, leverages = self._residuals(spectrum, squares, self._filter(lams))
         if np.any(lams <= self.cutoff):
             # Divided by lam, G tends to the projector onto the null space wherever that is seen.
@@ -138,7 +138,7 @@ class Eigensystem:
             if not in_use.all():
                 # A point of no weight is predicted alike with and without it.
                 alpha = self.coefficients(Y, lam)
-                fitted = _times(self.gram[~in_use], alpha) + self.intercept(Y, alpha)
+                fitted = product(self.gram[~in_use], alpha) + self.intercept(Y, alpha)
                 prediction[~in_use] = fitted
         return predictions
 
@@ -149,7 +149,7 @@ class Eigensystem:
         residual if all points had the mean of the ``G_ii``; points of no weight do not count.
         """
         Y, _, _ = as_columns(Y, 0.0, None)
-        spectrum = _times(self.vectors.T, self._root[:, None] * Y)
+        spectrum = product(self.vectors.T, self._root[:, None] * Y)
         in_use = self._root > 0
         n = int(in_use.sum())
         criteria, predictions = [], []
@@ -159,10 +159,10 @@ class Eigensystem:
                 weights = (self.values <= self.cutoff).astype(float)[:, None]
             idle = (len(Y) - n) * float(weights[0, 0]) if n < len(Y) else 0.0
             trace = max(float(weights.sum()) - idle, EPS)
-            beta = _times(self.vectors, weights * spectrum)
+            beta = product(self.vectors, weights * spectrum)
             criteria.append(n * np.einsum("ij,ij->j", beta, beta) / trace**2)
             alpha = self.coefficients(Y, lam)
-            prediction = _times(self.gram, alpha) + self.intercept(Y, alpha)
+            prediction = product(self.gram, alpha) + self.intercept(Y, alpha)
             left_out = beta[in_use] / self._root[in_use, None] * (n / trace)
             prediction[in_use] = Y[in_use] - left_out
             predictions.append(prediction)
@@ -178,7 +178,7 @@ class Eigensystem:
         prediction = np.empty_like(Y)
         everyone = np.arange(len(Y))
         smooth = self._filter(np.array([lam]))
-        beta = _times(self.vectors, smooth * _times(self.vectors.T, self._root[:, None] * Y))
+        beta = product(self.vectors, smooth * product(self.vectors.T, self._root[:, None] * Y))
         for fold in folds:
             if lam <= self.cutoff:
                 # The cut-off of the whole matrix is not that of a part of it.
@@ -188,18 +188,18 @@ class Eigensystem:
                 )
                 alpha = part.coefficients(Y[kept], lam)
                 level = part.intercept(Y[kept], alpha)
-                prediction[fold] = _times(self.gram[np.ix_(fold, kept)], alpha) + level
+                prediction[fold] = product(self.gram[np.ix_(fold, kept)], alpha) + level
                 continue
             G = self.vectors @ (beside(smooth, self.vectors) * self.vectors[fold].T)
-            without = beta - _times(G, _solved(G[fold], beta[fold]))
+            without = beta - product(G, _solved(G[fold], beta[fold]))
             without[fold] = 0.0
             alpha = self._root[:, None] * without
             level = np.zeros(Y.shape[1])
             if self.fit_intercept:
                 others = self.weight.copy()
                 others[fold] = 0.0
-                level = weighted_mean(Y - _times(self.gram, alpha), others)
-            prediction[fold] = _times(self.gram[fold], alpha) + level
+                level = weighted_mean(Y - product(self.gram, alpha), others)
+            prediction[fold] = product(self.gram[fold], alpha) + level
         return prediction
 
     def _filter(self, lam: np.ndarray) -> np.ndarray:
@@ -212,19 +212,14 @@ class Eigensystem:
         self, spectrum: np.ndarray, squares: Any, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """``V diag(weights_j) V^T`` applied to the targets, (a, n, t), and its diagonal, (n, a)."""
-        applied = [_times(self.vectors, weights * column[:, None]) for column in spectrum.T]
-        return np.stack(applied, axis=2).transpose(1, 0, 2), _times(squares, weights)
+        applied = [product(self.vectors, weights * column[:, None]) for column in spectrum.T]
+        return np.stack(applied, axis=2).transpose(1, 0, 2), product(squares, weights)
 
 
-def _times(A: Any, B: np.ndarray) -> np.ndarray:
-    """A B for a matrix A, wherever that is, and an array B."""
-    return as_numpy(A @ beside(B, A))
-
-
-def _eigenpairs(A: Any) -> tuple[np.ndarray, Any]:
-    """Eigenvalues, ascending, and eigenvectors of a symmetric matrix, which is overwritten."""
+def eigenpairs(A: Any, overwrite: bool = False) -> tuple[np.ndarray, Any]:
+    """Eigenvalues, ascending, on the host and eigenvectors of a symmetric matrix where that is."""
     if not is_tensor(A):
-        return eigh(A, overwrite_a=True)
+        return eigh(A, overwrite_a=overwrite)
     values, vectors = namespace(A).linalg.eigh(A)
     return as_numpy(values), vectors
 
