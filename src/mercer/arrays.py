@@ -135,6 +135,18 @@ def refuse_beyond_memory(n: int, matrices: int = 3, X: Any = None) -> None:
         )
 
 
+def refuse_matrix(n: int, m: int, dtype: np.dtype, X: Any) -> None:
+    """Raise a MemoryError where an n x m matrix exceeds the memory where X is."""
+    needed, present = n * m * dtype.itemsize, free_memory(X)
+    if present is not None and needed > present:
+        where = X.device if is_tensor(X) else "this machine"
+        raise MemoryError(
+            f"a Gram matrix of {n:,} x {m:,} in {dtype} needs {needed // 2**20:,} MiB, and {where} "
+            f"has {present // 2**20:,} MiB; ask for products, gram(kernel, X, Y, store=False) @ V, "
+            "or for some rows at a time"
+        )
+
+
 def product(A: Any, B: np.ndarray) -> np.ndarray:
     """A B for a matrix A, wherever that is, and an array B: an array."""
     return as_numpy(A @ beside(B, A))
