@@ -72,6 +72,16 @@ def as_numpy(X: Any) -> np.ndarray:
     return X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
 
 
+def read_on_host(X: Any, reader: str) -> np.ndarray:
+    """A tensor in this machine's memory as an array; elsewhere it is refused, by who reads it."""
+    if X.device.type != "cpu":
+        raise TypeError(
+            f"X is a tensor on {X.device}, and {reader} computes in this machine's memory; pass "
+            "X.cpu().numpy()"
+        )
+    return as_numpy(X)
+
+
 def on_host(X: Any) -> Any:
     """X with a tensor brought to this machine's own memory; what is no array as it is."""
     X = taken(X)

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from mercer import (
+    AutoKernelClassifier,
+    AutoKernelRegressor,
     KernelCCA,
+    KernelPerceptron,
     KernelRidge,
     KernelRidgeClassifier,
     KernelRidgeCV,
+    KernelSGDClassifier,
     LocalLinearRegressor,
     NadarayaWatsonClassifier,
     NadarayaWatsonRegressor,
@@ -266,3 +270,25 @@ def test_what_correlations_refuse(monkeypatch):
     monkeypatch.setattr("mercer.arrays.free_memory", lambda X: 6 * 8 * 59**2)
     with pytest.raises(MemoryError, match="n = 60 points"):
         KernelCCA(1, solver="dense").fit(A, B)
+
+
+@pytest.mark.parametrize(
+    "model", [KernelPerceptron(random_state=0), KernelSGDClassifier()], ids=repr
+)
+def test_what_goes_point_by_point_takes_tensors_of_the_host_alone(model):
+    labels = torch.as_tensor(y > 0)
+    expected = model.fit(X, y > 0).predict(NEW)
+    found = model.fit(torch.as_tensor(X), labels).predict(torch.as_tensor(NEW))
+    np.testing.assert_array_equal(found, expected)
+    elsewhere = torch.empty((70, 3), device="meta")
+    with pytest.raises(TypeError, match=r"X is a tensor on meta, and .* pass X\.cpu\(\)\.numpy"):
+        model.fit(elsewhere, labels)
+    with pytest.raises(TypeError, match="tensor on meta"):
+        model.predict(elsewhere)
+
+
+def test_a_search_takes_tables_of_the_host_alone():
+    with pytest.raises(TypeError, match="on meta, and AutoKernel computes in this machine's"):
+        AutoKernelRegressor().fit(torch.empty((70, 3), device="meta"), y)
+    model = AutoKernelClassifier(max_time=1.0).fit(torch.as_tensor(X), torch.as_tensor(y > 0))
+    assert model.score(torch.as_tensor(X), torch.as_tensor(y > 0)) > 0.8

@@ -9,7 +9,7 @@ import sklearn
 from mercer import gram
 from mercer import kernels as K
 from mercer.arrays import as_numpy
-from mercer.operators import TensorGram
+from mercer.operators import TensorGram, centred_alignment, hsic, mmd
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
 RNG = np.random.default_rng(0)
@@ -116,3 +116,20 @@ def test_gradients_by_kernels_of_triton(way):
         np.testing.assert_allclose(value, expected[path], rtol=1e-9)
     with pytest.raises(ValueError, match=r"V has shape \(59,\); expected \(60,\)"):
         gram(kernel, tensor(X)).gradient(U, U[1:])
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_measures_of_dependence_are_those_of_arrays(store, monkeypatch):
+    use("torch", monkeypatch)
+    second = np.arange(60) % 2 == 0
+    L, other = K.Laplacian(0.5), X[:, :1] ** 2
+    arrays = gram(K.RBF(0.3), X), gram(L, other)
+    tensors = (gram(k, tensor(A), store=store) for k, A in ((K.RBF(0.3), X), (L, other)))
+    there, beside = tensors
+    for found, expected in (
+        (hsic(there, beside, 9, random_state=0), hsic(*arrays, 9, random_state=0)),
+        (mmd(there, second, 9, random_state=0), mmd(arrays[0], second, 9, random_state=0)),
+    ):
+        assert found.pvalue == expected.pvalue
+        assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert centred_alignment(there, beside) == pytest.approx(centred_alignment(*arrays), rel=1e-10)
