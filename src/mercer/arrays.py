@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array
 from mercer.other_libraries import handed_back, taken
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+WORTH_ASKING = 2**26  # bytes of a matrix for which a device is asked what it has free
 Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
 
 
@@ -147,7 +148,10 @@ def refuse_beyond_memory(n: int, matrices: int = 3, X: Any = None) -> None:
 
 def refuse_matrix(n: int, m: int, dtype: np.dtype, X: Any) -> None:
     """Raise a MemoryError where an n x m matrix exceeds the memory where X is."""
-    needed, present = n * m * dtype.itemsize, free_memory(X)
+    needed = n * m * dtype.itemsize
+    if needed < WORTH_ASKING:
+        return
+    present = free_memory(X)
     if present is not None and needed > present:
         where = X.device if is_tensor(X) else "this machine"
         raise MemoryError(

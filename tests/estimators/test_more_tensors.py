@@ -292,3 +292,23 @@ def test_a_search_takes_tables_of_the_host_alone():
         AutoKernelRegressor().fit(torch.empty((70, 3), device="meta"), y)
     model = AutoKernelClassifier(max_time=1.0).fit(torch.as_tensor(X), torch.as_tensor(y > 0))
     assert model.score(torch.as_tensor(X), torch.as_tensor(y > 0)) > 0.8
+
+
+@pytest.mark.parametrize("model", [KernelRidgeCV([0.1, 1.0], kernel="rbf"), KernelRidgeClassifier(),
+                                   LocalLinearRegressor(bandwidth=0.8)], ids=repr)  # fmt: skip
+def test_fits_by_kernels_of_triton(model, monkeypatch):
+    use("triton", monkeypatch)
+    target = y[:30] > 0 if isinstance(model, KernelRidgeClassifier) else y[:30]
+    expected = model.fit(X[:30], target).predict(NEW)
+    found = model.fit(tensor(X[:30]), target).predict(tensor(NEW))
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["dense", "low_rank"])
+def test_correlations_by_kernels_of_triton(solver, monkeypatch):
+    use("triton", monkeypatch)
+    first, second = VIEWS[0][:30], VIEWS[1][:30]
+    model = KernelCCA(1, kernel=K.RBF(0.3), solver=solver)
+    expected = model.fit(first, second).transform(first)
+    found = model.fit(tensor(first), second).transform(tensor(first))  # views may be mixed
+    np.testing.assert_allclose(as_numpy(found), expected, atol=1e-7)

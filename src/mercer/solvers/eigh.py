@@ -260,10 +260,8 @@ def solve_eigh(system: Eigensystem, Y: np.ndarray, lam: float | np.ndarray) -> R
     monitor = Monitor(tol=ROUNDING_LIMIT)
     Y, lams, weight = as_columns(Y, lam, system.weight)
     alpha = system.coefficients(Y, lams)
-    there = (beside(A, system.gram) for A in (alpha, Y))
-    gap = relative_gradient(
-        system.gram, *there, lams, beside(weight, system.gram), system.fit_intercept
-    )
+    a, targets, s = (beside(A, system.gram) for A in (alpha, Y, weight))
+    gap = relative_gradient(system.gram, a, targets, lams, s, system.fit_intercept)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     result = monitor.result(alpha, gap, status=status, method="eigh")
