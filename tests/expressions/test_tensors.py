@@ -303,3 +303,14 @@ def test_some_points_of_tensors_in_double(way):
     expected = K.RBF(0.3)(X.astype(float))
     within(pairs.double(slice(2, 6), slice(0, 12)).gram(), expected[2:6], np.float64)
     within(pairs.double(slice(2, 6), slice(2, 6)).gram(), expected[2:6, 2:6], np.float64)
+
+
+def test_a_matrix_wider_than_a_grid_is_made_from_its_transpose(monkeypatch):
+    use("triton", monkeypatch)
+    monkeypatch.setattr("mercer.expressions.triton_tiles.MOST_COLUMNS", 8)
+    rng, kernel = np.random.default_rng(0), K.RBF(0.3).rescale(lambda P: 1 + P[:, 0] ** 2)
+    X, Y = rng.normal(size=(5, 3)), rng.normal(size=(12, 3))
+    within(over(kernel.expression(), tensor(X), tensor(Y)).gram(), kernel(X, Y), np.float64)
+    own = over(kernel.expression(), tensor(Y))
+    within(own.block([3, 1], slice(None)), kernel(Y)[[3, 1]], np.float64)
+    within(own.gram(), kernel(Y), np.float64)

@@ -192,14 +192,16 @@ class Smoother(BaseEstimator):
 
         Lines where the points in reach hardly spread are left to the host.
         """
-        shrink = self._scaling().shrink
-        V, U = shrink(self.X_fit_), None if X is None else shrink(X)
+        points, mass, shrink = self.X_fit_, self.sample_weight_, self._scaling().shrink
         if not self._is_linear:
-            return TensorMeans(self.kernel_, V, self.sample_weight_, Y).around(U)
-        fits = tensor_lines(self.kernel_, V, self.sample_weight_, Y, U)
-        careful, near = np.flatnonzero(fits.flat), self._around(as_numpy(doubled(self.X_fit_)))
-        at, chosen = (None, careful) if X is None else (as_numpy(doubled(X))[careful], None)
-        for rows, U, W in near.blocks(at, 4 * (V.shape[1] + Y.shape[1]), chosen):
+            means = TensorMeans(self.kernel_, shrink(points), mass, Y)
+            return means.around(None if X is None else shrink(X))
+        points, X = doubled(points), None if X is None else doubled(X)
+        around = None if X is None else shrink(X)
+        fits = tensor_lines(self.kernel_, shrink(points), mass, Y, around)
+        careful, near = np.flatnonzero(fits.flat), self._around(as_numpy(points))
+        at, chosen = (None, careful) if X is None else (as_numpy(X)[careful], None)
+        for rows, U, W in near.blocks(at, 4 * (points.shape[1] + Y.shape[1]), chosen):
             fits.value[careful[rows]] = self._local_fit(W, U, near.sites, Y)[0]
         return fits.value
 

@@ -82,18 +82,17 @@ def tensor_lines(
 ) -> Moments:
     """Local lines around each row of ``U: (m, d)``, or those of the others around each point.
 
-    Means of v, v vᵀ and v yᵀ are found where the points are, in double and about their middle;
-    what follows from them for each query, on the host. Where moving them to the query takes too
-    many of their digits, fits are called flat.
+    Means of v, v vᵀ and v yᵀ are found where the points are, about their middle; what follows from
+    them for each query, on the host. Where moving them to the query takes too many of their
+    digits, fits are called flat.
 
     Parameters
     ----------
-    kernel, V, mass, Y : as of `TensorMeans`
+    kernel, V, mass, Y : as of `TensorMeans`, the points in double
     U : (m, d) tensor or None
     """
-    middle = doubled(median_row(V))
-    V = doubled(V) - middle
-    U = None if U is None else doubled(U) - middle
+    middle = median_row(V)
+    V, U = V - middle, None if U is None else U - middle
     (n, d), c, points = V.shape, Y.shape[1], as_numpy(V)
     a, b = np.tril_indices(d)
     crossed = (points[:, :, None] * Y[:, None]).reshape(n, -1)

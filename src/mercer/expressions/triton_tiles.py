@@ -13,7 +13,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from mercer.arrays import Later
 from mercer.core.programs import Kind, Leaf, Op, Program
@@ -48,6 +48,8 @@ FEW_COLUMNS, COLUMNS = 4, 32
 # part would have fewer tiles than the second number.
 PROGRAMS, FEWEST_TILES = 96, 4
 FEWEST = 16  # rows or columns of a tile
+# A grid has 65,535 programs at most across; there is no such limit down.
+MOST_COLUMNS = 65_535 * FEWEST
 # How much of a value may be lost by rounding a squared distance before care is taken.
 CARE = 32.0
 
@@ -98,7 +100,7 @@ def launch_for(form: TileForm) -> Launch:
 class TritonTiles(PairTiles):
     """The same by kernels of Triton, with the methods of `tensor_tiles.Tiles`."""
 
-    launch: ClassVar[Launch | None] = None  # in place of the usual one
+    launch: Launch | None = None  # in place of the usual one
 
     def __post_init__(self) -> None:
         self._arrays: dict[str, Any] = {}
@@ -245,10 +247,8 @@ class TritonTiles(PairTiles):
 
         ``lay_out`` gives the grid of a layout, where to put what, and other arguments.
         """
-        kernel, launch = (
-            compiled(text.text),
-            self.launch or ROOM.get((text.text, usual, self.device), usual),
-        )
+        kernel, place = compiled(text.text), (text.text, usual, self.device)
+        launch = self.launch or ROOM.get(place, usual)
         n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
         while True:
             grid, out, more = lay_out(launch)
@@ -267,7 +267,7 @@ class TritonTiles(PairTiles):
                 smaller = None if self.launch else launch.smaller()
                 if smaller is None:
                     raise
-                launch = ROOM[text.text, usual, self.device] = smaller
+                launch = ROOM[place] = smaller
             else:
                 return out
 
@@ -322,6 +322,8 @@ class TritonTiles(PairTiles):
 
     def gram(self, symmetric: bool, diagonal: Any) -> Any:
         """All values, (n, m); a symmetric matrix has equal halves and its own diagonal."""
+        if self.m > max(MOST_COLUMNS, self.n):
+            return self.transposed().gram(False, None).T
         out = torch.empty((self.n, self.m), dtype=self.dtype, device=self.device)
         more = {"rows_out": self.n, "columns_out": self.m}
         if symmetric:
