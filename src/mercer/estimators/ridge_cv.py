@@ -187,6 +187,10 @@ class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
 
     def _choice(self, X: Any) -> tuple[str, str]:
         """The solver and why."""
+        if is_tensor(self.centers):
+            raise TypeError(
+                "centers are a tensor, which KernelRidgeCV does not go with; pass an array"
+            )
         if is_tensor(X):
             if self.solver == "nystrom" or self.n_centers is not None:
                 raise ValueError(
