@@ -1,4 +1,4 @@
-"""Estimators on a GPU: kernel ridge by factorisation and by products, and exact densities.
+"""Estimators on a GPU: kernel ridge, its cross-validation, local lines, correlations, densities.
 
     python benchmarks/gpu_estimators.py [--small]
 
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 import torch
 
-from mercer import KernelDensity, KernelRidge
+from mercer import KernelCCA, KernelDensity, KernelRidge, KernelRidgeCV, LocalLinearRegressor, gram
 from mercer import kernels as K
 
 
@@ -60,6 +60,47 @@ def ridge(n: int, d: int, dtype, **parameters) -> None:
         torch.cuda.empty_cache()
 
 
+def cross_validated(n: int, d: int) -> None:
+    X, y = data(n, d, torch.float64)
+    for time_of in ("first", "second"):
+        model = KernelRidgeCV([10.0**k for k in range(-4, 5)], kernel=K.RBF(1 / d))
+        fit, _ = seconds(lambda: model.fit(X, y))
+        told(f"KernelRidgeCV of 9 alphas, {time_of}", n=n, d=d, fit_s=fit, alpha=model.alpha_,
+             left_out_mse=-model.best_score_, gap=model.result_.gap)  # fmt: skip
+        torch.cuda.empty_cache()
+
+
+def lines(n: int, d: int, bandwidth: float) -> None:
+    X, y = data(n, d)
+    for time_of in ("first", "second"):
+        model = LocalLinearRegressor(bandwidth=bandwidth)
+        fit, _ = seconds(lambda: model.fit(X, y))
+        left_out = float(((model.loo_predictions_ - y) ** 2).mean())
+        told(f"LocalLinearRegressor, {time_of}", n=n, d=d, fit_s=fit, left_out_mse=left_out)
+
+
+def correlations(n: int) -> None:
+    X, y = data(n, 4)
+    Y = torch.stack([y, X[:, 3].cos()], dim=1)
+    for time_of in ("first", "second"):
+        model = KernelCCA(2, kernel=K.RBF(0.1), regularization=1e-3)
+        fit, _ = seconds(lambda: model.fit(X, Y))
+        test, found = seconds(lambda: model.permutation_test(19, random_state=0))
+        told(f"KernelCCA, {time_of}", n=n, fit_s=fit, test_s=test, pvalue=found.pvalue,
+             correlations=model.canonical_correlations_.tolist(), gap=model.result_.gap,
+             bound=model.result_.bound, method=model.result_.method)  # fmt: skip
+        torch.cuda.empty_cache()
+
+
+def slopes(n: int, d: int) -> None:
+    X, y = data(n, d)
+    operator = gram(K.RBF(1 / d, scales=[1.0] * d), X, store=False)
+    for time_of in ("first", "second"):
+        took, found = seconds(lambda: operator.gradient(y, y))
+        told(f"gradient by {d + 1} hyperparameters, {time_of}", n=n, seconds=took,
+             gamma=found["gamma"])  # fmt: skip
+
+
 def density(n: int, d: int, bandwidth: float) -> None:
     X, _ = data(n, d)
     model = KernelDensity(bandwidth=bandwidth).fit(X)
@@ -84,6 +125,10 @@ def main() -> None:
         lambda: ridge(12_000 if small else 111_112, 10, torch.float32, solver="pcg", tol=1e-6),
         lambda: density(20_000 if small else 1_000_000, 3, 0.1),
         lambda: density(20_000 if small else 200_000, 3, 1.0),
+        lambda: cross_validated(4_001 if small else 10_001, 10),
+        lambda: slopes(10_001 if small else 100_001, 10),
+        lambda: lines(10_001 if small else 100_001, 3, 0.3),
+        lambda: correlations(10_001 if small else 100_001),
         lambda: ridge(12_000 if small else 1_111_112, 10, torch.float32, solver="pcg", tol=1e-4,
                       max_time=90),
     ]  # fmt: skip

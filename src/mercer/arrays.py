@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array
 from mercer.other_libraries import handed_back, taken
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+WORTH_ASKING = 2**26  # bytes of a matrix for which a device is asked what it has free
 Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
 
 
@@ -55,6 +56,11 @@ def beside(values: Any, X: Any) -> Any:
     return np.asarray(values, dtype=X.dtype)
 
 
+def following(values: Any, X: Any) -> Any:
+    """Numbers as a tensor where X is one, of its dtype and device; else as they are."""
+    return beside(values, X) if is_tensor(X) else values
+
+
 def doubled(X: Any) -> Any:
     """Points with float32 features in float64; others as they are."""
     if is_tensor(X):
@@ -65,6 +71,16 @@ def doubled(X: Any) -> Any:
 def as_numpy(X: Any) -> np.ndarray:
     """X as a NumPy array, in this machine's own memory."""
     return X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
+
+
+def read_on_host(X: Any, reader: str) -> np.ndarray:
+    """A tensor in this machine's memory as an array; elsewhere it is refused, by who reads it."""
+    if X.device.type != "cpu":
+        raise TypeError(
+            f"X is a tensor on {X.device}, and {reader} computes in this machine's memory; pass "
+            "X.cpu().numpy()"
+        )
+    return as_numpy(X)
 
 
 def on_host(X: Any) -> Any:
@@ -128,6 +144,26 @@ def refuse_beyond_memory(n: int, matrices: int = 3, X: Any = None) -> None:
             "fewer points, on features that approximate the kernel (a pipeline that begins with "
             "kernel.approximate_map(1000)), or on a larger machine"
         )
+
+
+def refuse_matrix(n: int, m: int, dtype: np.dtype, X: Any) -> None:
+    """Raise a MemoryError where an n x m matrix exceeds the memory where X is."""
+    needed = n * m * dtype.itemsize
+    if needed < WORTH_ASKING:
+        return
+    present = free_memory(X)
+    if present is not None and needed > present:
+        where = X.device if is_tensor(X) else "this machine"
+        raise MemoryError(
+            f"a Gram matrix of {n:,} x {m:,} in {dtype} needs {needed // 2**20:,} MiB, and {where} "
+            f"has {present // 2**20:,} MiB; ask for products, gram(kernel, X, Y, store=False) @ V, "
+            "or for some rows at a time"
+        )
+
+
+def product(A: Any, B: np.ndarray) -> np.ndarray:
+    """A B for a matrix A, wherever that is, and an array B: an array."""
+    return as_numpy(A @ beside(B, A))
 
 
 def copy_of(A: Any) -> Any:

@@ -9,7 +9,7 @@ from mercer import kernels as K
 from mercer.arrays import as_numpy
 from mercer.expressions import TensorPairs, over, statistic
 from mercer.expressions.triton_source import product_source
-from mercer.expressions.triton_tiles import TritonTiles
+from mercer.expressions.triton_tiles import Launch, TritonTiles, compiled
 from naive_kernels import naive_cases, naive_gram, points
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
@@ -207,3 +207,110 @@ def test_whole_numbers_become_double_and_results_stay_on_the_device(way):
     rescaled = K.RBF().rescale(lambda P: 1 + P[:, 0] ** 2)
     X = np.random.default_rng(0).normal(size=(4, 2))
     within(rescaled(tensor(X)), rescaled(X), np.float64)
+
+
+class Cramped:
+    """A kernel on a device whose shared memory holds tiles of so many values only."""
+
+    def __init__(self, kernel, largest, tried):
+        self.kernel, self.largest, self.tried = kernel, largest, tried
+
+    def __getitem__(self, grid):
+        errors = pytest.importorskip("triton.runtime.errors")
+
+        def launch(*arguments, BM, BN, **options):
+            self.tried.append((BM, BN))
+            values = BM * BN
+            if values > self.largest:
+                raise errors.OutOfResources(values, self.largest, "shared memory")
+            self.kernel[grid](*arguments, BM=BM, BN=BN, **options)
+
+        return launch
+
+
+def test_a_layout_that_does_not_fit_gives_way_to_a_smaller_one(monkeypatch):
+    use("triton", monkeypatch)
+    tried, largest = [], 512
+    monkeypatch.setattr(
+        "mercer.expressions.triton_tiles.compiled",
+        lambda text: Cramped(compiled(text), largest, tried),
+    )
+    monkeypatch.setattr("mercer.expressions.triton_tiles.ROOM", {})
+    rng, kernel = np.random.default_rng(0), K.RBF(0.5)
+    X, Y = rng.normal(size=(20, 3)), rng.normal(size=(30, 3))
+    pairs, K_XY = over(kernel.expression(), tensor(X), tensor(Y)), kernel(X, Y)
+    V = rng.normal(size=(30, 6))
+    none = tensor(np.zeros((20, 0)))
+    for asked, expected in (
+        (lambda: pairs.products(tensor(V[:, :1]), none)[0], K_XY @ V[:, :1]),
+        (lambda: pairs.products(tensor(V), none)[0], K_XY @ V),
+        (pairs.gram, K_XY),
+        (pairs.log_sum_exp, np.log(np.exp(K_XY).sum(axis=1))),
+    ):
+        tried.clear()
+        within(asked(), expected, np.float64, times=64)
+        assert tried[0] > tried[-1]
+        assert all(rows * columns > largest for rows, columns in tried[:-1])
+        found = tried[-1]
+        tried.clear()
+        asked()
+        assert tried == [found]  # which is remembered
+    own = over(kernel.expression(), tensor(X))
+    within(own.gram(), kernel(X), np.float64, times=64)
+    largest = 16
+    monkeypatch.setattr("mercer.expressions.triton_tiles.ROOM", {})
+    with pytest.raises(Exception, match="out of resource"):
+        own.gram()
+
+
+def test_layouts_shrink_to_the_least_there_is():
+    launch, sizes = Launch(64, 64, 4), []
+    while launch is not None:
+        sizes.append((launch.rows, launch.columns, launch.stages))
+        launch = launch.smaller()
+    assert sizes == [
+        (64, 64, 3), (64, 32, 3), (64, 16, 3), (32, 16, 3), (16, 16, 3), (16, 16, 1)
+    ]  # fmt: skip
+
+
+def test_a_matrix_beyond_memory_is_refused_by_its_size(monkeypatch):
+    use("torch", monkeypatch)
+    X = tensor(np.zeros((60, 2)))
+    monkeypatch.setattr("mercer.arrays.WORTH_ASKING", 0)
+    monkeypatch.setattr("mercer.arrays.free_memory", lambda X: 8 * 60 * 59)
+    with pytest.raises(MemoryError, match=rf"60 x 60 in float64 needs 0 MiB, and {DEVICE.type}"):
+        K.RBF()(X)
+    pairs = over(K.RBF().expression(), X)
+    with pytest.raises(MemoryError, match="some rows at a time"):
+        pairs.block(slice(None), slice(None))
+    assert tuple(pairs.block(slice(0, 59), slice(None)).shape) == (59, 60)
+    assert tuple(pairs.products(X, X)[0].shape) == (60, 2)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_a_symmetric_matrix_made_in_blocks_has_equal_halves(rows, monkeypatch):
+    use("torch", monkeypatch)
+    monkeypatch.setattr("mercer.expressions.tensor_tiles.BLOCK_BYTES", 6 * 8 * 30 * rows)
+    X = np.random.default_rng(0).normal(size=(30, 6))
+    found = over(K.RBF(0.3).expression(), tensor(X)).gram()
+    assert bool((found == found.T).all())
+    within(found, K.RBF(0.3)(X), np.float64)
+
+
+def test_some_points_of_tensors_in_double(way):
+    X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    pairs = over(K.RBF(0.3).expression(), tensor(X))
+    expected = K.RBF(0.3)(X.astype(float))
+    within(pairs.double(slice(2, 6), slice(0, 12)).gram(), expected[2:6], np.float64)
+    within(pairs.double(slice(2, 6), slice(2, 6)).gram(), expected[2:6, 2:6], np.float64)
+
+
+def test_a_matrix_wider_than_a_grid_is_made_from_its_transpose(monkeypatch):
+    use("triton", monkeypatch)
+    monkeypatch.setattr("mercer.expressions.triton_tiles.MOST_COLUMNS", 8)
+    rng, kernel = np.random.default_rng(0), K.RBF(0.3).rescale(lambda P: 1 + P[:, 0] ** 2)
+    X, Y = rng.normal(size=(5, 3)), rng.normal(size=(12, 3))
+    within(over(kernel.expression(), tensor(X), tensor(Y)).gram(), kernel(X, Y), np.float64)
+    own = over(kernel.expression(), tensor(Y))
+    within(own.block([3, 1], slice(None)), kernel(Y)[[3, 1]], np.float64)
+    within(own.gram(), kernel(Y), np.float64)

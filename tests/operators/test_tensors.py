@@ -9,7 +9,7 @@ import sklearn
 from mercer import gram
 from mercer import kernels as K
 from mercer.arrays import as_numpy
-from mercer.operators import TensorGram
+from mercer.operators import TensorGram, centred_alignment, hsic, mmd
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
 RNG = np.random.default_rng(0)
@@ -82,3 +82,54 @@ def test_blocks_of_rows_keep_to_the_budget():
     with sklearn.config_context(working_memory=1):
         found = gram(KERNEL, A, store=False) @ A
     np.testing.assert_allclose(as_numpy(found), KERNEL(as_numpy(A)) @ as_numpy(A), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        K.RBF(0.3, scales=[1.0, 2.0, 3.0, 0.5]),
+        K.Laplacian(0.3, scales=[1.0, 2.0, 3.0, 0.5]) * K.Polynomial(2, 0.5),
+        (K.Polynomial(2, 0.5) + K.RBF(0.3)).normalize(),
+        K.Periodic(2.0, 1.0) + K.Linear(),
+    ],
+    ids=repr,
+)
+def test_gradients_by_all_hyperparameters_are_those_of_arrays(kernel, monkeypatch):
+    use("torch", monkeypatch)
+    U, V = RNG.normal(size=(60, 2)), RNG.normal(size=(40, 2))
+    expected = gram(kernel, X, Y).gradient(U, V)
+    for left, right in ((tensor(U), tensor(V)), (U, V)):
+        found = gram(kernel, tensor(X), tensor(Y), store=False).gradient(left, right)
+        assert found.keys() == expected.keys()
+        for path, value in expected.items():
+            np.testing.assert_allclose(found[path], value, rtol=1e-9, atol=1e-9)
+    own, single = RNG.normal(size=60), X.astype(np.float32)
+    expected = gram(kernel, single.astype(float)).gradient(own, own)
+    for path, value in gram(kernel, tensor(single)).gradient(tensor(own), own).items():
+        np.testing.assert_allclose(value, expected[path], rtol=1e-3, atol=1e-3)
+
+
+def test_gradients_by_kernels_of_triton(way):
+    kernel, U = K.RBF(0.3, scales=[1.0, 2.0, 3.0, 0.5]) * 2.0, RNG.normal(size=60)
+    expected = gram(kernel, X).gradient(U, U)
+    for path, value in gram(kernel, tensor(X)).gradient(U, U).items():
+        np.testing.assert_allclose(value, expected[path], rtol=1e-9)
+    with pytest.raises(ValueError, match=r"V has shape \(59,\); expected \(60,\)"):
+        gram(kernel, tensor(X)).gradient(U, U[1:])
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_measures_of_dependence_are_those_of_arrays(store, monkeypatch):
+    use("torch", monkeypatch)
+    second = np.arange(60) % 2 == 0
+    L, other = K.Laplacian(0.5), X[:, :1] ** 2
+    arrays = gram(K.RBF(0.3), X), gram(L, other)
+    tensors = (gram(k, tensor(A), store=store) for k, A in ((K.RBF(0.3), X), (L, other)))
+    there, beside = tensors
+    for found, expected in (
+        (hsic(there, beside, 9, random_state=0), hsic(*arrays, 9, random_state=0)),
+        (mmd(there, second, 9, random_state=0), mmd(arrays[0], second, 9, random_state=0)),
+    ):
+        assert found.pvalue == expected.pvalue
+        assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert centred_alignment(there, beside) == pytest.approx(centred_alignment(*arrays), rel=1e-10)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from mercer.arrays import over_blocks
+from mercer.arrays import on_host, over_blocks
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out
 from mercer.auto.search import Clock, Search
 from mercer.auto.tables import as_table, mean_and_spread
@@ -310,7 +310,7 @@ def _steepness(scores: np.ndarray, codes: np.ndarray) -> float:
 def _given(y: Any) -> Any:
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    return y
+    return on_host(y)
 
 
 def _rows_of(X: Any, y: np.ndarray) -> Any:

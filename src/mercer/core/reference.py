@@ -118,16 +118,17 @@ def statistic(leaf: Leaf, rows: slice, columns: slice) -> np.ndarray:
 
 def run(
     program: Program,
-    statistics: Sequence[np.ndarray],
-    row_terms: Sequence[np.ndarray],
-    column_terms: Sequence[np.ndarray],
+    statistics: Sequence[Any],
+    row_terms: Sequence[Any],
+    column_terms: Sequence[Any],
     shape: tuple[int, int],
     dtype: Any,
-) -> np.ndarray:
-    """The program's value on one tile; the statistics may be overwritten."""
+    xp: Any = np,
+) -> Any:
+    """The program's value on one tile, by the functions of ``xp``: NumPy, or torch."""
     r: list[Any] = [*statistics, *[None] * (program.registers - len(statistics))]
 
-    def second(b: int, source: int) -> np.ndarray:
+    def second(b: int, source: int) -> Any:
         match source:
             case Source.ROW:
                 return row_terms[b][:, None]
@@ -145,7 +146,7 @@ def run(
                 case Op.COLUMN:
                     r[out] = column_terms[a]
                 case Op.CONSTANT:
-                    r[out] = np.full(shape, c, dtype=dtype)
+                    r[out] = xp.asarray(c, dtype=dtype)
                 case Op.AFFINE:
                     r[out] = c * r[a] + d if d else c * r[a]
                 case Op.ADD:
@@ -156,26 +157,26 @@ def run(
                     r[out] = r[out] + c * r[a] * second(b, source)
                 case Op.DIVIDE:
                     divisor = second(b, source)
-                    r[out] = np.where(divisor == 0, r[a].dtype.type(c), r[a] / divisor)
+                    r[out] = xp.where(divisor == 0, c, r[a] / divisor)
                 case Op.INTEGER_POWER:
                     r[out] = r[a] ** int(c)
                 case Op.REAL_POWER:
                     r[out] = r[a] ** c
                 case Op.EXP | Op.EXP_NEGATIVE:
-                    r[out] = np.exp(c * r[a])
+                    r[out] = xp.exp(c * r[a])
                 case Op.SQRT:
-                    r[out] = np.sqrt(r[a])
+                    r[out] = xp.sqrt(r[a])
                 case Op.TANH:
-                    r[out] = np.tanh(c * r[a] + d)
+                    r[out] = xp.tanh(c * r[a] + d)
                 case Op.LOG:
-                    r[out] = np.log(r[a])
+                    r[out] = xp.log(r[a])
                 case Op.INVERSE_SQRT:
-                    r[out] = np.where(r[a] == 0, r[a].dtype.type(0), 1 / np.sqrt(r[a]))
+                    r[out] = xp.where(r[a] == 0, 0.0, 1 / xp.sqrt(r[a]))
                 case Op.POSITIVE:
-                    r[out] = np.maximum(r[a], 0)
+                    r[out] = xp.clip(r[a], 0, None)
                 case Op.STEP:
-                    r[out] = (r[a] > 0).astype(r[a].dtype)
-    return np.broadcast_to(r[program.result], shape)
+                    r[out] = xp.asarray(r[a] > 0, dtype=r[a].dtype)
+    return xp.broadcast_to(r[program.result], shape)
 
 
 def take(array: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:

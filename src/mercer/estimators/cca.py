@@ -17,7 +17,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import over_blocks
+from mercer.arrays import as_numpy, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags
@@ -383,7 +383,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError("score needs every view: pass Y, or the list of views")
         if len(variates[0]) < 2:
             raise ValueError(f"score needs at least 2 points, found {len(variates[0])}")
-        pairs = [_correlations(a, b) for a, b in combinations(map(np.asarray, variates), 2)]
+        pairs = [_correlations(a, b) for a, b in combinations(map(as_numpy, variates), 2)]
         return float(np.mean(pairs))
 
     def permutation_test(

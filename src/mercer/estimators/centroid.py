@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, is_tensor, namespace, over_blocks
+from mercer.arrays import as_numpy, beside, following, namespace, over_blocks
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram
@@ -122,8 +122,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         require_weight(self.classes_, codes, weight)
         operator = training_gram(self, X, self.kernel_)
         members = np.where(codes[:, None] == np.arange(len(self.classes_)), weight[:, None], 0.0)
-        means = members / members.sum(axis=0)
-        means = beside(means, X) if is_tensor(X) else means
+        means = following(members / members.sum(axis=0), X)
         self.squared_norms_ = as_numpy(namespace(X).einsum("ij,ij->j", means, operator @ means))
         self.dual_coef_ = operator.carry(means)
         biases = -0.5 * self.squared_norms_

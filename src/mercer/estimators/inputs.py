@@ -26,6 +26,7 @@ from mercer.arrays import (
     n_rows,
     namespace,
     on_host,
+    read_on_host,
     refuse_beyond_memory,
     refuse_text,
     row_blocks,
@@ -242,17 +243,16 @@ def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check:
     """A tensor of points checked where it is, and y on the host; or both on the host."""
     check.pop("copy", None)
     if not _stays(estimator, X):
-        if X.device.type != "cpu":
-            raise TypeError(
-                f"X is a tensor on {X.device}, and {type(estimator).__name__} computes in this "
-                "machine's memory; pass X.cpu().numpy()"
-            )
-        given = (as_numpy(X),) if y is None else (as_numpy(X), as_numpy(y))
+        X = read_on_host(X, type(estimator).__name__)
+        given = (X,) if y is None else (X, as_numpy(y))
         return _vectors(estimator, *given, **({} if reset else {"reset": False}), **check)
     if not isinstance(estimator.kernel, Kernel) and callable(estimator.kernel):
         raise TypeError("kernel is a function of arrays; with tensors pass a kernel object")
     X = as_vectors(X)
     _check_n_features(estimator, X, reset=reset)
+    least = check.pop("ensure_min_samples", 1)
+    if len(X) < least:
+        raise ValueError(f"X has {len(X)} samples; {type(estimator).__name__} needs {least}")
     if y is None:
         return X
     y = _check_y(as_numpy(y), estimator=estimator, **check)

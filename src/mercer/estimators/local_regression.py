@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer.arrays import as_numpy, as_vectors, beside, is_tensor, over_blocks
+from mercer.arrays import as_numpy, as_vectors, beside, doubled, following, is_tensor, over_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
     feature_scales,
@@ -47,7 +47,7 @@ from mercer.estimators.neighbourhoods import (
     local_linear,
 )
 from mercer.estimators.scores import Regressor
-from mercer.estimators.tensor_smoothing import TensorMeans
+from mercer.estimators.tensor_smoothing import TensorMeans, tensor_lines
 from mercer.kernels.densities import FunctionKernel, JointDensity
 from mercer.kernels.smoothing import SMOOTHING_KERNELS, RadialKernel, SmoothingKernel
 
@@ -123,6 +123,13 @@ class Smoother(BaseEstimator):
             return X
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
+    def _tensors(self, X: Any, y: Any) -> Any:
+        """Training points that are tensors, checked where they are, as many as targets."""
+        X = as_vectors(X)
+        _check_n_features(self, X, reset=True)
+        check_consistent_length(X, y)
+        return X
+
     def _keep(self, X: np.ndarray, sample_weight: Any) -> np.ndarray:
         """Store the points that have weight; returns which they are."""
         weight = checked_weights(sample_weight, X)
@@ -145,9 +152,11 @@ class Smoother(BaseEstimator):
     def _neighbourhoods(self, bandwidth: Any = None) -> Neighbourhoods:
         if is_tensor(self.X_fit_):
             raise TypeError("only predict is there for tensors; fit on X.cpu().numpy()")
-        return Neighbourhoods(
-            self.kernel_, self._scaling(bandwidth), self.X_fit_, self.sample_weight_, self._lines
-        )
+        return self._around(self.X_fit_, bandwidth)
+
+    def _around(self, points: np.ndarray, bandwidth: Any = None) -> Neighbourhoods:
+        scaling = self._scaling(bandwidth)
+        return Neighbourhoods(self.kernel_, scaling, points, self.sample_weight_, self._lines)
 
     def _fused(self, m: int) -> bool:
         """Whether m queries go through the core, without a matrix of weights."""
@@ -161,7 +170,7 @@ class Smoother(BaseEstimator):
     def _means(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The local fit of ``Y: (n, k)`` around each row of ``X: (m, d)``, (m, k)."""
         if is_tensor(self.X_fit_) and is_tensor(X):
-            return beside(self._tensor_means(Y).at(self._scaling().shrink(X)), X)
+            return beside(self._tensor_fits(as_numpy(Y), X), X)
         near = self._neighbourhoods()
         if not self._fused(len(X)):
             V = near.sites
@@ -178,16 +187,28 @@ class Smoother(BaseEstimator):
             mean[careful] = np.concatenate(parts)
         return mean
 
-    def _tensor_means(self, Y: Any) -> TensorMeans:
-        if self._is_linear:
-            raise TypeError(f"{type(self).__name__} is not there for tensors; pass arrays")
-        V = self._scaling().shrink(self.X_fit_)
-        return TensorMeans(self.kernel_, V, self.sample_weight_, as_numpy(Y))
+    def _tensor_fits(self, Y: np.ndarray, X: Any = None) -> Any:
+        """The local fit of ``Y: (n, k)`` around each query or, by the others, each point: (m, k).
+
+        Lines where the points in reach hardly spread are left to the host.
+        """
+        points, mass, shrink = self.X_fit_, self.sample_weight_, self._scaling().shrink
+        if not self._is_linear:
+            means = TensorMeans(self.kernel_, shrink(points), mass, Y)
+            return means.around(None if X is None else shrink(X))
+        points, X = doubled(points), None if X is None else doubled(X)
+        around = None if X is None else shrink(X)
+        fits = tensor_lines(self.kernel_, shrink(points), mass, Y, around)
+        careful, near = np.flatnonzero(fits.flat), self._around(as_numpy(points))
+        at, chosen = (None, careful) if X is None else (as_numpy(X)[careful], None)
+        for rows, U, W in near.blocks(at, 4 * (points.shape[1] + Y.shape[1]), chosen):
+            fits.value[careful[rows]] = self._local_fit(W, U, near.sites, Y)[0]
+        return fits.value
 
     def _left_out(self, Y: np.ndarray) -> np.ndarray:
         """What each row of ``Y: (n, k)`` is predicted to be by the others."""
         if is_tensor(self.X_fit_):
-            return as_numpy(self._tensor_means(Y).left_out())
+            return as_numpy(self._tensor_fits(Y))
         if self._fused(len(Y)):
             moments = self._fits(Y).at()
             if not moments.flat.any():
@@ -201,11 +222,6 @@ class Smoother(BaseEstimator):
         """
         self.selection_ = None
         if isinstance(self.bandwidth, str):
-            if is_tensor(self.X_fit_):
-                raise ValueError(
-                    f"bandwidth={self.bandwidth!r} is not there for tensors; find it on some of "
-                    "the points as arrays, and give bandwidth as numbers"
-                )
             h = self._start()
             if len(Y) > 1:
                 h = self._search(Y, scales, h)
@@ -234,7 +250,8 @@ class Smoother(BaseEstimator):
             def error(h: np.ndarray) -> float:
                 if score is not None:
                     return score(h, False)[0]
-                predicted = leave_one_out(self._neighbourhoods(h), Y, self._local_fit)
+                near = self._around(as_numpy(doubled(self.X_fit_)), h)
+                predicted = leave_one_out(near, Y, self._local_fit)
                 return float((weight @ ((Y - predicted) / scales) ** 2).mean())
 
             return self._selected(*loo_bandwidth(error, start, per_feature=not common), start)
@@ -248,6 +265,8 @@ class Smoother(BaseEstimator):
         h, curve = log_search(part, start, value=lambda h: part(h, False)[0])
         self._selected(h, curve, start)
         narrowed = h * (PART / len(Y)) ** (1 / (len(h) + 4))
+        if is_tensor(self.X_fit_):  # there may be too many for the host
+            return narrowed
         return log_search(score, narrowed, powers=(0,), lowest=-6, highest=6, starts=1, rtol=1e-7)[
             0
         ]
@@ -261,7 +280,7 @@ class Smoother(BaseEstimator):
 
     def _score(self, Y: np.ndarray, scales: np.ndarray, rows: np.ndarray) -> Any:
         """The leave-one-out error of some points with its slopes, or None where there are none."""
-        X, mass, Y = self.X_fit_[rows], self.sample_weight_[rows], Y[rows]
+        X, mass, Y = as_numpy(doubled(self.X_fit_[rows])), self.sample_weight_[rows], Y[rows]
         owners = self._owners
         if LocalFits.serve(self.kernel_, X.shape[1]):
             inner = gaussian_score(X, mass, Y, scales, self._slopes, self._lines)
@@ -284,7 +303,7 @@ class Smoother(BaseEstimator):
         """Bandwidths on the scale of the features, where the search begins."""
         d, owners = self.n_features_in_, self._owners
         scales = np.ones(d)  # of categories, which are at distance one
-        own = feature_scales(self.X_fit_, self.sample_weight_, ddof=0)
+        own = feature_scales(as_numpy(doubled(self.X_fit_)), self.sample_weight_, ddof=0)
         single = np.bincount(owners, minlength=d) == 1
         if self.coding_ is not None:
             single &= np.array([kind == NUMERIC for kind in self.coding_.kinds])
@@ -305,9 +324,8 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
             X, y = self._points(X), _check_y(y, multi_output=True, y_numeric=True)
             check_consistent_length(X, y)
         elif is_tensor(X):
-            X, y = as_vectors(X), _check_y(as_numpy(y), multi_output=True, y_numeric=True)
-            _check_n_features(self, X, reset=True)
-            check_consistent_length(y, np.empty(len(X)))
+            X = self._tensors(X, y)
+            y = _check_y(as_numpy(y), multi_output=True, y_numeric=True)
         else:
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         kept = self._keep(X, sample_weight)
@@ -317,9 +335,8 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         loo = self._settle(self._Y, np.where(scales > 0, scales, 1.0))
         self.loo_predictions_ = loo.reshape(self.y_fit_.shape)
         self.target_bandwidth_ = self._settle_target_bandwidth(self._Y - loo)
-        if is_tensor(self.X_fit_):
-            for name in ("y_fit_", "loo_predictions_"):
-                setattr(self, name, beside(getattr(self, name), self.X_fit_))
+        for name in ("y_fit_", "loo_predictions_"):
+            setattr(self, name, following(getattr(self, name), self.X_fit_))
         return self
 
     @over_blocks

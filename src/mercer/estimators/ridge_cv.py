@@ -11,14 +11,25 @@ from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import is_elsewhere, memory_budget, n_rows, over_blocks
+from mercer.arrays import (
+    doubled,
+    following,
+    is_elsewhere,
+    is_tensor,
+    memory_budget,
+    n_rows,
+    over_blocks,
+    refuse_beyond_memory,
+)
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, is_precomputed, stored, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, labelled
 from mercer.estimators.ridge_nystrom import Centres
-from mercer.estimators.ridge_solution import Fit, evaluate, store, warn_if_undetermined
+from mercer.estimators.ridge_solution import Fit, evaluate, store
+from mercer.estimators.ridge_tensors import EIGH_MATRICES
+from mercer.estimators.ridge_warnings import warn_if_undetermined
 from mercer.estimators.scores import Regressor
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.nystrom import Block, accumulated, solve_nystrom, summed
@@ -92,6 +103,7 @@ class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
     0.01
     """
 
+    _takes_tensors = True
     _parameter_constraints: dict = {
         **KERNEL,
         "alphas": ["array-like"],
@@ -158,7 +170,7 @@ class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
         self.kernel_ = resolve_kernel(self, X, weight)
         alphas = self._regularisers()
         y = np.asarray(y, dtype=np.float64)
-        solver, reason = self._choice(n_rows(X))
+        solver, reason = self._choice(X)
         choose = self._by_centres if solver == "nystrom" else self._by_decomposition
         fit = choose(X, y, alphas, weight)
         result = replace(fit.result, method=f"{fit.result.method}{reason}")
@@ -173,12 +185,23 @@ class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
             raise ValueError(f"scoring={self.scoring!r} has no effect with cv='gcv'; leave it None")
         return alphas
 
-    def _choice(self, n: int) -> tuple[str, str]:
+    def _choice(self, X: Any) -> tuple[str, str]:
         """The solver and why."""
+        if is_tensor(self.centers):
+            raise TypeError(
+                "centers are a tensor, which KernelRidgeCV does not go with; pass an array"
+            )
+        if is_tensor(X):
+            if self.solver == "nystrom" or self.n_centers is not None:
+                raise ValueError(
+                    "solver='nystrom' and n_centers are not there for tensors; pass X.cpu().numpy()"
+                )
+            return "eigh", f": tensors on {X.device}"
         if self.solver != "auto":
             return self.solver, ""
         if self.n_centers is not None:
             return "nystrom", ": n_centers is given"
+        n = n_rows(X)
         mib, budget = 8 * n**2 / 2**20, memory_budget() / 2**20
         if mib <= budget or is_precomputed(self.kernel_):
             return "eigh", ""
@@ -187,8 +210,11 @@ class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
     def _by_decomposition(
         self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
     ) -> Fit:
-        operator = training_gram(self, X, self.kernel_)
-        system = Eigensystem(stored(operator), weight, self.fit_intercept)
+        if is_tensor(X):
+            refuse_beyond_memory(len(X), EIGH_MATRICES, X)
+        operator = training_gram(self, doubled(X) if is_tensor(X) else X, self.kernel_)
+        K = operator.dense() if is_tensor(X) else stored(operator)
+        system = Eigensystem(K, weight, self.fit_intercept)
         if self.cv == "gcv":
             criteria, predictions = system.generalised(y, alphas)
             scores = -criteria.mean(axis=1)
@@ -196,10 +222,11 @@ class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
             predictions = self._left_out(system, y, alphas)
             scores = [self._score(y, p.reshape(y.shape), weight) for p in predictions]
         best = self._choose(alphas, np.array(scores))
-        self.loo_predictions_ = predictions[best].reshape(y.shape)
+        self.loo_predictions_ = following(predictions[best].reshape(y.shape), X)
         warn_if_undetermined(system, alphas[[best]])
         result = solve_eigh(system, y, self.alpha_)
-        return Fit(operator.carry(result.value), result, system.intercept(y, result.value))
+        intercept = following(system.intercept(y, result.value), X)
+        return Fit(following(operator.carry(result.value), X), result, intercept)
 
     def _by_centres(
         self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None

@@ -19,7 +19,6 @@ from mercer.arrays import (
     physical_memory,
     refuse_beyond_memory,
 )
-from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import (
     is_precomputed,
     stored,
@@ -35,6 +34,7 @@ from mercer.estimators.ridge_nystrom import (
     numbers_per_point,
 )
 from mercer.estimators.ridge_tensors import solve_tensors
+from mercer.estimators.ridge_warnings import warn_if_undetermined, warn_undetermined
 from mercer.operators import GramOperator, TiledGram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
@@ -288,7 +288,7 @@ def _in_the_primal(
     # Centring takes one dimension from the points.
     full = min(mapped.shape[0] - estimator.fit_intercept, mapped.shape[1])
     if solution.rank < full:
-        _warn_undetermined(lam, solution.rank, full)
+        warn_undetermined(lam, solution.rank, full)
     return Fit(solution.dual_coef, result, solution.intercept, solution.coef, phi)
 
 
@@ -421,18 +421,3 @@ def regularisers(alpha: Any, n_targets: int) -> np.ndarray:
     if np.any(lam < 0) or not np.all(np.isfinite(lam)):
         raise ValueError(f"alpha={alpha!r}: expected finite numbers that are not negative")
     return np.broadcast_to(lam, (n_targets,))
-
-
-def warn_if_undetermined(system: Eigensystem, lam: np.ndarray) -> None:
-    """Warn where the smallest regulariser is lost beside eigenvalues that are noise."""
-    in_use = int(np.count_nonzero(system.weight)) - system.fit_intercept
-    if system.rank < in_use and np.any(lam <= system.cutoff):
-        _warn_undetermined(lam, system.rank, in_use)
-
-
-def _warn_undetermined(lam: np.ndarray, rank: int, n: int) -> None:
-    warn_of_convergence(
-        f"alpha={np.min(lam):.3g} leaves the solution undetermined: the Gram matrix has numerical "
-        f"rank {rank} of {n}. The least squares solution of minimum norm is returned; a larger "
-        "alpha gives a stable one."
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,16 @@ import numpy as np
 from mercer.arrays import as_numpy, beside, doubled, free_memory, refuse_beyond_memory
 from mercer.estimators.inputs import training_gram
 from mercer.estimators.progress import reporter
+from mercer.estimators.ridge_warnings import warn_if_undetermined
 from mercer.solvers.cholesky import solve_cholesky
+from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.pcg import solve_pcg
 from mercer.solvers.result import Result
-from mercer.solvers.ridge import weighted_mean
+from mercer.solvers.ridge import is_negligible, weighted_mean
 
-SOLVERS = ("auto", "cholesky", "pcg", "nystrom")
-MATRICES = 3  # that a factorisation holds
+SOLVERS = ("auto", "cholesky", "eigh", "pcg", "nystrom")
+# That a factorisation holds, and a decomposition with the room it works in.
+MATRICES, EIGH_MATRICES = 3, 6
 
 
 def solve_tensors(
@@ -46,8 +50,8 @@ def solve_tensors(
         )
     n, free = len(Y), free_memory(X)
     fits = free is None or MATRICES * 8 * n**2 <= free
-    if estimator.solver == "cholesky" or (estimator.solver == "auto" and fits):
-        return _by_cholesky(estimator, X, Y, lam, weight)
+    if estimator.solver in ("cholesky", "eigh") or (estimator.solver == "auto" and fits):
+        return _by_factorisation(estimator, X, Y, lam, weight)
     wide = doubled(X)
     operator = training_gram(estimator, wide, estimator.kernel_, store=False)
     result = solve_pcg(
@@ -69,24 +73,43 @@ def solve_tensors(
     return beside(alpha, X), result, as_numpy(intercept), bounds
 
 
-def _by_cholesky(
+def _by_factorisation(
     estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
 ) -> tuple[Any, Result, np.ndarray, None]:
-    refuse_beyond_memory(len(Y), MATRICES, X)
+    """By Cholesky, or by an eigendecomposition where that is asked for or alpha is too small."""
+    refuse_beyond_memory(len(Y), EIGH_MATRICES if estimator.solver == "eigh" else MATRICES, X)
     wide = doubled(X)
     K = training_gram(estimator, wide, estimator.kernel_).dense()
+    weights = beside(np.ones(len(Y)) if weight is None else weight, wide)
+    lost = any(is_negligible(value, float(weights @ K.diagonal())) for value in lam)
+    if estimator.solver == "eigh" or (estimator.solver == "auto" and lost):
+        reason = "" if estimator.solver == "eigh" else ", alpha is lost in rounding"
+        return _by_eigh(estimator, X, K, Y, lam, weight, reason)
     targets = beside(Y, wide)
-    weights = None if weight is None else beside(weight, wide)
     try:
-        result = solve_cholesky(K, targets, lam, weights, fit_intercept=estimator.fit_intercept)
-    except np.linalg.LinAlgError as error:
-        raise ValueError(
-            f"alpha={lam.min():.3g} is lost in the rounding of the Gram matrix, which with it is "
-            "not positive definite; choose a larger alpha, or pass X.cpu().numpy() for the "
-            "solution of minimum norm"
-        ) from error
+        given = None if weight is None else weights
+        result = solve_cholesky(K, targets, lam, given, fit_intercept=estimator.fit_intercept)
+    except np.linalg.LinAlgError:
+        reason = ", K + alpha I is not positive definite after rounding"
+        return _by_eigh(estimator, X, K, Y, lam, weight, reason)
     intercept = np.zeros(Y.shape[1])
     if estimator.fit_intercept:
-        ones = beside(np.ones(len(Y)), wide) if weights is None else weights
-        intercept = as_numpy(weighted_mean(targets - K @ result.value, ones))
+        intercept = as_numpy(weighted_mean(targets - K @ result.value, weights))
     return beside(result.value, X), result, intercept, None
+
+
+def _by_eigh(
+    estimator: Any,
+    X: Any,
+    K: Any,
+    Y: np.ndarray,
+    lam: np.ndarray,
+    weight: np.ndarray | None,
+    reason: str,
+) -> tuple[Any, Result, np.ndarray, None]:
+    refuse_beyond_memory(len(Y), EIGH_MATRICES - 1, X)
+    system = Eigensystem(K, weight, estimator.fit_intercept)
+    result = solve_eigh(system, Y, lam)
+    warn_if_undetermined(system, lam)
+    result = replace(result, method=f"{result.method}{reason}")
+    return beside(result.value, X), result, system.intercept(Y, result.value), None

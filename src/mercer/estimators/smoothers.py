@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from mercer.arrays import over_blocks
+from mercer.arrays import as_numpy, following, is_tensor, over_blocks
 from mercer.estimators.fitting import fitting
+from mercer.estimators.labels import most_likely
 from mercer.estimators.local_regression import (
     BANDWIDTH_CONSTRAINTS,
     COLUMN_CONSTRAINTS,
@@ -354,6 +355,8 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         if self._has_categories:
             X, y = self._points(X), column_or_1d(y)
             check_consistent_length(X, y)
+        elif is_tensor(X):
+            X, y = self._tensors(X, y), column_or_1d(as_numpy(y))
         else:
             X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
@@ -361,7 +364,8 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         kept = self._keep(X, sample_weight)
         self.y_fit_ = codes[kept]
         self.kernel_ = smoothing_kernel(self.kernel, self.X_fit_.shape[1])
-        self.loo_probabilities_ = self._settle(self._indicators(), np.ones(len(self.classes_)))
+        left_out = self._settle(self._indicators(), np.ones(len(self.classes_)))
+        self.loo_probabilities_ = following(left_out, self.X_fit_)
         return self
 
     @over_blocks
@@ -373,7 +377,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row of ``X: (m, d)``, shape (m,)."""
         probabilities = self.predict_proba(X)
-        return self.classes_[np.argmax(probabilities, axis=1)]
+        return most_likely(self.classes_, probabilities)
 
     @over_blocks
     def conditional_density(self, X: Any, t: Any) -> np.ndarray:

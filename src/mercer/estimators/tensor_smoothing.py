@@ -1,4 +1,4 @@
-"""Nadaraya and Watson's means over points that are tensors, without a matrix of weights."""
+"""Local means and lines over points that are tensors, without a matrix of weights."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import beside, device_budget, doubled, namespace, row_blocks
+from mercer.arrays import (
+    as_numpy,
+    beside,
+    device_budget,
+    doubled,
+    median_row,
+    namespace,
+    row_blocks,
+)
+from mercer.estimators.local_fits import Moments
 from mercer.expressions import Point, View, exp, over
 from mercer.kernels.smoothing import FormulaKernel, SmoothingKernel
 
+EPS = float(np.finfo(np.float64).eps)
 # Where a point has all but this power of the rounding error of the weight at itself, the others are
 # summed by themselves.
 ALONE = 1 / 3
+# Rounding of second moments may be this part of the spread of the points in reach.
+LOST = 1e-9
 
 
 class TensorMeans:
@@ -35,9 +47,9 @@ class TensorMeans:
             )
         self.log_k, self.V, self.mass, self.Y = log_k, V, mass, Y
 
-    def at(self, U: Any) -> Any:
-        """The means at each row of ``U: (m, d)``, in float64, (m, k)."""
-        return self._means(U)[0]
+    def around(self, U: Any = None) -> Any:
+        """The means at each row of ``U: (m, d)``, or those of the others at each point: (m, k)."""
+        return self._left_out() if U is None else self._means(U)[0]
 
     def _means(self, U: Any) -> tuple[Any, Any]:
         log_sum = over(self.log_k, U, self.V).log_sum_exp(np.log(self.mass))
@@ -46,7 +58,7 @@ class TensorMeans:
         sums = over(weights, U, self.V).products(columns, np.zeros((len(U), 0)))[0]
         return sums[:, :-1] / sums[:, -1:], log_sum
 
-    def left_out(self) -> Any:
+    def _left_out(self) -> Any:
         """The means at each point, one unit of its own mass taken away, in float64, (n, k)."""
         means, log_sum = self._means(self.V)
         xp, Y = namespace(self.V), beside(self.Y, means)
@@ -63,3 +75,38 @@ class TensorMeans:
             values[xp.arange(len(rows), device=rows.device), rows] = xp.log(less[rows])
             found[rows] = xp.softmax(values, 1) @ Y
         return found
+
+
+def tensor_lines(
+    kernel: SmoothingKernel, V: Any, mass: np.ndarray, Y: np.ndarray, U: Any = None
+) -> Moments:
+    """Local lines around each row of ``U: (m, d)``, or those of the others around each point.
+
+    Means of v, v vᵀ and v yᵀ are found where the points are, about their middle; what follows from
+    them for each query, on the host. Where moving them to the query takes too many of their
+    digits, fits are called flat.
+
+    Parameters
+    ----------
+    kernel, V, mass, Y : as of `TensorMeans`, the points in double
+    U : (m, d) tensor or None
+    """
+    middle = median_row(V)
+    V, U = V - middle, None if U is None else U - middle
+    (n, d), c, points = V.shape, Y.shape[1], as_numpy(V)
+    a, b = np.tril_indices(d)
+    crossed = (points[:, :, None] * Y[:, None]).reshape(n, -1)
+    columns = np.hstack([Y, points, points[:, a] * points[:, b], crossed])
+    means = as_numpy(TensorMeans(kernel, V, mass, columns).around(U))
+    u = points if U is None else as_numpy(U)
+    of_y, of_v, of_vv, of_vy = np.split(means, np.cumsum([c, d, len(a)]), axis=1)
+    # Seen from the query: of D = v - u, D Dᵀ and D yᵀ.
+    seen = of_vv - u[:, a] * of_v[:, b] - u[:, b] * of_v[:, a] + u[:, a] * u[:, b]
+    crossed = of_vy - (u[:, :, None] * of_y[:, None]).reshape(len(u), -1)
+    log_sum = np.where(np.isnan(of_y[:, 0]), -np.inf, 0.0)
+    moments = np.hstack([of_y, of_v - u, seen, crossed])
+    fits = Moments((u, points), Y, log_sum, moments, True, 1, None)
+    squares = of_vv[:, a == b]
+    spread = squares - of_v**2
+    fits.flat |= np.any(EPS * (squares + u**2) > LOST * np.maximum(spread, 0.0), axis=1)
+    return fits

@@ -8,7 +8,18 @@ import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator
 
-from mercer.arrays import n_rows, refuse_beyond_memory, take_rows
+from mercer.arrays import (
+    as_numpy,
+    beside,
+    device_budget,
+    doubled,
+    following,
+    is_tensor,
+    n_rows,
+    product,
+    refuse_beyond_memory,
+    take_rows,
+)
 from mercer.estimators.inputs import (
     is_precomputed,
     takes_vectors,
@@ -17,8 +28,7 @@ from mercer.estimators.inputs import (
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.ridge_nystrom import doubled
-from mercer.operators import CentredGram, GramOperator, gram
+from mercer.operators import CentredGram, GramOperator, TensorGram, gram
 from mercer.solvers.canonical import Whitening
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.spectral import centred_projection, rounding_floor
@@ -29,6 +39,8 @@ FEW = 500
 DENSE = 5000
 # The rank of a factor of more points, at most.
 RANK = 2000
+# On a device, matrices that a decomposition holds, and those with a row for each point of a factor.
+MATRICES, FACTORS = 6, 4
 
 
 class KernelView(BaseEstimator):
@@ -42,10 +54,12 @@ class KernelView(BaseEstimator):
     X_fit_ : the training points of the view
     pivots_ : ndarray of shape (n_pivots,) or None
         Of which training points variates are combinations; None for all of them.
-    dual_coef_ : ndarray of shape (n_pivots or n_samples, n_components)
-    offset_ : ndarray of shape (n_components,)
+    dual_coef_ : ndarray or tensor of shape (n_pivots or n_samples, n_components)
+    offset_ : ndarray or tensor of shape (n_components,)
         The variates of x are ``kernel_(x, X_fit_[pivots_]) @ dual_coef_ - offset_``.
     """
+
+    _takes_tensors = True
 
     def __init__(
         self,
@@ -69,12 +83,14 @@ class KernelView(BaseEstimator):
         if not takes_vectors(self.kernel):
             return False
         if hasattr(X, "__array__"):
-            return np.asarray(X).ndim == 1
+            return (X if is_tensor(X) else np.asarray(X)).ndim == 1
         return isinstance(X, list | tuple) and not any(hasattr(x, "__len__") for x in X)
 
     def as_column(self, X: Any) -> Any:
         """X, a vector made a column; scikit-learn allows that of targets, not of a first view."""
-        return np.asarray(X).reshape(-1, 1) if self.is_vector(X) else X
+        if not self.is_vector(X):
+            return X
+        return (X if is_tensor(X) else np.asarray(X)).reshape(-1, 1)
 
     def remember(self, X: Any) -> None:
         """Check the training points, keep them, and settle the kernel."""
@@ -96,19 +112,26 @@ class KernelView(BaseEstimator):
         if rank > 0:
             # In float32 the rounding of K would be taken for its rank.
             K = training_gram(self, doubled(self.X_fit_), self.kernel_, store=False)
-            low = randomly_pivoted_cholesky(
-                K.rows, K.diagonal(), rank, trace_tol=tol * float(np.sum(K.diagonal()))
-            )
-            enough = low.trace_left <= tol * float(np.sum(K.diagonal()))
+            diagonal = K.diagonal()
+            trace_tol = tol * float(diagonal.sum())
+            low = randomly_pivoted_cholesky(K.rows, diagonal, rank, trace_tol=trace_tol)
+            enough = low.trace_left <= trace_tol
             if enough or solver == "low_rank" or n > DENSE:
                 found = Factored(low, K)
-        found = found or Whole(training_gram(self, self.X_fit_, self.kernel_))
+        found = found or self._whole()
         if found.whitening.rank == 0:
             raise ValueError(
                 f"{name} is constant under its kernel: its centred Gram is zero, so nothing can "
                 "correlate with it; remove it or choose another kernel"
             )
         return found
+
+    def _whole(self) -> Whole:
+        X = self.X_fit_
+        if not is_tensor(X):
+            return Whole(training_gram(self, X, self.kernel_))
+        refuse_beyond_memory(len(X), MATRICES, X)
+        return Whole(training_gram(self, doubled(X), self.kernel_))
 
     def _rank(self, n: int, solver: str, max_rank: int | None) -> int:
         """Up to which rank to look for a factor; zero for none."""
@@ -119,7 +142,9 @@ class KernelView(BaseEstimator):
             return min(max_rank, n)
         if solver == "auto" and n <= DENSE:
             return n // 3
-        return min(n, RANK)
+        if not is_tensor(self.X_fit_):
+            return min(n, RANK)
+        return min(n, RANK, max(1, device_budget(self.X_fit_.device) // (8 * n * FACTORS)))
 
     def project_onto(self, alpha: np.ndarray, found: Decomposition) -> None:
         """Keep the directions alpha (n, k) in the form that applies to new points."""
@@ -128,12 +153,22 @@ class KernelView(BaseEstimator):
             coef = np.zeros((n_rows(self.X_fit_), alpha.shape[1]))
             coef[self.pivots_] = self.dual_coef_
             self.dual_coef_, self.pivots_ = coef, None
+        if is_tensor(self.X_fit_):  # in double, for terms that cancel are large
+            wide = doubled(self.X_fit_[:1])
+            self.dual_coef_, self.offset_ = (
+                beside(a, wide) for a in (self.dual_coef_, self.offset_)
+            )
 
     def variates(self, X: Any) -> np.ndarray:
         """The canonical variates of new points, shape (n_queries, n_components)."""
         X, points = validate_query(self, X), self.X_fit_
         if self.pivots_ is not None:
-            X, points = doubled(X), doubled(take_rows(points, self.pivots_))
+            points = take_rows(points, self.pivots_)
+        if is_tensor(X):
+            K = gram(self.kernel_, doubled(X), doubled(points), store=False)
+            return following(K @ self.dual_coef_ - self.offset_, X)
+        if self.pivots_ is not None:
+            X, points = doubled(X), doubled(points)
         K = gram(self.kernel_, X, points)
         return np.asarray(K @ self.dual_coef_) - self.offset_
 
@@ -154,9 +189,14 @@ class Whole:
 
     def __init__(self, K: GramOperator):
         self.K, self.centred = K, CentredGram(K)
-        floor = rounding_floor(K.shape[0], np.max(np.abs(K.diagonal())), K.dtype)
-        refuse_beyond_memory(K.shape[0])
-        self.whitening = Whitening.from_gram(self.centred.dense(), floor)
+        floor = rounding_floor(K.shape[0], float(abs(K.diagonal()).max()), K.dtype)
+        if isinstance(K, TensorGram):
+            rows = K.dense() - beside(self.centred.column_means, K.diagonal())
+            dense = rows - rows.mean(1)[:, None]
+        else:
+            refuse_beyond_memory(K.shape[0])
+            dense = self.centred.dense()
+        self.whitening = Whitening.from_gram(dense, floor)
 
     def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
         coef, offset = centred_projection(self.centred.column_means, alpha)
@@ -167,9 +207,10 @@ class Factored:
     """F F^T in place of K, with features k(x, Z) L^-T of new points, Z the pivots, L = F[Z]."""
 
     def __init__(self, low: LowRank, K: GramOperator):
-        self.low, self.mean = low, low.factor.mean(axis=0)
-        self.factor = low.factor - self.mean
-        floor = rounding_floor(K.shape[0], np.max(np.abs(K.diagonal())), K.dtype)
+        self.pivots, self.L = low.pivots, as_numpy(low.factor[low.pivots])
+        mean = low.factor.mean(0)
+        self.mean, self.factor = as_numpy(mean), low.factor - mean
+        floor = rounding_floor(K.shape[0], float(abs(K.diagonal()).max()), K.dtype)
         # What is rounding at every single point counts as nothing; together it is this at most.
         left = low.trace_left + K.shape[0] * floor
         if len(low.pivots) == 0:
@@ -178,10 +219,9 @@ class Factored:
         self.whitening = Whitening.from_factor(self.factor, left, floor)
 
     def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        w = self.factor.T @ alpha
-        L = self.low.factor[self.low.pivots]
-        coef = scipy.linalg.solve_triangular(L, w, lower=True, trans="T")
-        return coef, self.mean @ w, self.low.pivots
+        w = product(self.factor.T, alpha)
+        coef = scipy.linalg.solve_triangular(self.L, w, lower=True, trans="T")
+        return coef, self.mean @ w, self.pivots
 
 
 def second_view(Y: Any, y: Any) -> Any:

@@ -10,11 +10,12 @@ through squared distances or dot products, all of them come from one product wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_dense
+from mercer.arrays import as_dense, as_numpy, beside, doubled, is_tensor, namespace
 from mercer.expressions.derivative import moved, partial
 from mercer.expressions.interpreter import Pairs
 from mercer.expressions.nodes import (
@@ -32,22 +33,22 @@ from mercer.expressions.views import Scale
 COLUMNS, FEWEST = 2**21, 16
 
 
-def gradient(pairs: Pairs, U: np.ndarray, V: np.ndarray) -> dict[str, float | np.ndarray]:
+def gradient(pairs: Pairs, U: Any, V: Any) -> dict[str, float | np.ndarray]:
     """Σ_c u_cᵀ (∂K/∂θ) v_c for every hyperparameter θ of the expression.
 
     Parameters
     ----------
     pairs : Pairs
-    U : (n,) or (n, c) array
-    V : (m,) or (m, c) array
+    U : (n,) or (n, c) array or tensor
+    V : (m,) or (m, c) array or tensor
 
     Returns
     -------
     dict
         For every path a number, or an array of shape (d,) for a vector of d scales.
     """
-    U, V = _columns(U, pairs.shape[0], "U"), _columns(V, pairs.shape[1], "V")
-    if U.shape[1] != V.shape[1] or not U.size:
+    U, V = (_columns(A, pairs, side) for side, A in enumerate((U, V)))
+    if U.shape[1] != V.shape[1] or 0 in U.shape:
         counts = f"U has {U.shape[1]} columns and V {V.shape[1]}"
         raise ValueError(f"{counts}; expected as many, and at least one")
     found: dict[str, float | np.ndarray] = {}
@@ -64,17 +65,20 @@ def gradient(pairs: Pairs, U: np.ndarray, V: np.ndarray) -> dict[str, float | np
     return found
 
 
-def _columns(A: np.ndarray, n: int, name: str) -> np.ndarray:
-    A = np.asarray(A, dtype=np.float64)
+def _columns(A: Any, pairs: Pairs, side: int) -> Any:
+    """Columns in double, where the points are."""
+    n, X = pairs.shape[side], pairs.raw[side]
+    A = beside(A, doubled(X[:1])) if is_tensor(X) else np.asarray(A, dtype=np.float64)
     if A.ndim not in (1, 2) or len(A) != n:
-        raise ValueError(f"{name} has shape {A.shape}; expected ({n},) or ({n}, columns)")
+        shape = tuple(A.shape)
+        raise ValueError(f"{'UV'[side]} has shape {shape}; expected ({n},) or ({n}, columns)")
     return A.reshape(n, -1)
 
 
-def _contracted(pairs: Pairs, U: np.ndarray, V: np.ndarray) -> float:
+def _contracted(pairs: Pairs, U: Any, V: Any) -> float:
     if pairs.expression == ZERO:
         return 0.0
-    return float(np.sum(U * pairs.products(V, U[:, :0])[0]))
+    return float((U * pairs.products(V, U[:, :0])[0]).sum())
 
 
 class _Through:
@@ -83,7 +87,7 @@ class _Through:
     def __init__(self, pairs: Pairs, leaf: Expression, G: Expression, path: str, size: int):
         self.pairs, self.leaf, self.G, self.path, self.size = pairs, leaf, G, path, size
 
-    def contracted(self, U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    def contracted(self, U: Any, V: Any) -> np.ndarray:
         if isinstance(self.leaf, Diagonal):
             return self._one_sided(self.leaf, U, V)
         assert isinstance(self.leaf, Statistic)
@@ -96,20 +100,20 @@ class _Through:
         found[lost] = self._one_by_one(lost, U, V)
         return found
 
-    def _one_by_one(self, entries: Iterable[int], U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    def _one_by_one(self, entries: Iterable[int], U: Any, V: Any) -> np.ndarray:
         assert isinstance(self.leaf, Statistic)
         slopes = (multiply(self.G, moved(self.leaf, self.path, int(j))) for j in entries)
         return np.array([_contracted(self.pairs.like(s), U, V) for s in slopes])
 
-    def _one_sided(self, leaf: Diagonal, U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    def _one_sided(self, leaf: Diagonal, U: Any, V: Any) -> np.ndarray:
         """Through k(x, x): one product, whatever the number of scales."""
         # Both products, since G is not symmetric where the points are the same.
         GV, GU = self.pairs.like(self.G).products(V, U)
-        weight = np.sum(U * GV, axis=1) if leaf.side == 0 else np.sum(V * GU, axis=1)
+        weight = (U * GV).sum(1) if leaf.side == 0 else (V * GU).sum(1)
         assert isinstance(leaf.operand, Statistic)
         tangents = (Tangent(leaf.operand, self.path, j) for j in range(self.size))
         slopes = (self.pairs.side(Diagonal(t, leaf.side), leaf.side) for t in tangents)
-        return np.array([weight @ slope for slope in slopes])
+        return np.array([float(weight @ doubled(slope)) for slope in slopes])
 
 
 class _Expansion:
@@ -128,33 +132,34 @@ class _Expansion:
         is_last = isinstance(last, Scale) and last.path == through.path
         self.rates = -1 / np.asarray(last.scales) if is_last else None
 
-    def contracted(self, U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def contracted(self, U: Any, V: Any) -> tuple[np.ndarray, np.ndarray]:
         """One number for each scale, and about how far rounding may have moved it."""
-        found, error = np.zeros((2, self.through.size))
+        xp, (found, error) = namespace(U), np.zeros((2, self.through.size))
         c, left, right = V.shape[1], V[:, :0], U[:, :0]
-        row = column = size = np.zeros(0)
+        row = column = size = V[:0, 0]
         if self.is_distance:  # along with the first features
-            left, right = np.hstack([V, np.abs(V)]), U
+            left, right = xp.hstack([V, abs(V)]), U
         for own, X, dX, Z, dZ in self._features(c):
             moving = [(X, dZ), (dX, Z)] if self.rates is None else [(2 * dX, Z)]
             columns = [(V[:, :, None] * B[:, None, :]).reshape(len(V), -1) for _, B in moving]
-            P, Q = self.G.products(np.hstack([left, *columns]), right)
+            P, Q = self.G.products(xp.hstack([left, *columns]), right)
             if left.shape[1]:
-                row, column = np.sum(U * P[:, :c], axis=1), np.sum(V * Q, axis=1)
-                size = np.sum(np.abs(U * P[:, c : 2 * c]), axis=1)
-            products = np.split(P[:, left.shape[1] :], len(moving), axis=1)
-            here = np.zeros(len(own))
-            for (A, _), product in zip(moving, products, strict=True):
-                here += np.einsum("ic,ick,ik->k", U, product.reshape(len(U), c, -1), A)
+                row, column = (U * P[:, :c]).sum(1), (V * Q).sum(1)
+                size = abs(U * P[:, c : 2 * c]).sum(1)
+            products = xp.hsplit(P[:, left.shape[1] :], len(moving))
+            here = sum(
+                xp.einsum("ic,ick,ik->k", U, product.reshape(len(U), c, -1), A)
+                for (A, _), product in zip(moving, products, strict=True)
+            )
             if self.is_distance:
                 with np.errstate(over="ignore", invalid="ignore"):  # such are summed one by one
                     here = 2 * (row @ (X * dX) + column @ (Z * dZ) - here)
-                    np.add.at(error, own, size @ np.abs(X * dX))
-            np.add.at(found, own, here)
+                    np.add.at(error, own, as_numpy(size @ abs(X * dX)))
+            np.add.at(found, own, as_numpy(here))
             left, right = V[:, :0], U[:, :0]
         return found, np.finfo(float).eps * error
 
-    def _features(self, c: int) -> Iterator[tuple[np.ndarray, ...]]:
+    def _features(self, c: int) -> Iterator[tuple[Any, ...]]:
         """Some features at a time: which scales move them, x, dx, z and dz."""
         pairs, sides = self.through.pairs, (0, 1)
         points = [pairs.points(self.leaf.view, side) for side in sides]
@@ -171,11 +176,12 @@ class _Expansion:
             if self.rates is None:
                 dX, dZ = self._moved(changes, k)
             else:
-                dX, dZ = X * self.rates[k], Z * self.rates[k]
+                rates = beside(self.rates[k], X)
+                dX, dZ = X * rates, Z * rates
             yield self.own[k], X, dX, Z, dZ
 
-    def _moved(self, arrays: list, k: slice) -> list[np.ndarray]:
+    def _moved(self, arrays: list, k: slice) -> list[Any]:
         """Some features of both sides, moved towards the origin where only differences count."""
-        X, Z = (as_dense(A[:, k]).astype(np.float64) for A in arrays)
+        X, Z = (doubled(as_dense(A[:, k])) for A in arrays)
         origin = centre(Z) if self.is_distance else 0.0
         return [X - origin, Z - origin]

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import core
-from mercer.arrays import FLOATS, as_dense, n_rows, rows_in_order, take_rows
+from mercer.arrays import FLOATS, as_dense, doubled, n_rows, rows_in_order, take_rows
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
@@ -90,11 +90,8 @@ class Pairs:
 
     def double(self, rows: slice, columns: slice) -> Pairs:
         """The expression over some of the points, float32 numbers made float64."""
-        X, Y = (
-            part.astype(np.float64) if getattr(part, "dtype", None) == np.float32 else part
-            for part in (take_rows(self.raw[0], rows), take_rows(self.raw[1], columns))
-        )
-        pairs = Pairs(self.formula, X, None if self.symmetric and rows == columns else Y)
+        X, Y = doubled(take_rows(self.raw[0], rows)), doubled(take_rows(self.raw[1], columns))
+        pairs = type(self)(self.formula, X, None if self.symmetric and rows == columns else Y)
         return pairs.like(self.formula, np.float64)
 
     def derivative(self, path: str, index: int | None = None) -> Pairs:

@@ -7,11 +7,12 @@ Values of a block of rows with all columns are made at a time, and nothing large
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mercer.arrays import Later, device_budget, row_blocks
-from mercer.core.programs import Kind, Leaf, Op, Program, Source
-from mercer.core.reference import EXACT_FEATURES
+from mercer.core.programs import Kind, Leaf, Program
+from mercer.core.reference import EXACT_FEATURES, run
 
 torch: Any = Later("torch")
 
@@ -22,7 +23,8 @@ ALIVE, BLOCK_BYTES = 6, 2**30
 GATHERED = 2**22  # numbers of near pairs that are gathered at a time
 
 
-class Tiles:
+@dataclass(eq=False, repr=False)
+class PairTiles:
     """An expression over n times m pairs.
 
     Parameters
@@ -31,34 +33,37 @@ class Tiles:
     leaves : the statistics, whose points are tensors
     row_terms, column_terms : tensors of shape (n,) and (m,)
     n, m : int
+    device, dtype : of the arithmetic
+    precision : "fp16x3", "tf32x3" or "tf32"
+        Of dot products in float32, where the matrix unit is told how to form them.
+    logarithmic : bool
+        Whether it is the exponentials of the values that count.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        leaves: Sequence[Leaf],
-        row_terms: Sequence[Any],
-        column_terms: Sequence[Any],
-        n: int,
-        m: int,
-        device: Any,
-        dtype: Any,
-    ):
-        self.program, self.leaves = program, list(leaves)
-        self.row_terms, self.column_terms = list(row_terms), list(column_terms)
-        self.n, self.m, self.device, self.dtype = n, m, device, dtype
+    program: Program
+    leaves: Sequence[Any]
+    row_terms: Sequence[Any]
+    column_terms: Sequence[Any]
+    n: int
+    m: int
+    device: Any
+    dtype: Any
+    precision: str = "fp16x3"
+    logarithmic: bool = False
+
+
+class Tiles(PairTiles):
+    """The values of some rows at a time, by torch."""
 
     def part(self, rows: Any, columns: Any) -> Tiles:
         """The same for some rows and columns, by position; None for all of them."""
-        return Tiles(
-            self.program,
-            [_at(leaf, rows, columns) for leaf in self.leaves],
-            [_some(term, rows) for term in self.row_terms],
-            [_some(term, columns) for term in self.column_terms],
-            self.n if rows is None else len(rows),
-            self.m if columns is None else len(columns),
-            self.device,
-            self.dtype,
+        return replace(
+            self,
+            leaves=[_at(leaf, rows, columns) for leaf in self.leaves],
+            row_terms=[_some(term, rows) for term in self.row_terms],
+            column_terms=[_some(term, columns) for term in self.column_terms],
+            n=self.n if rows is None else len(rows),
+            m=self.m if columns is None else len(columns),
         )
 
     def _blocks(self) -> Iterator[tuple[slice, Any]]:
@@ -73,8 +78,8 @@ class Tiles:
         statistics = [statistic(leaf, rows) for leaf in self.leaves]
         terms = [term[rows] for term in self.row_terms]
         shape = (rows.stop - rows.start, self.m)
-        found = run(self.program, statistics, terms, self.column_terms)
-        return torch.as_tensor(found, dtype=self.dtype, device=self.device).expand(shape)
+        found = run(self.program, statistics, terms, self.column_terms, shape, self.dtype, torch)
+        return found.to(self.device)  # where it is a constant
 
     def product(self, V: Any) -> Any:
         """K V of shape (n, c), in float64."""
@@ -95,9 +100,11 @@ class Tiles:
         K = torch.empty((self.n, self.m), dtype=self.dtype, device=self.device)
         for rows, values in self._blocks():
             K[rows] = values
+            if symmetric:
+                above = torch.triu(K[rows, rows], 1)
+                K[rows, rows] = above + above.T
+                K[rows, : rows.start] = K[: rows.start, rows].T
         if symmetric:
-            K = torch.triu(K)
-            K += torch.triu(K, 1).T
             K.diagonal().copy_(diagonal)
         return K
 
@@ -177,62 +184,3 @@ def _sqdist(leaf: Leaf, rows: slice) -> Any:
         a, b = i[k : k + step], j[k : k + step]
         distances[a, b] = torch.sum((given[a] - leaf.Y_given[b]) ** 2, dim=1)
     return distances
-
-
-def run(
-    program: Program,
-    statistics: Sequence[Any],
-    row_terms: Sequence[Any],
-    column_terms: Sequence[Any],
-) -> Any:
-    """The program's value, as in `mercer.core.reference`."""
-    r: list[Any] = [*statistics, *[None] * (program.registers - len(statistics))]
-
-    def second(b: int, source: int) -> Any:
-        match source:
-            case Source.ROW:
-                return row_terms[b][:, None]
-            case Source.COLUMN:
-                return column_terms[b]
-        return r[b]
-
-    for (op, out, a, b, source), (c, d) in zip(
-        program.operations.tolist(), program.constants.tolist(), strict=True
-    ):
-        match op:
-            case Op.ROW:
-                r[out] = row_terms[a][:, None]
-            case Op.COLUMN:
-                r[out] = column_terms[a]
-            case Op.CONSTANT:
-                r[out] = c
-            case Op.AFFINE:
-                r[out] = c * r[a] + d
-            case Op.ADD:
-                r[out] = c * r[a] + d * second(b, source)
-            case Op.MULTIPLY:
-                r[out] = c * r[a] * second(b, source) + d
-            case Op.ACCUMULATE:
-                r[out] = r[out] + c * r[a] * second(b, source)
-            case Op.DIVIDE:
-                divisor = second(b, source)
-                r[out] = torch.where(divisor == 0, c, r[a] / divisor)
-            case Op.INTEGER_POWER:
-                r[out] = r[a] ** int(c)
-            case Op.REAL_POWER:
-                r[out] = r[a] ** c
-            case Op.EXP | Op.EXP_NEGATIVE:
-                r[out] = torch.exp(c * r[a])
-            case Op.SQRT:
-                r[out] = torch.sqrt(r[a])
-            case Op.TANH:
-                r[out] = torch.tanh(c * r[a] + d)
-            case Op.LOG:
-                r[out] = torch.log(r[a])
-            case Op.INVERSE_SQRT:
-                r[out] = torch.where(r[a] == 0, 0, torch.rsqrt(r[a]))
-            case Op.POSITIVE:
-                r[out] = torch.clamp(r[a], min=0)
-            case Op.STEP:
-                r[out] = (r[a] > 0).to(r[a].dtype)
-    return r[program.result]

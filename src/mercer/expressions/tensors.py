@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Later, beside, dtype_of, is_tensor, rows_in_order, take_rows
+from mercer.arrays import (
+    Later,
+    beside,
+    dtype_of,
+    is_tensor,
+    refuse_matrix,
+    rows_in_order,
+    take_rows,
+)
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.interpreter import Pairs
@@ -64,9 +72,6 @@ class TensorPairs(Pairs):
         assert isinstance(other, TensorPairs)
         other._tiles = {}
         return other
-
-    def double(self, rows: slice, columns: slice) -> Pairs:
-        raise NotImplementedError("points of tensors are widened as a whole, by like()")
 
     def _check(self) -> np.dtype:
         kinds = []
@@ -154,19 +159,21 @@ class TensorPairs(Pairs):
         column_terms = [self.side(t, 1) for t in self.lowering.column_terms]
         dtype = getattr(torch, self.dtype.name)
         arguments = (self.lowering.program, leaves, row_terms, column_terms, *self.shape)
-        if by_triton(self.device.type):
-            return TritonTiles(*arguments, self.device, dtype, self.precision, logarithmic)
-        return Tiles(*arguments, self.device, dtype)
+        kind = TritonTiles if by_triton(self.device.type) else Tiles
+        return kind(*arguments, self.device, dtype, self.precision, logarithmic)
 
     def block(self, rows: Any, columns: Any, out: Any = None) -> Any:
         n, m = self.shape
-        found = self.tiles(_positions(rows, n), _positions(columns, m)).gram(False, None)
+        tiles = self.tiles(_positions(rows, n), _positions(columns, m))
+        refuse_matrix(tiles.n, tiles.m, self.dtype, self.raw[0])
+        found = tiles.gram(False, None)
         if out is None:
             return found
         out[:] = found
         return out
 
     def gram(self) -> Any:
+        refuse_matrix(*self.shape, self.dtype, self.raw[0])
         return self.tiles().gram(self.symmetric, self.diagonal() if self.symmetric else None)
 
     def products(self, V: Any, U: Any) -> tuple[Any, Any]:

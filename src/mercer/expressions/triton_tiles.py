@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import linecache
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from mercer.arrays import Later
 from mercer.core.programs import Kind, Leaf, Op, Program
-from mercer.expressions.tensor_tiles import run
+from mercer.core.reference import run
+from mercer.expressions.tensor_tiles import PairTiles
 from mercer.expressions.triton_source import (
     KernelText,
     LeafForm,
@@ -29,6 +31,7 @@ from mercer.expressions.triton_source import (
 )
 
 torch: Any = Later("torch")
+errors: Any = Later("triton.runtime.errors")
 
 PRECISIONS = ("fp16x3", "tf32x3", "tf32")
 PADDED = 256  # points are made up to a multiple of this, so that no tile is in part
@@ -44,6 +47,9 @@ FEW_COLUMNS, COLUMNS = 4, 32
 # Columns are split for so many programs per multiprocessor, lest some be idle at the end, unless a
 # part would have fewer tiles than the second number.
 PROGRAMS, FEWEST_TILES = 96, 4
+FEWEST = 16  # rows or columns of a tile
+# A grid has 65,535 programs at most across; there is no such limit down.
+MOST_COLUMNS = 65_535 * FEWEST
 # How much of a value may be lost by rounding a squared distance before care is taken.
 CARE = 32.0
 
@@ -56,6 +62,20 @@ class Launch:
     columns: int
     warps: int
     stages: int = 3
+
+    def smaller(self) -> Launch | None:
+        """The next that takes less shared memory: fewer columns, then rows, then stages."""
+        if self.columns > FEWEST:
+            return replace(self, columns=self.columns // 2)
+        if self.rows > FEWEST:
+            return replace(self, rows=self.rows // 2, warps=4)
+        return replace(self, stages=1) if self.stages > 1 else None
+
+
+# What gives the grid of a layout, the array that is put out, and further arguments.
+LayOut = Callable[[Launch], tuple[tuple[int, int], Any, dict[str, Any]]]
+# Smaller layouts that a device has room for, by the kernel's text and its usual one.
+ROOM: dict[tuple[str, Launch, Any], Launch] = {}
 
 
 def launch_for(form: TileForm) -> Launch:
@@ -76,43 +96,19 @@ def launch_for(form: TileForm) -> Launch:
     return Launch(128, 64, 4, 2) if width > 128 and not looped else Launch(128, 128, 4)
 
 
-class TritonTiles:
-    """An expression over n times m pairs, with the methods of `tensor_tiles.Tiles`.
-
-    Parameters
-    ----------
-    program, leaves, row_terms, column_terms, n, m, device, dtype : as for `tensor_tiles.Tiles`
-    precision : "fp16x3", "tf32x3" or "tf32"
-        Of dot products in float32.
-    logarithmic : bool
-        Whether it is the exponentials of the values that count.
-    """
+@dataclass(eq=False, repr=False)
+class TritonTiles(PairTiles):
+    """The same by kernels of Triton, with the methods of `tensor_tiles.Tiles`."""
 
     launch: Launch | None = None  # in place of the usual one
 
-    def __init__(
-        self,
-        program: Program,
-        leaves: Sequence[Leaf],
-        row_terms: Sequence[Any],
-        column_terms: Sequence[Any],
-        n: int,
-        m: int,
-        device: Any,
-        dtype: Any,
-        precision: str = "fp16x3",
-        logarithmic: bool = False,
-    ):
-        self.program, self.leaves = program, list(leaves)
-        self.row_terms, self.column_terms = list(row_terms), list(column_terms)
-        self.n, self.m, self.device, self.dtype = n, m, device, dtype
-        self.precision, self.logarithmic = precision, logarithmic
+    def __post_init__(self) -> None:
         self._arrays: dict[str, Any] = {}
         self._scales: list[float] = []
         self.form = self._made_ready()
         for side, terms in (("R", self.row_terms), ("C", self.column_terms)):
             for t, term in enumerate(terms):
-                self._arrays[f"{side}{t}"] = _padded(term.to(dtype))
+                self._arrays[f"{side}{t}"] = _padded(term.to(self.dtype))
 
     # Operands.
 
@@ -217,7 +213,7 @@ class TritonTiles:
 
     def part(self, rows: Any, columns: Any) -> TritonTiles:
         """The same for some rows and columns, by position; None for all of them."""
-        other = self._copy()
+        other = copy(self)
         other._arrays = {
             name: _some(name, array, rows if name[0] in "XUAR" else columns)
             for name, array in self._arrays.items()
@@ -226,14 +222,9 @@ class TritonTiles:
         other.m = self.m if columns is None else len(columns)
         return other
 
-    def _copy(self) -> TritonTiles:
-        other = object.__new__(TritonTiles)
-        other.__dict__.update(self.__dict__)
-        return other
-
     def transposed(self) -> TritonTiles:
         """The same with rows and columns in each other's place."""
-        other = self._copy()
+        other = copy(self)
         other.n, other.m = self.m, self.n
         other.form = self.form.transposed
         swap = str.maketrans("XYUWABRC", "YXWUBACR")
@@ -251,19 +242,46 @@ class TritonTiles:
             found.append(value)
         return torch.tensor(found or [0.0], dtype=self.dtype, device=self.device)
 
-    def _run(self, text: KernelText, grid: tuple[int, ...], launch: Launch, **more: Any) -> None:
-        kernel = compiled(text.text)
-        arrays = {"constants": self._constants(text.slots), **self._arrays, **more}
+    def _run(self, text: KernelText, usual: Launch, lay_out: LayOut) -> Any:
+        """What the kernel puts out with the usual layout, or a smaller one the device has room for.
+
+        ``lay_out`` gives the grid of a layout, where to put what, and other arguments.
+        """
+        kernel, place = compiled(text.text), (text.text, usual, self.device)
+        launch = self.launch or ROOM.get(place, usual)
         n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
-        kernel[grid](
-            *(arrays[name] for name in text.arguments),
-            n,
-            m,
-            BM=launch.rows,
-            BN=launch.columns,
-            num_warps=launch.warps,
-            num_stages=launch.stages,
-        )
+        while True:
+            grid, out, more = lay_out(launch)
+            arrays = {"constants": self._constants(text.slots), "out": out, **self._arrays, **more}
+            try:
+                kernel[grid](
+                    *(arrays[name] for name in text.arguments),
+                    n,
+                    m,
+                    BM=launch.rows,
+                    BN=launch.columns,
+                    num_warps=launch.warps,
+                    num_stages=launch.stages,
+                )
+            except errors.OutOfResources:
+                smaller = None if self.launch else launch.smaller()
+                if smaller is None:
+                    raise
+                launch = ROOM[place] = smaller
+            else:
+                return out
+
+    def _split(self, before: tuple = (), after: tuple = (), **more: Any) -> LayOut:
+        """Sums in double over parts of the columns, of shape (parts, *before, n, *after)."""
+        n = _multiple(self.n, PADDED)
+
+        def lay_out(launch: Launch) -> tuple[tuple[int, int], Any, dict[str, Any]]:
+            parts, tiles = self._splits(launch)
+            shape = (parts, *before, n, *after)
+            out = torch.empty(shape, dtype=torch.float64, device=self.device)
+            return (n // launch.rows, parts), out, {"tiles": tiles, **more}
+
+        return lay_out
 
     def _splits(self, launch: Launch) -> tuple[int, int]:
         """Into how many parts the columns are split, and the tiles of each."""
@@ -275,34 +293,26 @@ class TritonTiles:
 
     def product(self, V: Any) -> Any:
         """K V of shape (n, c), in float64."""
-        launch = self.launch or launch_for(self.form)
-        n, m, c = _multiple(self.n, PADDED), _multiple(self.m, PADDED), V.shape[1]
+        c = V.shape[1]
         if c > FEW_COLUMNS:
-            return self._wide_product(V, launch)
-        splits, tiles = self._splits(launch)
-        columns = torch.zeros((c, m), dtype=self.dtype, device=self.device)
+            return self._wide_product(V)
+        columns = torch.zeros((c, _multiple(self.m, PADDED)), dtype=self.dtype, device=self.device)
         columns[:, : self.m] = V.T
-        out = torch.empty((splits, c, n), dtype=torch.float64, device=self.device)
-        grid = (n // launch.rows, splits)
         text = product_source(self.form, c)
-        self._run(text, grid, launch, V=columns, out=out, tiles=tiles)
+        out = self._run(text, launch_for(self.form), self._split((c,), V=columns))
         return out.sum(dim=0)[:, : self.n].T
 
-    def _wide_product(self, V: Any, launch: Launch) -> Any:
-        n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
-        launch = self.launch or Launch(128 if self.dtype == torch.float32 else 64, 64, 4, 2)
-        splits, tiles = self._splits(launch)
+    def _wide_product(self, V: Any) -> Any:
+        m, double = _multiple(self.m, PADDED), self.dtype == torch.float64
+        usual = Launch(64 if double else 128, 64, 4, 2)
         parts = []
         for start in range(0, V.shape[1], COLUMNS):
             part = V[:, start : start + COLUMNS]
             c = max(16, 1 << (part.shape[1] - 1).bit_length())
             columns = torch.zeros((m, c), dtype=self.dtype, device=self.device)
             columns[: self.m, : part.shape[1]] = part
-            out = torch.empty((splits, n, c), dtype=torch.float64, device=self.device)
-            double = self.dtype == torch.float64
             text = wide_product_source(self.form, c, "ieee" if double else "tf32x3")
-            grid = (n // launch.rows, splits)
-            self._run(text, grid, launch, V=columns, out=out, tiles=tiles)
+            out = self._run(text, usual, self._split((), (c,), V=columns))
             parts.append(out.sum(dim=0)[: self.n, : part.shape[1]])
         return torch.cat(parts, dim=1)
 
@@ -312,24 +322,25 @@ class TritonTiles:
 
     def gram(self, symmetric: bool, diagonal: Any) -> Any:
         """All values, (n, m); a symmetric matrix has equal halves and its own diagonal."""
-        launch = self.launch or Launch(64, 64, 4)
+        if self.m > max(MOST_COLUMNS, self.n):
+            return self.transposed().gram(False, None).T
         out = torch.empty((self.n, self.m), dtype=self.dtype, device=self.device)
-        text = gram_source(self.form, symmetric)
-        more = {"diagonal": _padded(diagonal.to(self.dtype))} if symmetric else {}
-        grid = (-(-self.n // launch.rows), -(-self.m // launch.columns))
-        self._run(text, grid, launch, out=out, rows_out=self.n, columns_out=self.m, **more)
-        return out
+        more = {"rows_out": self.n, "columns_out": self.m}
+        if symmetric:
+            more["diagonal"] = _padded(diagonal.to(self.dtype))
+
+        def lay_out(launch: Launch) -> tuple[tuple[int, int], Any, dict[str, Any]]:
+            return (-(-self.n // launch.rows), -(-self.m // launch.columns)), out, more
+
+        return self._run(gram_source(self.form, symmetric), Launch(64, 64, 4), lay_out)
 
     def log_sum_exp(self, log_weight: Any) -> Any:
         """log Σ_j w_j exp(k_ij) of shape (n,), in float64; ``log_weight`` has shape (m,)."""
-        launch = self.launch or launch_for(self.form)
-        n, m = _multiple(self.n, PADDED), _multiple(self.m, PADDED)
-        splits, tiles = self._splits(launch)
+        m = _multiple(self.m, PADDED)
         L = torch.full((m,), -math.inf, dtype=self.dtype, device=self.device)
         L[: self.m] = log_weight
-        out = torch.empty((splits, 2, n), dtype=torch.float64, device=self.device)
-        grid = (n // launch.rows, splits)
-        self._run(log_sum_exp_source(self.form), grid, launch, L=L, out=out, tiles=tiles)
+        text = log_sum_exp_source(self.form)
+        out = self._run(text, launch_for(self.form), self._split((2,), L=L))
         top, total = out[:, 0, : self.n], out[:, 1, : self.n]
         return torch.logsumexp(top + torch.log(total), dim=0)
 
@@ -395,7 +406,6 @@ def _at_one_point(leaf: Leaf, at: Any, dtype: Any) -> Any:
 
 def _flat_run(program: Program, statistics: list, rows: list, columns: list) -> Any:
     """The program on pairs in a row: each a row and a column of its own."""
-    values = run(
-        program, [s[:, None] for s in statistics], rows, [term[:, None] for term in columns]
-    )
-    return torch.as_tensor(values)
+    statistics, columns = ([a[:, None] for a in given] for given in (statistics, columns))
+    shape = (len(statistics[0]), 1)
+    return run(program, statistics, rows, columns, shape, statistics[0].dtype, torch)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mercer.arrays import row_blocks
+from mercer.arrays import as_numpy, row_blocks
 
 # Columns multiplied at a time.
 COLUMNS = 256
@@ -169,7 +169,7 @@ def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) 
         A = np.stack(drawn[start : start + COLUMNS], axis=1)
         values.append(np.einsum("ij,ij->j", A, np.asarray(K @ A)))
     found = np.concatenate(values)
-    return Test.of(found[0], found[1:], float(np.max(np.abs(K.diagonal()))))
+    return Test.of(found[0], found[1:], float(np.max(np.abs(as_numpy(K.diagonal())))))
 
 
 class _Centred:
@@ -181,7 +181,7 @@ class _Centred:
         if K.shape != (self.n, self.n):
             raise ValueError(f"a Gram matrix of shape {K.shape}; expected a square one")
         self.means = np.asarray(K @ np.full(self.n, 1 / self.n), dtype=np.float64)
-        entries = K if isinstance(K, np.ndarray) else K.diagonal()
+        entries = K if isinstance(K, np.ndarray) else as_numpy(K.diagonal())
         # A power of two, by which dividing rounds nothing.
         self.scale = float(np.ldexp(1.0, np.frexp(np.max(np.abs(entries)))[1] - 1))
 

@@ -65,7 +65,7 @@ class GramOperator(LinearOperator):
         name = path if index is None else f"{path}[{index}]"
         return TiledGram(pairs, f"derivative by {name}, recomputed in tiles")
 
-    def gradient(self, U: np.ndarray, V: np.ndarray) -> dict[str, float | np.ndarray]:
+    def gradient(self, U: Any, V: Any) -> dict[str, float | np.ndarray]:
         """Σ_c u_cᵀ (∂K/∂θ) v_c for every hyperparameter θ of the kernel; K is never stored.
 
         A number takes one pass over the pairs, and so do all the scales of features together where
@@ -73,8 +73,8 @@ class GramOperator(LinearOperator):
 
         Parameters
         ----------
-        U : (n,) or (n, c) array
-        V : (m,) or (m, c) array
+        U : (n,) or (n, c) array, or tensor where the points are
+        V : (m,) or (m, c) array, or tensor
 
         Returns
         -------

@@ -74,12 +74,6 @@ class TensorGram(GramOperator):
         assert isinstance(pairs, TensorPairs)
         return TensorGram(pairs, f"derivative by {name}, recomputed in tiles")
 
-    def gradient(self, U: Any, V: Any) -> Any:
-        raise NotImplementedError(
-            "gradients by all hyperparameters at once are not there for tensors; "
-            "derivative(path) @ V is"
-        )
-
     def single(self) -> TensorGram:
         pairs = self.pairs.like(self.pairs.formula, np.float32)
         return TensorGram(pairs, "recomputed in tiles, in float32")

@@ -13,13 +13,15 @@ so once each view is *whitened* to B_v, nothing but products of the B_v is neede
 one singular value decomposition, more take one symmetric eigenproblem, a permutation of the
 points permutes the rows of B_v, and leaving a point out is a change of low rank. Where a factor F
 of low rank is near enough, K_v = F F^T + E, the eigenpairs are those of F F^T, and the trace of E
-bounds what the correlations lose by it.
+bounds what the correlations lose by it. Matrices with a row for each point stay where they are,
+which may be a device; what is made of their products is on the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -27,9 +29,9 @@ import scipy.linalg
 from scipy.sparse.linalg import svds
 from sklearn.utils import check_random_state
 
-from mercer.arrays import row_blocks
-from mercer.operators import FeatureGram
+from mercer.arrays import as_numpy, beside, doubled, is_tensor, product, row_blocks
 from mercer.solvers.block_krylov import EXTRA, block_krylov, column_norms
+from mercer.solvers.eigh import eigenpairs
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.spectral import largest_eigenpairs, rounding_floor, signs
 
@@ -44,6 +46,18 @@ STALLED_ABOVE = 1e-6
 
 
 @dataclass(frozen=True)
+class Factors:
+    """A matrix that is a product of others, of which only its own products are asked."""
+
+    factors: tuple[Any, ...]
+
+    def __matmul__(self, V: np.ndarray) -> np.ndarray:
+        for A in reversed(self.factors):
+            V = product(A, V)
+        return V
+
+
+@dataclass(frozen=True)
 class Whitening:
     """A centred Gram matrix and its eigenpairs above rounding, K = U diag(lam) U^T + E.
 
@@ -51,43 +65,44 @@ class Whitening:
     ----------
     values : ndarray of shape (r,)
         The eigenvalues lam, decreasing, all positive.
-    vectors : ndarray of shape (n, r)
+    vectors : ndarray or tensor of shape (n, r)
         The unit eigenvectors U.
-    gram : ndarray or operator of shape (n, n)
+    gram : Factors
         K itself or, where a factor stands for it, K - E: what solutions are checked against.
     left : float
         The trace of the positive semidefinite E that a factor leaves out, or more; else zero.
     """
 
     values: np.ndarray
-    vectors: np.ndarray
+    vectors: Any
     gram: Any = field(repr=False)
     left: float = 0.0
 
     @classmethod
-    def from_gram(cls, K: np.ndarray, floor: float = 0.0) -> Whitening:
+    def from_gram(cls, K: Any, floor: float = 0.0) -> Whitening:
         """Decompose a centred Gram (n, n).
 
         Eigenvalues at most ``floor``, or the rounding of an eigendecomposition if that is more,
         are left out: their variates would be noise of the arithmetic, and no jitter hides them.
         """
-        K = np.asarray(K, dtype=np.float64)
-        values, vectors = scipy.linalg.eigh(K)
+        K = doubled(K) if is_tensor(K) else np.asarray(K, dtype=np.float64)
+        values, vectors = eigenpairs(K)
         floor = max(floor, rounding_floor(len(K), np.abs(values).max()))
-        kept = np.flatnonzero(values > floor)[::-1]
-        return cls(values[kept], vectors[:, kept], K)
+        kept = np.flatnonzero(values > floor)[::-1].copy()
+        return cls(values[kept], vectors[:, kept], Factors((K,)))
 
     @classmethod
-    def from_factor(cls, F: np.ndarray, left: float, floor: float = 0.0) -> Whitening:
+    def from_factor(cls, F: Any, left: float, floor: float = 0.0) -> Whitening:
         """Decompose F F^T for a centred factor F (n, r).
 
         By F^T F: the rounding of its small eigenvalues matters little beside a penalty, since a
         whitened view is F (F^T F + c)^(-1/2) up to a rotation, whatever they are.
         """
-        values, Q = np.linalg.eigh(F.T @ F)
+        values, Q = np.linalg.eigh(_crossed(F, F))
         kept = np.flatnonzero(values > max(floor, rounding_floor(len(F), values[-1])))[::-1]
         values = values[kept]
-        return cls(values, F @ (Q[:, kept] / np.sqrt(values)), FeatureGram(F, F), left)
+        vectors = F @ beside(Q[:, kept] / np.sqrt(values), F)
+        return cls(values, vectors, Factors((F, F.T)), left)
 
     @property
     def rank(self) -> int:
@@ -101,9 +116,9 @@ class Whitening:
         """(lam / (lam + c))^(1/2), shape (r,)."""
         return np.sqrt(self.values / (self.values + penalty))
 
-    def whitened(self, penalty: float) -> np.ndarray:
+    def whitened(self, penalty: float) -> Any:
         """B = U (lam / (lam + c))^(1/2), shape (n, r)."""
-        return self.vectors * self.shrinkage(penalty)
+        return self.vectors * beside(self.shrinkage(penalty), self.vectors)
 
     def loss(self, penalty: float) -> float:
         """A bound on the largest eigenvalue that B B^T lacks beside that of K itself.
@@ -115,7 +130,7 @@ class Whitening:
     def directions(self, penalty: float, a: np.ndarray) -> np.ndarray:
         """alpha = U (lam (lam + c))^(-1/2) a for whitened coordinates a of shape (r, k)."""
         size = np.sqrt(self.values) * np.sqrt(self.values + penalty)  # their product can underflow
-        return self.vectors @ (a / size[:, None])
+        return product(self.vectors, a / size[:, None])
 
 
 @dataclass(frozen=True)
@@ -170,8 +185,7 @@ def canonical_variates(
     """
     monitor = Monitor(tol=0.0)
     k = min(n_components, *(view.rank for view in views))
-    whitened = [view.whitened(c) for view, c in zip(views, penalties, strict=True)]
-    mu, blocks = _leading(whitened, k)
+    mu, blocks = _leading(views, penalties, k)
     weighted = [view.directions(c, a) for view, c, a in zip(views, penalties, blocks, strict=True)]
     gap = _violation(views, penalties, weighted, mu)
     # MAXVAR's variates each have unit regularised variance; the norms of the eigenvector's
@@ -200,14 +214,17 @@ def _bound(correlations: np.ndarray, losses: list[float]) -> float:
     return float(np.max(upper - correlations, initial=0.0))
 
 
-def _leading(whitened: list[np.ndarray], k: int) -> tuple[np.ndarray, list[np.ndarray]]:
+def _leading(
+    views: Sequence[Whitening], penalties: Sequence[float], k: int
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """The k largest mu and, per view, the blocks (r_v, k) of the unit eigenvectors."""
-    if len(whitened) == 2:
-        P, s, Q = _leading_singular(whitened[0].T @ whitened[1], k)
+    U = [view.vectors for view in views]
+    N = _shrunk(_products(U), views, penalties)
+    if len(views) == 2:
+        P, s, Q = _leading_singular(N, k)
         return 1.0 + s, [P / np.sqrt(2.0), Q / np.sqrt(2.0)]
-    N = _block_matrix(whitened)
     mu, vectors = largest_eigenpairs(N, k)
-    return mu[::-1], _split(vectors[:, ::-1], whitened)
+    return mu[::-1], _split(vectors[:, ::-1], U)
 
 
 def _leading_singular(M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -223,21 +240,40 @@ def _leading_singular(M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np
     return P[:, :k], s[:k], Qt[:k].T
 
 
-def _block_matrix(whitened: list[np.ndarray]) -> np.ndarray:
-    """N: blocks B_v^T B_w off the diagonal, identities on it."""
-    B = np.hstack(whitened)
-    N = B.T @ B
-    for rows in _offsets(whitened):
-        N[rows, rows] = np.eye(rows.stop - rows.start)
+def _crossed(A: Any, B: Any) -> np.ndarray:
+    """A^T B of two matrices with a row for each point."""
+    return as_numpy(A.T @ beside(B, A))
+
+
+def _products(B: list[Any]) -> np.ndarray:
+    """B_1^T B_2 of two views; of more, N: blocks B_v^T B_w, identities on the diagonal."""
+    if len(B) == 2:
+        return _crossed(*B)
+    N = np.eye(sum(A.shape[1] for A in B))
+    places = _offsets(B)
+    for v, w in combinations(range(len(B)), 2):
+        block = _crossed(B[v], B[w])
+        N[places[v], places[w]], N[places[w], places[v]] = block, block.T
     return N
 
 
-def _offsets(whitened: list[np.ndarray]) -> list[slice]:
+def _shrunk(N: np.ndarray, views: Sequence[Whitening], penalties: Sequence[float]) -> np.ndarray:
+    """What the products of the eigenvectors become for whitened views."""
+    shrinkage = [view.shrinkage(c) for view, c in zip(views, penalties, strict=True)]
+    if len(views) == 2:
+        return shrinkage[0][:, None] * N * shrinkage[1]
+    scale = np.concatenate(shrinkage)
+    scaled = scale[:, None] * N * scale
+    np.fill_diagonal(scaled, 1.0)
+    return scaled
+
+
+def _offsets(whitened: list[Any]) -> list[slice]:
     ends = np.cumsum([B.shape[1] for B in whitened])
     return [slice(int(end) - B.shape[1], int(end)) for end, B in zip(ends, whitened, strict=True)]
 
 
-def _split(vectors: np.ndarray, whitened: list[np.ndarray]) -> list[np.ndarray]:
+def _split(vectors: np.ndarray, whitened: list[Any]) -> list[np.ndarray]:
     return [vectors[rows] for rows in _offsets(whitened)]
 
 
@@ -276,16 +312,12 @@ def leading_correlations(
     """
     orders = orders or [slice(None)] * len(views)
     U = [view.vectors[order] for view, order in zip(views, orders, strict=True)]
-    N = U[0].T @ U[1] if len(views) == 2 else _block_matrix(U)
-    found = []
+    N, found = _products(U), []
     for chosen in penalties:
-        shrinkage = [view.shrinkage(c) for view, c in zip(views, chosen, strict=True)]
+        scaled = _shrunk(N, views, chosen)
         if len(views) == 2:
-            found.append(_spectral_norm(shrinkage[0][:, None] * N * shrinkage[1]))
+            found.append(_spectral_norm(scaled))
             continue
-        scale = np.concatenate(shrinkage)
-        scaled = scale[:, None] * N * scale
-        np.fill_diagonal(scaled, 1.0)
         mu = np.linalg.eigvalsh(scaled)[-1]
         found.append((mu - 1.0) / (len(views) - 1))
     return np.array(found)
@@ -385,17 +417,17 @@ def leave_one_out_correlation(views: Sequence[Whitening], penalties: Sequence[fl
     scores = []
     for rows in row_blocks(len(whitened[0]), bytes_per_row=8 * (len(views) + 3) * len(nu)):
         # E: (rows, m, R), the points' whitened rows in the eigenbasis of N.
-        E = np.stack([B[rows] @ V for B, V in zip(whitened, parts, strict=True)], axis=1)
+        E = np.stack([product(B[rows], V) for B, V in zip(whitened, parts, strict=True)], axis=1)
         scores.append(_held_out_variates(_largest_roots(nu, E, g), nu, E, g, parts))
     return _mean_cosine(np.vstack(scores))
 
 
-def _all_eigenpairs(whitened: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _all_eigenpairs(whitened: list[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Every eigenpair of N; for two views 1 +- s from the singular values s."""
     if len(whitened) != 2:
-        nu, vectors = scipy.linalg.eigh(_block_matrix(whitened))
+        nu, vectors = scipy.linalg.eigh(_products(whitened))
         return nu, vectors
-    P, s, Qt = scipy.linalg.svd(whitened[0].T @ whitened[1], full_matrices=True)
+    P, s, Qt = scipy.linalg.svd(_products(whitened), full_matrices=True)
     k, Q = len(s), Qt.T
     half = np.sqrt(0.5)
     upper = np.hstack([P[:, :k] * half, P[:, :k] * half, P[:, k:], np.zeros((len(P), len(Q) - k))])

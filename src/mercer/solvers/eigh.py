@@ -1,16 +1,19 @@
 """Kernel ridge by one eigendecomposition, which then serves every regulariser.
 
-It also gives minimum-norm least squares and exact leave-one-out predictions.
+It also gives minimum-norm least squares and exact leave-one-out predictions. The Gram matrix and
+its eigenvectors stay where they are, which may be a device; vectors are on the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, solve
 
+from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, product, tensor_factor
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import (
     EPS,
@@ -27,7 +30,7 @@ class Eigensystem:
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
+    K : ndarray or tensor of shape (n, n)
         Gram matrix, symmetric positive semidefinite up to rounding.
     sample_weight : ndarray of shape (n,), optional
     fit_intercept : bool
@@ -38,7 +41,7 @@ class Eigensystem:
     ----------
     values : ndarray of shape (n,) or (n - 1,)
         Eigenvalues, ascending, negative rounding clipped to zero.
-    vectors : ndarray of shape (n, n) or (n, n - 1)
+    vectors : ndarray or tensor of shape (n, n) or (n, n - 1)
     cutoff : float
         ``n * eps * values.max()``: eigenvalues below it are noise. A regulariser below it cannot
         tell them from zero, and the solution of minimum norm is returned.
@@ -56,46 +59,50 @@ class Eigensystem:
     """
 
     def __init__(
-        self, K: np.ndarray, sample_weight: np.ndarray | None = None, fit_intercept: bool = False
+        self, K: Any, sample_weight: np.ndarray | None = None, fit_intercept: bool = False
     ):
         clock = Monitor(tol=0.0)
         n = len(K)
-        self.gram = np.asarray(K, dtype=np.float64)
+        self.gram: Any = doubled(K) if is_tensor(K) else np.asarray(K, dtype=np.float64)
         self.weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
         self._root = np.sqrt(self.weight)
         self.fit_intercept = fit_intercept and bool(self.weight.any())
-        values, self.vectors = self._decomposed(self.gram * np.outer(self._root, self._root))
+        root = beside(self._root, self.gram)
+        values, self.vectors = self._decomposed(self.gram * namespace(root).outer(root, root), root)
         self.cutoff = n * EPS * float(np.max(np.abs(values), initial=0.0))
         self.values = np.maximum(values, 0.0)
         self.rank = int(np.sum(values > self.cutoff))
         self.seconds = clock.seconds
 
-    def _decomposed(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _decomposed(self, A: Any, root: Any) -> tuple[np.ndarray, Any]:
         """Eigenvalues and vectors of A, or of its part orthogonal to the roots of the weights."""
         if not self.fit_intercept:
-            return eigh(A, overwrite_a=True)
+            return eigenpairs(A, overwrite=True)
         # A reflection that takes the first axis to the roots; the others span what is orthogonal.
-        v = self._root / np.linalg.norm(self._root)
-        v[0] += np.copysign(1.0, v[0])
-        v /= np.linalg.norm(v)
+        xp = namespace(A)
+        v = root / xp.linalg.norm(root)
+        v[0] += 1.0
+        v /= xp.linalg.norm(v)
         image = A @ v
-        cross = np.outer(v, image - (v @ image) * v)
+        cross = xp.outer(v, image - (v @ image) * v)
         A -= 2.0 * (cross + cross.T)
-        vectors = np.zeros((len(A), len(A) - 1))
-        values, vectors[1:] = eigh(A[1:, 1:]) if len(A) > 1 else (np.empty(0), 0.0)
-        return values, vectors - 2.0 * np.outer(v, v @ vectors)
+        vectors = xp.zeros_like(A[:, 1:])
+        values = np.empty(0)
+        if len(A) > 1:
+            values, vectors[1:] = eigenpairs(A[1:, 1:])
+        return values, vectors - 2.0 * xp.outer(v, v @ vectors)
 
     def coefficients(self, Y: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
         """Dual coefficients ``(n, t)`` for targets ``(n,)`` or ``(n, t)``."""
         Y, lams, _ = as_columns(Y, lam, None)
-        spectral = self._filter(lams) * (self.vectors.T @ (self._root[:, None] * Y))
-        return self._root[:, None] * (self.vectors @ spectral)
+        spectral = self._filter(lams) * product(self.vectors.T, self._root[:, None] * Y)
+        return self._root[:, None] * product(self.vectors, spectral)
 
     def intercept(self, Y: np.ndarray, alpha: np.ndarray) -> np.ndarray:
         """What goes with the coefficients ``(n, t)``, shape (t,); zero without one."""
         if not self.fit_intercept:
             return np.zeros(alpha.shape[1])
-        return weighted_mean(Y.reshape(alpha.shape) - self.gram @ alpha, self.weight)
+        return weighted_mean(Y.reshape(alpha.shape) - product(self.gram, alpha), self.weight)
 
     def leave_one_out(self, Y: np.ndarray, lam: float) -> np.ndarray:
         """What each training point is predicted to be by the fit without it, ``(n, t)``."""
@@ -111,7 +118,7 @@ class Eigensystem:
         """
         Y, _, _ = as_columns(Y, 0.0, None)
         squares = self.vectors**2
-        spectrum = self.vectors.T @ (self._root[:, None] * Y)
+        spectrum = product(self.vectors.T, self._root[:, None] * Y)
         residuals, leverages = self._residuals(spectrum, squares, self._filter(lams))
         if np.any(lams <= self.cutoff):
             # Divided by lam, G tends to the projector onto the null space wherever that is seen.
@@ -131,7 +138,7 @@ class Eigensystem:
             if not in_use.all():
                 # A point of no weight is predicted alike with and without it.
                 alpha = self.coefficients(Y, lam)
-                fitted = self.gram[~in_use] @ alpha + self.intercept(Y, alpha)
+                fitted = product(self.gram[~in_use], alpha) + self.intercept(Y, alpha)
                 prediction[~in_use] = fitted
         return predictions
 
@@ -142,7 +149,7 @@ class Eigensystem:
         residual if all points had the mean of the ``G_ii``; points of no weight do not count.
         """
         Y, _, _ = as_columns(Y, 0.0, None)
-        spectrum = self.vectors.T @ (self._root[:, None] * Y)
+        spectrum = product(self.vectors.T, self._root[:, None] * Y)
         in_use = self._root > 0
         n = int(in_use.sum())
         criteria, predictions = [], []
@@ -152,10 +159,10 @@ class Eigensystem:
                 weights = (self.values <= self.cutoff).astype(float)[:, None]
             idle = (len(Y) - n) * float(weights[0, 0]) if n < len(Y) else 0.0
             trace = max(float(weights.sum()) - idle, EPS)
-            beta = self.vectors @ (weights * spectrum)
+            beta = product(self.vectors, weights * spectrum)
             criteria.append(n * np.einsum("ij,ij->j", beta, beta) / trace**2)
             alpha = self.coefficients(Y, lam)
-            prediction = self.gram @ alpha + self.intercept(Y, alpha)
+            prediction = product(self.gram, alpha) + self.intercept(Y, alpha)
             left_out = beta[in_use] / self._root[in_use, None] * (n / trace)
             prediction[in_use] = Y[in_use] - left_out
             predictions.append(prediction)
@@ -171,7 +178,7 @@ class Eigensystem:
         prediction = np.empty_like(Y)
         everyone = np.arange(len(Y))
         smooth = self._filter(np.array([lam]))
-        beta = self.vectors @ (smooth * (self.vectors.T @ (self._root[:, None] * Y)))
+        beta = product(self.vectors, smooth * product(self.vectors.T, self._root[:, None] * Y))
         for fold in folds:
             if lam <= self.cutoff:
                 # The cut-off of the whole matrix is not that of a part of it.
@@ -181,18 +188,18 @@ class Eigensystem:
                 )
                 alpha = part.coefficients(Y[kept], lam)
                 level = part.intercept(Y[kept], alpha)
-                prediction[fold] = self.gram[np.ix_(fold, kept)] @ alpha + level
+                prediction[fold] = product(self.gram[np.ix_(fold, kept)], alpha) + level
                 continue
-            G = self.vectors @ (smooth * self.vectors[fold].T)
-            without = beta - G @ solve(G[fold], beta[fold], assume_a="pos")
+            G = self.vectors @ (beside(smooth, self.vectors) * self.vectors[fold].T)
+            without = beta - product(G, _solved(G[fold], beta[fold]))
             without[fold] = 0.0
             alpha = self._root[:, None] * without
             level = np.zeros(Y.shape[1])
             if self.fit_intercept:
                 others = self.weight.copy()
                 others[fold] = 0.0
-                level = weighted_mean(Y - self.gram @ alpha, others)
-            prediction[fold] = self.gram[fold] @ alpha + level
+                level = weighted_mean(Y - product(self.gram, alpha), others)
+            prediction[fold] = product(self.gram[fold], alpha) + level
         return prediction
 
     def _filter(self, lam: np.ndarray) -> np.ndarray:
@@ -202,11 +209,26 @@ class Eigensystem:
         return np.divide(1.0, values + lam, out=np.zeros(seen.shape), where=seen)
 
     def _residuals(
-        self, spectrum: np.ndarray, squares: np.ndarray, weights: np.ndarray
+        self, spectrum: np.ndarray, squares: Any, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """``V diag(weights_j) V^T`` applied to the targets, (a, n, t), and its diagonal, (n, a)."""
-        applied = [self.vectors @ (weights * column[:, None]) for column in spectrum.T]
-        return np.stack(applied, axis=2).transpose(1, 0, 2), squares @ weights
+        applied = [product(self.vectors, weights * column[:, None]) for column in spectrum.T]
+        return np.stack(applied, axis=2).transpose(1, 0, 2), product(squares, weights)
+
+
+def eigenpairs(A: Any, overwrite: bool = False) -> tuple[np.ndarray, Any]:
+    """Eigenvalues, ascending, on the host and eigenvectors of a symmetric matrix where that is."""
+    if not is_tensor(A):
+        return eigh(A, overwrite_a=overwrite)
+    values, vectors = namespace(A).linalg.eigh(A)
+    return as_numpy(values), vectors
+
+
+def _solved(A: Any, B: np.ndarray) -> np.ndarray:
+    """A⁻¹ B for a positive definite A."""
+    if is_tensor(A):
+        return as_numpy(tensor_factor(A)(beside(B, A)))
+    return solve(A, B, assume_a="pos")
 
 
 def solve_eigh(system: Eigensystem, Y: np.ndarray, lam: float | np.ndarray) -> Result:
@@ -238,7 +260,8 @@ def solve_eigh(system: Eigensystem, Y: np.ndarray, lam: float | np.ndarray) -> R
     monitor = Monitor(tol=ROUNDING_LIMIT)
     Y, lams, weight = as_columns(Y, lam, system.weight)
     alpha = system.coefficients(Y, lams)
-    gap = relative_gradient(system.gram, alpha, Y, lams, weight, system.fit_intercept)
+    a, targets, s = (beside(A, system.gram) for A in (alpha, Y, weight))
+    gap = relative_gradient(system.gram, a, targets, lams, s, system.fit_intercept)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     result = monitor.result(alpha, gap, status=status, method="eigh")
