@@ -226,6 +226,36 @@ def test_blocks_may_be_empty_and_their_lengths_unknown():
     assert_allclose(found.predict(points).compute(), expected, atol=1e-10)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["logistic", "softmax", "poisson"])
+def test_machines_may_have_empty_blocks(name):
+    model, y = CASES[name]
+    table = pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=y, row=np.arange(240))
+    some = dd.from_pandas(table, npartitions=6)
+    some = some[some["row"] >= 100]
+    found = fitted(model, some[["u", "v", "w"]], some["y"])
+    rest = table[["u", "v", "w"]][100:]
+    here = fitted(model, rest, y[100:])
+    method = "predict" if name == "poisson" else "predict_proba"
+    assert_allclose(getattr(found, method)(rest), getattr(here, method)(rest), atol=1e-10)
+
+
+def test_all_rows_of_a_block_may_weigh_nothing():
+    model, y = CASES["ridge"]
+    weight = np.where(np.arange(240) < 70, 0.0, W + 1)
+    found = fitted(model, as_dask(X), as_dask(y), as_dask(weight))
+    assert_allclose(found.predict(X), fitted(model, X, y, weight).predict(X), atol=1e-10)
+
+
+def test_two_fits_at_a_time_keep_their_own_centres():
+    from mercer.distributed.keeping import kept
+
+    with kept([1], "the same") as first:
+        with kept([1], "the same") as second:
+            assert dask.base.tokenize(first) == dask.base.tokenize(second)
+        assert first.value == [1]
+
+
 def refusals():
     ridge = CASES["ridge"][0]
     points, targets = as_dask(X), as_dask(Y)
@@ -235,7 +265,18 @@ def refusals():
     exact = mercer.KernelRidge(solver="cholesky")
     yield "solver", exact, (points, targets), ValueError, "solver='cholesky' needs all points"
     yield "rows", ridge, (points, targets[:-1]), ValueError, "X has 240 rows and y has 239"
-    yield "missing", ridge, (as_dask(hole), targets), ValueError, "NaN"
+    yield "missing", ridge, (as_dask(hole), targets), ValueError, "block 2 .*NaN"
+    yield "no targets", ridge, (points, None), ValueError, "requires y"
+    yield "no weight", ridge, (points, targets, 0.0 * targets), ValueError, "zero for every row"
+    yield "vector", ridge, (targets, targets), ValueError, "1 dimensions"
+    yield "bag", ridge, (dask.delayed(X), targets), TypeError, "give an array or a table"
+    table = dd.from_pandas(pd.DataFrame(X), npartitions=4)
+    other = table[0].repartition(npartitions=2)
+    yield "partitions", ridge, (table, other), ValueError, "y has 2 partitions and X has 4"
+    uncounted = table[0].to_dask_array()
+    yield "uncounted", ridge, (points, uncounted), ValueError, "compute_chunk_sizes"
+    counts = mercer.KernelMachineRegressor("poisson", **NYSTROM)
+    yield "negative", counts, (points, targets), ValueError, "negative value, -"
     yield (
         "kernel",
         clone(ridge).set_params(kernel="sigmoid"),

@@ -11,7 +11,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from mercer.arrays import n_rows
+from mercer.arrays import rows_in_order
 from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
@@ -127,8 +127,6 @@ def _slopes(
 def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.ndarray:
     """``K coef + level``, shape (b, c)."""
     task, coef, level = given
-    if not n_rows(block[0]):
-        return np.zeros((0, coef.shape[1]))
     X, Y, _ = task.preparation(*block)
     parts = task.centres.value.blocks(X, Y, None, dense=False)
     return np.vstack([part.gram @ coef for part in parts]) + level
@@ -136,10 +134,8 @@ def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.n
 
 def _gathered(task: Task, block: tuple, u: np.ndarray) -> Pulled:
     """``K^T u`` and the sums of u (b, c)."""
-    u, centres = u.reshape(len(u), -1), task.centres.value
+    u, centres = rows_in_order(u.reshape(len(u), -1)), task.centres.value
     totals = Pulled(len(centres.whitening.kept), u.shape[1])
-    if not len(u):
-        return totals
     X = task.preparation(*block)[0]
     for part in centres.blocks(X, u, None, dense=False):
         totals.pulled += part.gram.T @ part.Y
@@ -151,8 +147,6 @@ def _curved(task: Task, block: tuple, h: np.ndarray) -> Summed:
     """``Phi^T diag(h) Phi``, as a span of these points alone has it."""
     centres = task.centres.value
     r = len(centres.whitening.kept)
-    if not len(h):
-        return Summed(np.zeros((r + task.fit_intercept,) * 2))
     X = task.preparation(*block)[0]
     span = Span(lambda: centres.features(X), len(h), r, task.fit_intercept, keep=False)
     return Summed(span.curvature(h))
