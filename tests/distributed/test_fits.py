@@ -139,6 +139,42 @@ def test_passes_over_all_points_equal_those_in_memory(monkeypatch):
     assert_allclose(there.predict(X), here.predict(X), atol=1e-10)
 
 
+@pytest.fixture
+def passes(monkeypatch):
+    """The names of the passes that were computed."""
+    from mercer.distributed import reduction
+
+    names, computed = [], reduction._computed
+
+    def noted(name, *arguments):
+        names.append(name)
+        return computed(name, *arguments)
+
+    monkeypatch.setattr(reduction, "_computed", noted)
+    return names
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["logistic", "softmax", "squared_hinge"])
+def test_newton_steps_by_products_end_where_those_by_curvatures_do(name, passes, monkeypatch):
+    """So many centres that products take less time, and return less, than curvatures."""
+    for constant, value in {"SAMPLE": 4, "PRODUCTS_PAY": 1, "VALUE": -2}.items():
+        monkeypatch.setattr(f"mercer.distributed.points.{constant}", value)
+    monkeypatch.setattr("mercer.solvers.softmax.DENSE", 0)
+    loss = "logistic" if name == "softmax" else name
+    model = mercer.KernelMachineClassifier(loss, **TO_THE_END)
+    points = np.random.default_rng(0).normal(size=(600, 3))
+    scores = np.sin(points).sum(axis=1)
+    y = np.digitize(scores, [-0.8, 0.5]) if name == "softmax" else scores > 0
+    weight = np.arange(600) % 3 + 1.0
+    here = fitted(model, points, y, weight)
+    there = fitted(model, as_dask(points, 150), as_dask(y), as_dask(weight))
+    assert "CurvatureSums" not in passes
+    assert ("ProductSums" in passes) == (name != "softmax")
+    found, expected = (each.decision_function(points) for each in (there, here))
+    assert_allclose(found, expected, atol=1e-10)
+
+
 def test_the_bits_do_not_depend_on_the_scheduler():
     """In this process by one thread or some, and on a cluster of two workers inside it."""
     model, y = CASES["ridge"]

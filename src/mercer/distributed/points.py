@@ -8,22 +8,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from mercer.arrays import take_rows
+from mercer.arrays import doubled, memory_budget, take_rows
 from mercer.distributed.keeping import Kept, kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.rows import is_table, row_blocks_of
-from mercer.distributed.spans import RemoteSpan, as_vector, hold
+from mercer.distributed.spans import RemoteSpan, Sample, as_vector, hold
 from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, class_weights, require_targets
-from mercer.estimators.ridge_nystrom import Centres
+from mercer.estimators.ridge_nystrom import VALUE, Centres
 from mercer.kernels import Kernel
 from mercer.solvers.nystrom import Sums
+from mercer.solvers.span import Span
 
 # Bytes from which on what all tasks need is no part of the graph, but sent to the workers.
 LARGE = 2**20
+# Points per centre that precondition Newton steps by products, and how many products a pass for
+# the curvature must take as long as for these to be quicker.
+SAMPLE, PRODUCTS_PAY = 10, 20
 
 
 class Points:
@@ -173,7 +179,21 @@ class Points:
     def span(self, centres: Centres, fit_intercept: bool) -> RemoteSpan:
         """The features of all points."""
         given = self.preparation, self._sent(centres), centres.whitening, fit_intercept
-        return RemoteSpan(self.data, self.lengths, *given)
+        return RemoteSpan(self.data, self.lengths, *given, self._sample(centres, fit_intercept))
+
+    def _sample(self, centres: Centres, fit_intercept: bool) -> Sample | None:
+        """Points that precondition Newton steps, where products pay."""
+        (n, d), r = self.shape, len(centres.whitening.kept)
+        products, m = r // (d + VALUE), SAMPLE * r
+        over = centres.kernel.over(doubled(centres.points), doubled(centres.points))
+        if products < PRODUCTS_PAY or n < 4 * m or not over.native:
+            return None
+        rng = check_random_state(self.estimator.random_state)
+        drawn = np.sort(sample_without_replacement(n, m, random_state=rng))
+        points = self[drawn]
+        keep = 8 * m * r <= memory_budget()
+        span = Span(lambda: centres.features(points), m, r, fit_intercept, keep)
+        return Sample(drawn, span, products)
 
     def vectors(self) -> tuple[Any, Any]:
         """Targets (n, t) and weights (n,) or None as Dask arrays, which stay with the points."""

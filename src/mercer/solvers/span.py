@@ -95,6 +95,18 @@ class Span:
             A[r, r] = h.sum()
         return A
 
+    def estimate(self, h: np.ndarray, single: bool = False) -> np.ndarray:
+        """The curvature, or nearly so where that takes long: what preconditions."""
+        return self.curvature(h, single)
+
+    def newton_step(
+        self, h: np.ndarray, penalty: np.ndarray, v: np.ndarray, single: bool = False
+    ) -> np.ndarray:
+        """``(Phi^T diag(h) Phi + diag(penalty))^{-1} v`` for v of shape (p,)."""
+        A = self.curvature(h, single)
+        A[np.diag_indices_from(A)] += penalty
+        return solve_scaled(A, v)
+
     def squares(self, h: np.ndarray) -> float:
         """The trace of ``Phi^T diag(h) Phi``, without the bias."""
         return float(sum(_squares(Phi, beside(h[rows], Phi)) for rows, Phi in self))
