@@ -7,7 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from mercer.arrays import is_collection
+from mercer.elsewhere import is_collection
 
 
 def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:

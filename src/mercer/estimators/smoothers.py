@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from mercer.arrays import over_blocks
+from mercer.elsewhere import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.local_regression import (
     BANDWIDTH_CONSTRAINTS,

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
 
-from mercer.arrays import as_numpy, beside, is_tensor, namespace, numbers, row_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, namespace, row_blocks
+from mercer.elsewhere import numbers
 from mercer.solvers.losses import Loss
 from mercer.solvers.risk import balanced, best_intercept, relative_gap
 
