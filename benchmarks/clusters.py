@@ -59,7 +59,7 @@ def model(centres: int, **settings: Any) -> KernelRidge:
 
 
 @contextmanager
-def cluster(workers: int, memory: str = "2GB") -> Iterator[Client]:
+def cluster(workers: int = 2, memory: str = "2GB") -> Iterator[Client]:
     with (
         LocalCluster(
             n_workers=workers,

@@ -36,7 +36,7 @@ def table(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("parquet")
     rng = np.random.default_rng(0)
-    for i in range(16):
+    for i in range(8):
         X = rng.normal(size=(10_000, 3))
         part = pd.DataFrame(X, columns=FEATURES).assign(y=np.sin(X).sum(axis=1))
         part.to_parquet(folder / f"{i:02d}.parquet")
