@@ -10,7 +10,7 @@ from uuid import uuid4
 from dask.base import tokenize
 
 from distributed import WorkerPlugin
-from mercer.distributed.workers import current_client, settle
+from mercer.distributed.workers import current_client, is_apart, settle
 
 # What this process keeps, by place.
 _HERE: dict[str, Any] = {}
@@ -43,11 +43,13 @@ class _Keeping(WorkerPlugin):
         self.name, self.place, self.value = f"mercer-{place}", place, value
 
     def setup(self, worker: Any) -> None:
-        settle(worker)
-        _HERE[self.place] = self.value
+        if is_apart(worker):
+            settle()
+            _HERE[self.place] = self.value
 
     def teardown(self, worker: Any) -> None:
-        _HERE.pop(self.place, None)
+        if is_apart(worker):
+            _HERE.pop(self.place, None)
 
 
 @contextmanager

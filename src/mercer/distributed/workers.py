@@ -21,26 +21,27 @@ def current_client() -> Any:
     return client if isinstance(client, Client) else None
 
 
-def settle(worker: Any) -> None:
-    """Set the process of a worker; the client's own, where the worker is a part of it, is not ours.
-
-    A worker runs as many tasks at a time as it has threads, and each is given one native thread.
-    """
-    if not worker.address.startswith("inproc:"):
-        _settle_process()
+def is_apart(worker: Any) -> bool:
+    """Whether a worker has a process of its own; the client's is not ours to set."""
+    return not worker.address.startswith("inproc:")
 
 
 def settle_here() -> None:
-    """The same from within a task, wherever it runs."""
+    """Set the process that a task runs in, if it is a worker's."""
     try:
         worker = get_worker()
     except ValueError:  # Dask's threads, or none
         return
-    settle(worker)
+    if is_apart(worker):
+        settle()
 
 
 @functools.cache
-def _settle_process() -> None:
+def settle() -> None:
+    """Set the process of a worker.
+
+    It runs as many tasks at a time as it has threads, and each is given one native thread.
+    """
     os.environ["OMP_NUM_THREADS"] = "1"
     threadpool_limits(1)
     dask_deserialize.register(np.ndarray)(_aligned)
