@@ -150,7 +150,7 @@ def scheduler_of_its_own(folder, name):
             start(
                 "distributed.cli.dask_worker",
                 "--scheduler-file", file, "--nthreads", "1", "--no-nanny", "--no-dashboard",
-                "--death-timeout", "10",
+                "--death-timeout", "60",
             )  # fmt: skip
         deadline = time.monotonic() + 60
         while not file.exists() and time.monotonic() < deadline:
@@ -191,9 +191,10 @@ def test_a_fit_goes_on_after_the_scheduler_died(table, tmp_path):
     assert not any(name.startswith("ProductSums-") for name in done)
     with (
         scheduler_of_its_own(tmp_path, "second") as (file, _),
-        distributed.Client(scheduler_file=str(file), timeout=60),
+        distributed.Client(scheduler_file=str(file), timeout=60) as client,
         checkpoint(folder),
     ):
+        client.wait_for_workers(2, timeout=60)
         model.fit(X, y)
     assert_array_equal(model.dual_coef_, expected)
     kept = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
