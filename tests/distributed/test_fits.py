@@ -54,6 +54,7 @@ CASES = {
         None,
     ),
     "logistic": (mercer.KernelMachineClassifier("logistic", **TO_THE_END), Y > 0),
+    "squared hinge": (mercer.KernelMachineClassifier("squared_hinge", **TO_THE_END), Y > 0),
     "softmax": (
         mercer.KernelMachineClassifier("logistic", class_weight="balanced", **TO_THE_END),
         THREE,
@@ -62,7 +63,7 @@ CASES = {
     "poisson": (mercer.KernelMachineRegressor("poisson", **TO_THE_END), COUNTS),
 }
 # Fits of many passes take a while even where they are small.
-LONG = ("logistic", "softmax", "huber", "poisson")
+LONG = ("logistic", "squared hinge", "softmax", "huber", "poisson")
 PAIRS = [
     pytest.param(name, weighted, marks=[pytest.mark.long] if name in LONG else [])
     for name in CASES
