@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from dask.base import get_scheduler
-from distributed.protocol import dask_deserialize
 from distributed.protocol.numpy import deserialize_numpy_ndarray
+from distributed.protocol.serialize import dask_deserialize
 from threadpoolctl import threadpool_limits
 
 from distributed import Client, get_worker
