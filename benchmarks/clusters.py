@@ -59,7 +59,7 @@ def model(centres: int, **settings: Any) -> KernelRidge:
 
 
 @contextmanager
-def cluster(workers: int, memory: str = "2GB") -> Iterator[Client]:
+def cluster(workers: int = 2, memory: str = "2GB") -> Iterator[Client]:
     with (
         LocalCluster(
             n_workers=workers,
@@ -149,21 +149,19 @@ def parquet(options: argparse.Namespace) -> None:
 
 @contextmanager
 def kill_during(client: Client, phase: str) -> Iterator[list[int]]:
-    """Kill a worker as soon as a task of this name runs on it; what was killed is listed."""
-    killed: list[int] = []
-    over = threading.Event()
-    scheduler = client.cluster.scheduler
-    pids = client.run(os.getpid)
+    """Kill the first worker that a task of this name is sent to; who was killed is listed."""
+    scheduler, pids = client.cluster.scheduler, client.run(os.getpid)
+    killed, over = [], threading.Event()
 
     def watch() -> None:
-        while not over.is_set() and not killed:
+        while not over.is_set():
             for address, state in list(scheduler.workers.items()):
                 keys = [str(task.key) for task in list(state.processing)]
-                if address in pids and any(key.startswith(f"mercer-{phase}-") for key in keys):
+                if address in pids and any(f"mercer-{phase}-" in key for key in keys):
                     os.kill(pids[address], signal.SIGKILL)
                     killed.append(pids[address])
                     return
-            time.sleep(0.002)
+            time.sleep(0.001)
 
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -54,6 +54,7 @@ CASES = {
         None,
     ),
     "logistic": (mercer.KernelMachineClassifier("logistic", **TO_THE_END), Y > 0),
+    "squared hinge": (mercer.KernelMachineClassifier("squared_hinge", **TO_THE_END), Y > 0),
     "softmax": (
         mercer.KernelMachineClassifier("logistic", class_weight="balanced", **TO_THE_END),
         THREE,
@@ -62,7 +63,7 @@ CASES = {
     "poisson": (mercer.KernelMachineRegressor("poisson", **TO_THE_END), COUNTS),
 }
 # Fits of many passes take a while even where they are small.
-LONG = ("logistic", "softmax", "huber", "poisson")
+LONG = ("logistic", "squared hinge", "softmax", "huber", "poisson")
 PAIRS = [
     pytest.param(name, weighted, marks=[pytest.mark.long] if name in LONG else [])
     for name in CASES
@@ -137,6 +138,42 @@ def test_passes_over_all_points_equal_those_in_memory(monkeypatch):
     assert here.result_.n_iter > 2
     assert "precondition" in there.result_.method
     assert_allclose(there.predict(X), here.predict(X), atol=1e-10)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """The names of the passes that were computed."""
+    from mercer.distributed import reduction
+
+    names, computed = [], reduction._computed
+
+    def noted(name, *arguments):
+        names.append(name)
+        return computed(name, *arguments)
+
+    monkeypatch.setattr(reduction, "_computed", noted)
+    return names
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["logistic", "softmax", "squared_hinge"])
+def test_newton_steps_by_products_end_where_those_by_curvatures_do(name, passes, monkeypatch):
+    """So many centres that products take less time, and return less, than curvatures."""
+    for constant, value in {"SAMPLE": 4, "PRODUCTS_PAY": 1, "VALUE": -2}.items():
+        monkeypatch.setattr(f"mercer.distributed.points.{constant}", value)
+    monkeypatch.setattr("mercer.solvers.softmax.DENSE", 0)
+    loss = "logistic" if name == "softmax" else name
+    model = mercer.KernelMachineClassifier(loss, **TO_THE_END)
+    points = np.random.default_rng(0).normal(size=(600, 3))
+    scores = np.sin(points).sum(axis=1)
+    y = np.digitize(scores, [-0.8, 0.5]) if name == "softmax" else scores > 0
+    weight = np.arange(600) % 3 + 1.0
+    here = fitted(model, points, y, weight)
+    there = fitted(model, as_dask(points, 150), as_dask(y), as_dask(weight))
+    assert "CurvatureSums" not in passes
+    assert ("ProductSums" in passes) == (name != "softmax")
+    found, expected = (each.decision_function(points) for each in (there, here))
+    assert_allclose(found, expected, atol=1e-10)
 
 
 def test_the_bits_do_not_depend_on_the_scheduler():
@@ -226,6 +263,36 @@ def test_blocks_may_be_empty_and_their_lengths_unknown():
     assert_allclose(found.predict(points).compute(), expected, atol=1e-10)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["logistic", "softmax", "poisson"])
+def test_machines_may_have_empty_blocks(name):
+    model, y = CASES[name]
+    table = pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=y, row=np.arange(240))
+    some = dd.from_pandas(table, npartitions=6)
+    some = some[some["row"] >= 100]
+    found = fitted(model, some[["u", "v", "w"]], some["y"])
+    rest = table[["u", "v", "w"]][100:]
+    here = fitted(model, rest, y[100:])
+    method = "predict" if name == "poisson" else "predict_proba"
+    assert_allclose(getattr(found, method)(rest), getattr(here, method)(rest), atol=1e-10)
+
+
+def test_all_rows_of_a_block_may_weigh_nothing():
+    model, y = CASES["ridge"]
+    weight = np.where(np.arange(240) < 70, 0.0, W + 1)
+    found = fitted(model, as_dask(X), as_dask(y), as_dask(weight))
+    assert_allclose(found.predict(X), fitted(model, X, y, weight).predict(X), atol=1e-10)
+
+
+def test_two_fits_at_a_time_keep_their_own_centres():
+    from mercer.distributed.keeping import kept
+
+    with kept([1], "the same") as first:
+        with kept([1], "the same") as second:
+            assert dask.base.tokenize(first) == dask.base.tokenize(second)
+        assert first.value == [1]
+
+
 def refusals():
     ridge = CASES["ridge"][0]
     points, targets = as_dask(X), as_dask(Y)
@@ -235,7 +302,18 @@ def refusals():
     exact = mercer.KernelRidge(solver="cholesky")
     yield "solver", exact, (points, targets), ValueError, "solver='cholesky' needs all points"
     yield "rows", ridge, (points, targets[:-1]), ValueError, "X has 240 rows and y has 239"
-    yield "missing", ridge, (as_dask(hole), targets), ValueError, "NaN"
+    yield "missing", ridge, (as_dask(hole), targets), ValueError, "block 2 .*NaN"
+    yield "no targets", ridge, (points, None), ValueError, "requires y"
+    yield "no weight", ridge, (points, targets, 0.0 * targets), ValueError, "zero for every row"
+    yield "vector", ridge, (targets, targets), ValueError, "1 dimensions"
+    yield "bag", ridge, (dask.delayed(X), targets), TypeError, "give an array or a table"
+    table = dd.from_pandas(pd.DataFrame(X), npartitions=4)
+    other = table[0].repartition(npartitions=2)
+    yield "partitions", ridge, (table, other), ValueError, "y has 2 partitions and X has 4"
+    uncounted = table[0].to_dask_array()
+    yield "uncounted", ridge, (points, uncounted), ValueError, "compute_chunk_sizes"
+    counts = mercer.KernelMachineRegressor("poisson", **NYSTROM)
+    yield "negative", counts, (points, targets), ValueError, "negative value, -"
     yield (
         "kernel",
         clone(ridge).set_params(kernel="sigmoid"),

@@ -20,11 +20,12 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from mercer.arrays import on_host, over_blocks
+from mercer.arrays import on_host
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out
 from mercer.auto.search import Clock, Search
 from mercer.auto.tables import as_table, mean_and_spread
 from mercer.auto.threads import one_blas_thread
+from mercer.elsewhere import over_blocks
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
 from mercer.estimators.scores import Classifier, Regressor

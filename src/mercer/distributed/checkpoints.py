@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def checkpoint(folder: str | os.PathLike) -> Iterator[None]:
 def require_seed(estimator: Any) -> None:
     """Refuse to checkpoint what would not choose the same centres again."""
     chooses = isinstance(getattr(estimator, "centers", "pivoted"), str)
-    if _folder.get() is not None and chooses and not isinstance(estimator.random_state, int):
+    if _folder.get() is not None and chooses and not isinstance(estimator.random_state, Integral):
         raise ValueError(
             f"random_state={estimator.random_state!r} chooses other centres when the fit is called "
             "again, and its checkpoint would be of no use; give a number"

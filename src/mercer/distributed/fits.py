@@ -47,14 +47,14 @@ def fitter(estimator: Any, method: str) -> Callable:
     return found[0]
 
 
-def _ridge(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+def _ridge(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
     check = {"multi_output": True, "y_numeric": True}
     with Points(estimator, X, y, sample_weight, check=check) as points:
         estimator.kernel_ = points.kernel()
         return _ridge_on(estimator, points, flat=points.survey.columns == 0)
 
 
-def _ridge_classifier(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+def _ridge_classifier(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
     with Points(estimator, X, y, sample_weight, labels=True) as points:
         estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
         return _ridge_on(estimator, points, flat=len(points.classes) == 2)
@@ -67,7 +67,7 @@ def _ridge_on(estimator: Any, points: Points, flat: bool) -> Any:
     return estimator
 
 
-def _ridge_cv(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+def _ridge_cv(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
     if estimator.cv not in (None, "gcv") or estimator.scoring is not None:
         raise ValueError(
             f"cv={estimator.cv!r} and scoring={estimator.scoring!r}; a Dask collection takes "
@@ -92,7 +92,7 @@ def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
     return estimator
 
 
-def _machine_classifier(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+def _machine_classifier(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
     with Points(estimator, X, y, sample_weight, labels=True) as points:
         estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
         require_weight(points.classes, np.arange(len(points.classes)), points.class_totals())
@@ -101,7 +101,7 @@ def _machine_classifier(estimator: Any, X: Any, y: Any, sample_weight: Any = Non
     return estimator
 
 
-def _machine_regressor(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+def _machine_regressor(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
     if has_levels(estimator):
         raise ValueError(
             f"quantile={estimator.quantile!r}; a Dask collection takes one level at a time, since "

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+from uuid import uuid4
 
-from dask.base import get_scheduler, tokenize
-from threadpoolctl import threadpool_limits
+from dask.base import tokenize
 
-from distributed import Client, WorkerPlugin
+from distributed import WorkerPlugin
+from mercer.distributed.workers import current_client, is_apart, settle
 
-# What this process keeps, by token.
+# What this process keeps, by place.
 _HERE: dict[str, Any] = {}
 
 
 class Kept:
-    """Stands for an object in tasks, and travels without it."""
+    """Stands for an object in tasks, and travels without it.
 
-    def __init__(self, token: str):
-        self.token = token
+    Equal objects of two fits at a time have the same token, and places of their own.
+    """
+
+    def __init__(self, token: str, place: str):
+        self.token, self.place = token, place
 
     @property
     def value(self) -> Any:
-        return _HERE[self.token]
+        return _HERE[self.place]
 
     def __dask_tokenize__(self) -> str:
         return self.token
@@ -33,45 +36,33 @@ class Kept:
 class _Keeping(WorkerPlugin):
     """Brings an object to all workers, those that join later or again included.
 
-    It is the scheduler that has it, so that a lost worker loses nothing. A worker runs as many
-    tasks at a time as it has threads; each is given one native thread, which also makes sums by
-    BLAS the same on all workers.
+    It is the scheduler that has it, so that a lost worker loses nothing.
     """
 
-    idempotent = True
-
-    def __init__(self, token: str, value: Any):
-        self.name, self.token, self.value = f"mercer-{token}", token, value
+    def __init__(self, place: str, value: Any):
+        self.name, self.place, self.value = f"mercer-{place}", place, value
 
     def setup(self, worker: Any) -> None:
-        # The client's own process is not ours to limit.
-        if self.token not in _HERE:
-            _HERE[self.token] = self.value
-            os.environ["OMP_NUM_THREADS"] = "1"
-            threadpool_limits(1)
+        if is_apart(worker):
+            settle()
+            _HERE[self.place] = self.value
 
     def teardown(self, worker: Any) -> None:
-        _HERE.pop(self.token, None)
+        if is_apart(worker):
+            _HERE.pop(self.place, None)
 
 
 @contextmanager
 def kept(value: Any, *identity: Any) -> Iterator[Kept]:
     """For a while, an object that tasks can name; ``identity`` tells it from others."""
-    token = tokenize(*identity)
-    client = current_client()
-    _HERE[token] = value
-    if client is not None:
-        client.register_plugin(_Keeping(token, value))
+    place, client = uuid4().hex, current_client()
+    _HERE[place] = value
     try:
-        yield Kept(token)
+        if client is not None:
+            client.register_plugin(_Keeping(place, value))
+        yield Kept(tokenize(*identity), place)
     finally:
-        _HERE.pop(token, None)
+        _HERE.pop(place, None)
         if client is not None and client.status == "running":
             with suppress(Exception):  # the fit is over, or has an error of its own to tell
-                client.unregister_worker_plugin(f"mercer-{token}")
-
-
-def current_client() -> Any:
-    """The client of the scheduler that Dask would use now; None if it is in this process."""
-    client = getattr(get_scheduler(), "__self__", None)
-    return client if isinstance(client, Client) else None
+                client.unregister_worker_plugin(f"mercer-{place}")

@@ -13,6 +13,10 @@ from dask.base import tokenize
 from dask.delayed import delayed
 from sklearn import config_context
 
+from mercer.arrays import rows_in_order
+from mercer.distributed.rows import is_table, require_array_or_table
+from mercer.distributed.workers import settle_here
+
 # What a fit keeps to learn from more points, and who listens to it: no prediction needs them.
 LEFT_HERE = ("centres_", "moments_", "_skl_callbacks", "_callback_fit_ctx")
 # What a task may take for one temporary, such as kernel values: a worker runs several tasks.
@@ -29,8 +33,10 @@ class _Call:
     part: int | None = None
 
     def __call__(self, block: Any, model: Any, nothing: np.ndarray) -> Any:
+        settle_here()
         found = nothing
         if len(block):
+            block = rows_in_order(block) if isinstance(block, np.ndarray) else block
             with config_context(working_memory=MEGABYTES):
                 found = getattr(model, self.method)(block, *self.arguments, **self.named)
             found = found if self.part is None else found[self.part]
@@ -44,6 +50,7 @@ def map_blocks(model: Any, method: str, X: Any, *arguments: Any, **named: Any) -
     The model is one item of the graph: it goes to each worker once, and again where one is lost.
     How many columns come out is told by one row of zeros or, of a table, by its example.
     """
+    require_array_or_table(X)
     model = copy(model)
     for name in LEFT_HERE:
         vars(model).pop(name, None)
@@ -60,7 +67,7 @@ def _mapped(X: Any, model: Any, call: _Call, example: np.ndarray) -> Any:
     identity, nothing = tokenize(model), example[:0]
     name = f"mercer-{call.method}-{tokenize(identity, call, X)}"
     item = delayed(model, name=f"mercer-model-{identity}", traverse=False)
-    if hasattr(X, "chunks"):
+    if not is_table(X):
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
         columns = {"drop_axis": 1} if example.ndim == 1 else {}
         chunks = (X.chunks[0], *((size,) for size in example.shape[1:]))
@@ -77,6 +84,6 @@ def _indexed(block: Any, found: np.ndarray) -> Any:
 
 def _example(X: Any) -> Any:
     """One row of the kind that X has."""
-    if hasattr(X, "_meta_nonempty"):
+    if is_table(X):
         return X._meta_nonempty.iloc[:1]
     return np.zeros((1, *X.shape[1:]), dtype=X.dtype)

@@ -8,22 +8,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from mercer.arrays import n_rows, take_rows
+from mercer.arrays import doubled, memory_budget, take_rows
 from mercer.distributed.keeping import Kept, kept
 from mercer.distributed.reduction import mapped, reduced
-from mercer.distributed.rows import row_blocks_of
-from mercer.distributed.spans import RemoteSpan, as_vector, hold
+from mercer.distributed.rows import is_table, row_blocks_of
+from mercer.distributed.spans import RemoteSpan, Sample, as_vector, hold
 from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import class_labels, class_weights
-from mercer.estimators.ridge_nystrom import Centres
+from mercer.estimators.labels import class_labels, class_weights, require_targets
+from mercer.estimators.ridge_nystrom import VALUE, Centres
 from mercer.kernels import Kernel
 from mercer.solvers.nystrom import Sums
+from mercer.solvers.span import Span
 
 # Bytes from which on what all tasks need is no part of the graph, but sent to the workers.
 LARGE = 2**20
+# Points per centre that precondition Newton steps by products, and how many products a pass for
+# the curvature must take as long as for these to be quicker.
+SAMPLE, PRODUCTS_PAY = 10, 20
 
 
 class Points:
@@ -43,6 +49,8 @@ class Points:
 
     Attributes
     ----------
+    data, lengths : list, ndarray of shape (n_blocks,)
+        The blocks that have rows, and how many.
     targets : ndarray of shape (n, t)
         Stands for the targets, and has nothing but their shape.
     weights : Weights or None
@@ -60,7 +68,10 @@ class Points:
         check: dict | None = None,
         labels: bool = False,
     ):
-        example = X._meta if hasattr(X, "_meta_nonempty") else np.empty((0, X.shape[1]), X.dtype)
+        if labels or check is not None:
+            require_targets(estimator, y)
+        self.estimator, self.data = estimator, row_blocks_of(X, y, weight)
+        example = X._meta if is_table(X) else np.empty((0, X.shape[1]), X.dtype)
         _check_feature_names(estimator, example, reset=True)
         _check_n_features(estimator, example, reset=True)
         stub = type(estimator)(**estimator.get_params(deep=False))  # without its callbacks
@@ -68,24 +79,32 @@ class Points:
             if hasattr(estimator, name):
                 setattr(stub, name, getattr(estimator, name))
         self.preparation = Preparation(stub, check or {}, y is not None)
-        self.estimator, self.data = estimator, row_blocks_of(X, y, weight)
-        self.alone = [(block,) for block in self.data]
         self.dtype = getattr(example, "dtype", np.dtype(np.float64))
         self._open = ExitStack()
         self._kept: list[tuple[Centres, Kept]] = []
         self._known_diagonal: Diagonal | None = None
         self._seen: tuple[np.ndarray, Any] | None = None
-        self.survey: Survey = reduced("survey", Survey, (self.preparation, labels), self.alone)
-        self.ends = np.cumsum(self.survey.lengths)
-        self.shape = (int(self.ends[-1]), example.shape[1])
-        if self.shape[0] == 0:
+        numbered = [(block, i) for i, block in enumerate(self.data)]
+        self.survey: Survey = reduced("survey", Survey, (self.preparation, labels), numbered)
+        filled = np.flatnonzero(self.survey.lengths)
+        if not len(filled):
             raise ValueError("X has no rows; expected at least one")
+        self.lengths = self.survey.lengths[filled]
+        self.data = [self.data[i] for i in filled]
+        self.alone = [(block,) for block in self.data]
+        self.ends = np.cumsum(self.lengths)
+        self.shape = (int(self.ends[-1]), example.shape[1])
         if labels:
             self._settle_classes()
         columns = len(self.classes) if labels and len(self.classes) > 2 else self.survey.columns
         self.targets = np.broadcast_to(0.0, (self.shape[0], max(columns, int(y is not None))))
-        weighted = weight is not None or self.preparation.class_weight is not None
-        self.weights = Weights(self) if weighted else None
+        self.weights = None
+        if weight is not None or self.preparation.class_weight is not None:
+            self.weights = Weights(self)
+            if weight is not None and not self.weights.any():
+                raise ValueError(
+                    "sample_weight is zero for every row; give one of them some weight"
+                )
 
     def __enter__(self) -> Points:
         return self
@@ -160,12 +179,26 @@ class Points:
     def span(self, centres: Centres, fit_intercept: bool) -> RemoteSpan:
         """The features of all points."""
         given = self.preparation, self._sent(centres), centres.whitening, fit_intercept
-        return RemoteSpan(self.data, self.survey.lengths, *given)
+        return RemoteSpan(self.data, self.lengths, *given, self._sample(centres, fit_intercept))
+
+    def _sample(self, centres: Centres, fit_intercept: bool) -> Sample | None:
+        """Points that precondition Newton steps, where products pay."""
+        (n, d), r = self.shape, len(centres.whitening.kept)
+        products, m = r // (d + VALUE), SAMPLE * r
+        over = centres.kernel.over(doubled(centres.points), doubled(centres.points))
+        if products < PRODUCTS_PAY or n < 4 * m or not over.native:
+            return None
+        rng = check_random_state(self.estimator.random_state)
+        drawn = np.sort(sample_without_replacement(n, m, random_state=rng))
+        points = self[drawn]
+        keep = 8 * m * r <= memory_budget()
+        span = Span(lambda: centres.features(points), m, r, fit_intercept, keep)
+        return Sample(drawn, span, products)
 
     def vectors(self) -> tuple[Any, Any]:
         """Targets (n, t) and weights (n,) or None as Dask arrays, which stay with the points."""
-        lengths, t = self.survey.lengths, self.targets.shape[1]
-        targets = mapped("targets", _target, (self.preparation, t), self.alone)
+        lengths, t = self.lengths, self.targets.shape[1]
+        targets = mapped("targets", _target, self.preparation, self.alone)
         if self.weights is None:
             return hold(as_vector(targets, lengths, t)), None
         weights = mapped("weights", _weight, self.preparation, self.alone)
@@ -182,13 +215,12 @@ class Points:
         return handle
 
 
-def _target(given: tuple[Preparation, int], block: tuple) -> np.ndarray:
-    preparation, t = given
-    return preparation(*block)[1] if n_rows(block[0]) else np.zeros((0, t))
+def _target(preparation: Preparation, block: tuple) -> np.ndarray:
+    return preparation(*block)[1]
 
 
 def _weight(preparation: Preparation, block: tuple) -> Any:
-    weight = preparation(*block)[2] if n_rows(block[0]) else np.zeros(0)
+    weight = preparation(*block)[2]
     assert weight is not None
     return weight[:, None]
 
@@ -221,7 +253,7 @@ class Pass:
     def __call__(self, block: tuple, among: np.ndarray | None = None) -> Any:
         centres = self.centres.value
         totals = self.sums.start(centres.whitening)
-        if n_rows(block[0]) and (among is None or len(among)):
+        if among is None or len(among):
             for part in centres.blocks(*self.preparation(*block), among, self.dense):
                 self.sums.add(totals, part, centres.whitening)
         return totals
@@ -256,4 +288,4 @@ class Weights:
         points, blocks = self.points, self.points.beside(ranks, self.ends)
         places = reduced("places", Places, points.preparation, blocks).places
         sizes = [len(within) for _, within in blocks]
-        return places + np.repeat(points.ends - points.survey.lengths, sizes)
+        return places + np.repeat(points.ends - points.lengths, sizes)

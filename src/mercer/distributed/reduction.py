@@ -9,6 +9,7 @@ from dask.base import compute, tokenize
 from dask.delayed import delayed
 
 from mercer.distributed.checkpoints import recalled
+from mercer.distributed.workers import settle_here
 
 # Results that one task merges.
 ARITY = 8
@@ -65,9 +66,14 @@ def _mapped(
 ) -> list[Any]:
     shared = delayed(common, name=f"{name}-common-{token}", traverse=False)
     return [
-        delayed(piece)(shared, *block, dask_key_name=f"{name}-{token}-{i}")
+        delayed(_piece)(piece, shared, *block, dask_key_name=f"{name}-{token}-{i}")
         for i, block in enumerate(blocks)
     ]
+
+
+def _piece(piece: Callable, common: Any, *block: Any) -> Any:
+    settle_here()
+    return piece(common, *block)
 
 
 def _merged(first: Any, *others: Any) -> Any:

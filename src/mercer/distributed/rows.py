@@ -7,7 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from mercer.arrays import is_collection
+from mercer.elsewhere import is_collection
 
 
 def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
@@ -17,7 +17,8 @@ def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
     brought together, and its targets and weights cut as it is; those of a table must be columns of
     it, or made from them.
     """
-    if getattr(X, "ndim", 2) != 2:
+    require_array_or_table(X)
+    if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions; expected an array or table of 2")
     beside = {"y": y, "sample_weight": weight}
     if is_table(X):
@@ -26,6 +27,11 @@ def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
                 raise TypeError(
                     f"{name} is of type {type(given).__name__} and X is a table; give columns of "
                     "the same table"
+                )
+            if given is not None and given.npartitions != X.npartitions:
+                raise ValueError(
+                    f"{name} has {given.npartitions} partitions and X has {X.npartitions}; give "
+                    "columns of the same table"
                 )
         together = X.map_partitions(
             _together, y, weight, meta=X._meta, enforce_metadata=False, align_dataframes=False
@@ -43,7 +49,15 @@ def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
 
 def is_table(X: Any) -> bool:
     """Whether X is a Dask table or a column of one."""
-    return hasattr(X, "map_partitions")
+    return hasattr(type(X), "_meta_nonempty")
+
+
+def require_array_or_table(X: Any) -> None:
+    """Raise a TypeError for any other of Dask's collections."""
+    if not (is_table(X) or isinstance(X, da.Array)):
+        raise TypeError(
+            f"X is of type {type(X).__name__}; of Dask's collections give an array or a table"
+        )
 
 
 def _together(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -54,9 +68,8 @@ def _cut_as(X: Any, given: Any, name: str) -> Any:
     """Targets or weights in the blocks of the array X."""
     if is_table(given):
         raise TypeError(f"{name} is a table and X is an array; give {name}.to_dask_array()")
-    counted = not np.isnan(X.shape[0])
     if not is_collection(given):
-        if not counted:
+        if np.isnan(X.shape[0]):
             raise TypeError(
                 f"{name} is of type {type(given).__name__}, and the rows of X are not counted; "
                 "give a Dask array, or call X.compute_chunk_sizes() first"
@@ -64,9 +77,9 @@ def _cut_as(X: Any, given: Any, name: str) -> Any:
         given = np.asarray(given)
         given = np.broadcast_to(given, X.shape[:1]) if given.ndim == 0 else given
         given = da.from_array(given, name=None)
-    if counted and given.shape[0] != X.shape[0]:
-        raise ValueError(f"X has {X.shape[0]} rows and {name} has {given.shape[0]}")
-    if counted:
+    if not np.isnan([X.shape[0], given.shape[0]]).any():
+        if given.shape[0] != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows and {name} has {given.shape[0]}")
         return given.rechunk({0: X.chunks[0], **dict.fromkeys(range(1, given.ndim), -1)})
     if given.numblocks[0] != X.numblocks[0]:
         raise ValueError(

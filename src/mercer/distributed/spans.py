@@ -10,17 +10,20 @@ import dask.array as da
 import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
+from scipy.sparse.linalg import LinearOperator, cg
 
-from mercer.arrays import n_rows
+from mercer.arrays import rows_in_order
 from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
-from mercer.solvers.nystrom import Pulled, Totals
-from mercer.solvers.span import Span
+from mercer.solvers.nystrom import ProductSums, Pulled, Totals
+from mercer.solvers.span import Span, solve_scaled
 from mercer.solvers.whitening import Whitening
 
 # Biases that one pass over the targets tries, and passes after the first.
 TRIALS, ROUNDS = 64, 4
+# A Newton step is solved for until the residual is this share of the gradient.
+ACCURACY = 1e-4
 
 
 class RemoteSpan(Span):
@@ -37,6 +40,9 @@ class RemoteSpan(Span):
     centres : Kept
     whitening : Whitening
     fit_intercept : bool
+    sample : Sample, optional
+        Newton steps are then solved for by products, preconditioned with the curvature of these
+        points, so that p numbers return from each; without it by the curvature of all.
     """
 
     def __init__(
@@ -47,10 +53,11 @@ class RemoteSpan(Span):
         centres: Kept,
         whitening: Whitening,
         fit_intercept: bool,
+        sample: Sample | None = None,
     ):
         super().__init__(list, int(lengths.sum()), len(whitening.kept), fit_intercept, keep=False)
         self.data, self.lengths, self.whitening = blocks, lengths, whitening
-        self.task = Task(centres, preparation, fit_intercept)
+        self.task, self.sample = Task(centres, preparation, fit_intercept), sample
         self._curvature: tuple[Any, np.ndarray] = None, np.zeros((0, 0))
 
     def predict(self, z: np.ndarray) -> Any:
@@ -72,7 +79,37 @@ class RemoteSpan(Span):
         return self._curvature[1].copy()
 
     def squares(self, h: Any) -> float:
+        if self.sample is not None:
+            return self.sample.share(self.n) * self.sample.span.squares(self.sample.of(h))
         return float(np.trace(self.curvature(h)[: self.r, : self.r]))
+
+    def estimate(self, h: Any, single: bool = False) -> np.ndarray:
+        if self.sample is None:
+            return self.curvature(h)
+        return self.sample.share(self.n) * self.sample.span.curvature(self.sample.of(h), single)
+
+    def newton_step(
+        self, h: Any, penalty: np.ndarray, v: np.ndarray, single: bool = False
+    ) -> np.ndarray:
+        if self.sample is None:
+            return super().newton_step(h, penalty, v, single)
+        h = hold(h)
+        border, P = self.gather(h), self.estimate(h, single)
+        P[np.diag_indices_from(P)] += penalty
+
+        def product(z: np.ndarray) -> np.ndarray:
+            b = z[self.r :].sum()
+            sums = ProductSums(self.whitening.apply(z[: self.r, None]))
+            found = self._summed("ProductSums", _multiplied, h, sums)
+            pulled = self.whitening.pull(found.pulled)[:, 0]
+            return np.append(pulled, found.total[: self.p - self.r]) + b * border + penalty * z
+
+        A, M = (
+            LinearOperator((self.p, self.p), matvec=each, dtype=np.float64)
+            for each in (product, lambda z: solve_scaled(P, z))
+        )
+        d, failed = cg(A, v, rtol=ACCURACY, maxiter=self.sample.products, M=M)
+        return super().newton_step(h, penalty, v, single) if failed else d
 
     def intercept(self, loss: Any, y: Any) -> float:
         """Nearly the best bias where all else is zero: a start, for which few passes are enough."""
@@ -92,9 +129,37 @@ class RemoteSpan(Span):
             trials = np.linspace(low, high, TRIALS)
         return 0.5 * (low + high)
 
-    def _summed(self, name: str, piece: Callable, vector: Any) -> Any:
+    def _summed(self, name: str, piece: Callable, vector: Any, *more: Any) -> Any:
         parts = vector.rechunk({1: -1} if vector.ndim == 2 else {}).to_delayed().ravel()
-        return reduced(name, piece, self.task, list(zip(self.data, parts, strict=True)))
+        given = (self.task, *more) if more else self.task
+        return reduced(name, piece, given, list(zip(self.data, parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some of the points, brought here.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (m,)
+        Rising.
+    span : Span
+        Their features.
+    products : int
+        How many products take as long as the curvature of all points.
+    """
+
+    positions: np.ndarray
+    span: Span
+    products: int
+
+    def of(self, vector: Any) -> np.ndarray:
+        """The entries of a vector over all points, shape (m,)."""
+        return vector[self.positions].compute()
+
+    def share(self, n: int) -> float:
+        """What sums over these points are multiplied by to stand for those over n."""
+        return n / len(self.positions)
 
 
 @dataclass(frozen=True)
@@ -127,8 +192,6 @@ def _slopes(
 def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.ndarray:
     """``K coef + level``, shape (b, c)."""
     task, coef, level = given
-    if not n_rows(block[0]):
-        return np.zeros((0, coef.shape[1]))
     X, Y, _ = task.preparation(*block)
     parts = task.centres.value.blocks(X, Y, None, dense=False)
     return np.vstack([part.gram @ coef for part in parts]) + level
@@ -136,10 +199,8 @@ def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.n
 
 def _gathered(task: Task, block: tuple, u: np.ndarray) -> Pulled:
     """``K^T u`` and the sums of u (b, c)."""
-    u, centres = u.reshape(len(u), -1), task.centres.value
+    u, centres = rows_in_order(u.reshape(len(u), -1)), task.centres.value
     totals = Pulled(len(centres.whitening.kept), u.shape[1])
-    if not len(u):
-        return totals
     X = task.preparation(*block)[0]
     for part in centres.blocks(X, u, None, dense=False):
         totals.pulled += part.gram.T @ part.Y
@@ -147,12 +208,21 @@ def _gathered(task: Task, block: tuple, u: np.ndarray) -> Pulled:
     return totals
 
 
+def _multiplied(given: tuple[Task, ProductSums], block: tuple, h: np.ndarray) -> Pulled:
+    """``K^T diag(h) K coef``, and the sum of ``diag(h) K coef``."""
+    task, sums = given
+    centres = task.centres.value
+    totals = sums.start(centres.whitening)
+    X = task.preparation(*block)[0]
+    for part in centres.blocks(X, h[:, None], h, dense=False):
+        sums.add(totals, part, centres.whitening)
+    return totals
+
+
 def _curved(task: Task, block: tuple, h: np.ndarray) -> Summed:
     """``Phi^T diag(h) Phi``, as a span of these points alone has it."""
     centres = task.centres.value
     r = len(centres.whitening.kept)
-    if not len(h):
-        return Summed(np.zeros((r + task.fit_intercept,) * 2))
     X = task.preparation(*block)[0]
     span = Span(lambda: centres.features(X), len(h), r, task.fit_intercept, keep=False)
     return Summed(span.curvature(h))

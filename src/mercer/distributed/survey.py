@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import joined, n_rows, take_rows
+from mercer.arrays import joined, n_rows, rows_in_order, take_rows
 from mercer.estimators.inputs import validate_training
 from mercer.estimators.labels import checked_weights, labelled, signed_targets
 from mercer.kernels import Kernel
@@ -42,7 +42,9 @@ class Preparation:
             X, y = labelled(self.estimator, X, y, reset=False, **self.check)
         else:
             X = validate_training(self.estimator, X, reset=False)
-        return X, y, checked_weights(weight, X)
+        # The way from another worker changes where arrays begin and, of some, the order in memory.
+        weight = checked_weights(weight, X, may_be_zero=True)
+        return _in_order(X), _in_order(y), _in_order(weight)
 
     def __call__(self, X: Any, y: Any, weight: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
         X, y, weight = self.checked(X, y, weight)
@@ -55,6 +57,10 @@ class Preparation:
             each = self.class_weight[codes]
             weight = each if weight is None else each * weight
         return X, signed_targets(codes, len(self.classes)), weight
+
+
+def _in_order(values: Any) -> Any:
+    return rows_in_order(values) if isinstance(values, np.ndarray) else values
 
 
 class Survey(Totals):
@@ -72,14 +78,17 @@ class Survey(Totals):
         The distinct targets and their weights, where they were asked for.
     """
 
-    def __init__(self, given: tuple[Preparation, bool], block: tuple):
+    def __init__(self, given: tuple[Preparation, bool], block: tuple, number: int):
         preparation, with_labels = given
         self.lengths = np.array([n_rows(block[0])])
         self.mass = self.mean = self.squares = 0.0
         self.columns, self.labels, self.label_weights = -1, np.zeros(0), np.zeros(0)
         if not self.lengths[0]:
             return
-        X, y, weight = preparation.checked(*block)
+        try:
+            X, y, weight = preparation.checked(*block)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"in block {number} of the rows, counted from 0: {error}") from error
         s = np.ones(n_rows(X)) if weight is None else weight
         if isinstance(X, np.ndarray) and X.dtype.kind == "f" and s.any():
             self.mass = float(s.sum()) * X.shape[1]
@@ -115,9 +124,9 @@ class Weighed(Totals):
     """Rows that have weight in each block, and the weight of all."""
 
     def __init__(self, preparation: Preparation, block: tuple):
-        s = preparation(*block)[2] if n_rows(block[0]) else None
-        self.counts = np.array([0 if s is None else np.count_nonzero(s)])
-        self.total = 0.0 if s is None else float(s.sum())
+        s = preparation(*block)[2]
+        assert s is not None
+        self.counts, self.total = np.array([np.count_nonzero(s)]), float(s.sum())
 
     def merged(self, other: Weighed, sign: int = 1) -> Weighed:
         both = copy(self)
@@ -162,13 +171,11 @@ class Diagonal(Totals):
 
     def __init__(self, given: tuple[Preparation, Kernel], block: tuple):
         preparation, kernel = given
-        self.total = self.largest = 0.0
-        if n_rows(block[0]):
-            values = np.asarray(kernel.diag(preparation(*block)[0]), dtype=np.float64)
-            self.total, self.largest = float(values.sum()), float(np.abs(values).max())
+        values = np.asarray(kernel.diag(preparation(*block)[0]), dtype=np.float64)
+        self.total, self.largest = float(values.sum()), float(np.abs(values).max())
 
     def merged(self, other: Diagonal, sign: int = 1) -> Diagonal:
         both = copy(self)
         both.total = self.total + other.total
-        both.largest = max(self.largest, other.largest)
+        both.largest = float(np.maximum(self.largest, other.largest))
         return both

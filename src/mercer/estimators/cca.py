@@ -17,7 +17,8 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, over_blocks
+from mercer.arrays import as_numpy
+from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags

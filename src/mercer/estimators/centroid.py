@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, following, namespace, over_blocks
+from mercer.arrays import as_numpy, beside, following, namespace
+from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram

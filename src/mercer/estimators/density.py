@@ -13,16 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
-from mercer.arrays import (
-    as_numpy,
-    as_vectors,
-    beside,
-    doubled,
-    is_tensor,
-    namespace,
-    over_blocks,
-    row_blocks,
-)
+from mercer.arrays import as_numpy, as_vectors, beside, doubled, is_tensor, namespace, row_blocks
+from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting

@@ -11,7 +11,7 @@ from typing import Any
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.arrays import distributed, is_collection
+from mercer.elsewhere import distributed, is_collection
 from mercer.estimators.progress import announced
 from mercer.other_libraries import handed_back, taken
 

@@ -15,12 +15,17 @@ from mercer.estimators.inputs import validate_training
 
 def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndarray]:
     """Training points and their targets, checked; ``y`` may not be missing."""
+    require_targets(estimator, y)
+    return validate_training(estimator, X, on_host(y), **check)
+
+
+def require_targets(estimator: Any, y: Any) -> None:
+    """Raise a ValueError where there is no y."""
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None; pass "
             "one target per sample"
         )
-    return validate_training(estimator, X, on_host(y), **check)
 
 
 def class_labels(estimator: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -57,14 +62,21 @@ def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return classes[np.argmax(scores, axis=1)]
 
 
-def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Sample weights as a float64 array of shape (n,), finite and not negative, or None."""
+def checked_weights(sample_weight: Any, X: Any, *, may_be_zero: bool = False) -> np.ndarray | None:
+    """Sample weights as a float64 array of shape (n,), finite and not negative, or None.
+
+    They may not all be zero, unless it is said that they may.
+    """
     if sample_weight is None:
         return None
     # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
     weight = _check_sample_weight(
-        on_host(sample_weight), stand_in, dtype=np.float64, ensure_non_negative=True
+        on_host(sample_weight),
+        stand_in,
+        dtype=np.float64,
+        ensure_non_negative=True,
+        allow_all_zero_weights=may_be_zero,
     )
     with np.errstate(over="ignore"):
         if not np.isfinite(weight.sum()):

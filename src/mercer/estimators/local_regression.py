@@ -18,7 +18,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer.arrays import as_numpy, as_vectors, beside, doubled, following, is_tensor, over_blocks
+from mercer.arrays import as_numpy, as_vectors, beside, doubled, following, is_tensor
+from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
     feature_scales,

@@ -12,13 +12,12 @@ from mercer.arrays import (
     beside,
     device_budget,
     doubled,
-    is_collection,
-    is_elsewhere,
     is_tensor,
     memory_budget,
     n_rows,
     physical_memory,
 )
+from mercer.elsewhere import is_collection, is_elsewhere
 from mercer.estimators.inputs import stored, training_gram, values_at
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_nystrom import Centres

@@ -14,7 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, is_tensor, on_host, over_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, on_host
+from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import (
     CLASS_WEIGHT,
     KERNEL,

@@ -18,16 +18,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import (
-    beside,
-    doubled,
-    is_collection,
-    is_elsewhere,
-    is_tensor,
-    n_rows,
-    over_blocks,
-    refuse_beyond_memory,
-)
+from mercer.arrays import beside, doubled, is_tensor, n_rows, refuse_beyond_memory
+from mercer.elsewhere import is_collection, is_elsewhere, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import is_elsewhere, n_rows
+from mercer.arrays import n_rows
+from mercer.elsewhere import is_elsewhere
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.operators import CorrectedGram
 from mercer.solvers.nystrom import Block, Totals, accumulated, summed

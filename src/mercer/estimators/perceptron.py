@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from mercer.arrays import memory_budget, n_rows, over_blocks, take_rows
+from mercer.arrays import memory_budget, n_rows, take_rows
+from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (

@@ -11,16 +11,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import (
-    doubled,
-    following,
-    is_elsewhere,
-    is_tensor,
-    memory_budget,
-    n_rows,
-    over_blocks,
-    refuse_beyond_memory,
-)
+from mercer.arrays import doubled, following, is_tensor, memory_budget, n_rows, refuse_beyond_memory
+from mercer.elsewhere import is_elsewhere, over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, is_precomputed, stored, training_gram

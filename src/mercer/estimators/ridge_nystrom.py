@@ -17,13 +17,13 @@ from mercer.arrays import (
     device_budget,
     doubled,
     free_memory,
-    is_elsewhere,
     is_tensor,
     memory_budget,
     n_rows,
     row_blocks,
     take_rows,
 )
+from mercer.elsewhere import is_elsewhere
 from mercer.estimators.inputs import (
     is_precomputed,
     refuse_non_finite,

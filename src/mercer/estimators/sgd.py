@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import n_rows, over_blocks
+from mercer.arrays import n_rows
+from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from mercer.arrays import as_numpy, following, is_tensor, over_blocks
+from mercer.arrays import as_numpy, following, is_tensor
+from mercer.elsewhere import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.labels import most_likely
 from mercer.estimators.local_regression import (

@@ -14,7 +14,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, is_tensor, over_blocks
+from mercer.arrays import as_numpy, beside, is_tensor
+from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting, warn_the_caller
 from mercer.estimators.labels import class_labels, labelled

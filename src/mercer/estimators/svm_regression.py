@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from mercer.arrays import as_numpy, beside, is_tensor, n_rows, over_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, n_rows
+from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validate_training

@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array, as_vectors, n_rows, over_blocks, take_rows
+from mercer.arrays import Array, as_vectors, n_rows, take_rows
+from mercer.elsewhere import over_blocks
 from mercer.kernels.algebra import spectral_terms
 from mercer.kernels.kernel import Kernel
 

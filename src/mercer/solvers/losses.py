@@ -298,7 +298,8 @@ class Poisson(PointwiseLoss):
 
     def check_targets(self, y: np.ndarray) -> None:
         if np.any(y < 0):
+            lowest = float(y.min())
             raise ValueError(
-                f"y has a negative value, {y.min():.6g}; loss='poisson' needs counts or other "
+                f"y has a negative value, {lowest:.6g}; loss='poisson' needs counts or other "
                 "non-negative targets"
             )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, lstsq
 
-from mercer.arrays import numbers
+from mercer.elsewhere import numbers
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.losses import Loss

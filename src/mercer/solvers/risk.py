@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.arrays import numbers
+from mercer.elsewhere import numbers
 from mercer.solvers.losses import Loss
 
 

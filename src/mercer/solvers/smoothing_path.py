@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mercer.arrays import numbers
+from mercer.elsewhere import numbers
 from mercer.solvers.losses import BoxLoss, PointwiseLoss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS

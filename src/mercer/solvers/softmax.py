@@ -177,7 +177,7 @@ def _by_products(
     penalty = span.penalties(lam)
     h = 0.5 * s * (1.0 - np.sum(P**2, axis=1))
     h = np.maximum(h, 1e-12 * s.max())
-    M = span.curvature(h, single=SINGLE * span.squares(h) <= lam)
+    M = span.estimate(h, single=SINGLE * span.squares(h) <= lam)
     M[np.diag_indices_from(M)] += penalty
     factor = factorised(M)
 

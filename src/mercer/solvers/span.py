@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
 
-from mercer.arrays import as_numpy, beside, is_tensor, namespace, numbers, row_blocks
+from mercer.arrays import as_numpy, beside, is_tensor, namespace, row_blocks
+from mercer.elsewhere import numbers
 from mercer.solvers.losses import Loss
 from mercer.solvers.risk import balanced, best_intercept, relative_gap
 
@@ -94,6 +95,18 @@ class Span:
             A[r, :r] = A[:r, r] = border
             A[r, r] = h.sum()
         return A
+
+    def estimate(self, h: np.ndarray, single: bool = False) -> np.ndarray:
+        """The curvature, or nearly so where that takes long: what preconditions."""
+        return self.curvature(h, single)
+
+    def newton_step(
+        self, h: np.ndarray, penalty: np.ndarray, v: np.ndarray, single: bool = False
+    ) -> np.ndarray:
+        """``(Phi^T diag(h) Phi + diag(penalty))^{-1} v`` for v of shape (p,)."""
+        A = self.curvature(h, single)
+        A[np.diag_indices_from(A)] += penalty
+        return solve_scaled(A, v)
 
     def squares(self, h: np.ndarray) -> float:
         """The trace of ``Phi^T diag(h) Phi``, without the bias."""

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.solvers.losses import Loss
 from mercer.solvers.newton import NEAR, PATH_START, step_along
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.span import Span, certified, solve_scaled
+from mercer.solvers.span import Span, certified
 
 # float32 curvatures serve where the regulariser is at least this share of their sum.
 SINGLE = 1e-6
@@ -79,9 +79,9 @@ def span_newton(
             h = np.full_like(h, 1e-6)
         penalty = span.penalties(now)
         # A step from curvatures in float32 ends nearly where it should, unless lam is lost in them.
-        A = span.curvature(h, single=SINGLE * span.squares(h) <= now)
-        A[np.diag_indices_from(A)] += penalty
-        d = -solve_scaled(A, span.gather(loss.gradient(y, f)) + penalty * z)
+        single = SINGLE * span.squares(h) <= now
+        gradient = span.gather(loss.gradient(y, f)) + penalty * z
+        d = -span.newton_step(h, penalty, gradient, single)
         linear, quadratic = float(penalty @ (z * d)), float(penalty @ d**2)
         d_f = span.predict(d)
         step = step_along(loss, y, f, d_f, linear, quadratic)

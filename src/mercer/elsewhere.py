@@ -1,0 +1,47 @@
+"""Dask collections, as the estimators see them; Dask is imported when the first of them comes."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from mercer.other_libraries import handed_back, taken
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or table, of which the rows are elsewhere."""
+    return hasattr(type(X), "__dask_graph__")
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X stands for points on other machines, with ``blocks`` that are summed there."""
+    return getattr(type(X), "elsewhere", False)
+
+
+def distributed() -> Any:
+    """What works on Dask collections, imported when the first of them comes."""
+    return importlib.import_module("mercer.distributed")
+
+
+def numbers(*values: Any) -> tuple[float, ...]:
+    """Numbers as they are; those that Dask has yet to compute, all in one go."""
+    if any(is_collection(value) for value in values):
+        values = importlib.import_module("dask").compute(*values)
+    return tuple(float(value) for value in values)
+
+
+def over_blocks(method: Callable) -> Callable:
+    """A method of points that, given a Dask collection of them, maps over its blocks, lazily.
+
+    Arrays of other libraries are answered in kind.
+    """
+
+    @functools.wraps(method)
+    def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
+        if is_collection(X):
+            return distributed().map_blocks(self, method.__name__, X, *arguments, **named)
+        return handed_back(method(self, taken(X), *arguments, **named), X)
+
+    return mapped
