@@ -41,7 +41,7 @@ class PairTiles:
     """
 
     program: Program
-    leaves: Sequence[Any]
+    leaves: Sequence[Leaf]
     row_terms: Sequence[Any]
     column_terms: Sequence[Any]
     n: int
