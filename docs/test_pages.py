@@ -59,7 +59,7 @@ def scripts(page):
 
 def test_what_is_no_session_is_run_by_a_test_of_its_own():
     found = {page.name: len(scripts(page)) for page in PAGES if scripts(page)}
-    assert found == {"clusters.md": 1, "development.md": 3, "estimators.md": 1, "gpu.md": 1}
+    assert found == {"clusters.md": 1, "development.md": 3, "estimators.md": 1, "gpu.md": 2}
 
 
 def test_the_tables_of_the_page_on_clusters(tmp_path):
@@ -81,14 +81,21 @@ def test_the_tables_of_the_page_on_clusters(tmp_path):
     assert np.isfinite(predicted["predicted"]).all()
 
 
-def test_the_tensors_of_the_page_on_gpus():
+def test_the_tensors_of_the_page_on_gpus(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch", reason="tensors want torch")
-    (code,) = scripts(HERE / "gpu.md")
+    first, streamed = scripts(HERE / "gpu.md")
     if not torch.cuda.is_available():
-        code = code.replace("100_000", "200").replace("cuda", "cpu")
+        first = first.replace("100_000", "200").replace("cuda", "cpu")
+        streamed = streamed.replace("cuda", "cpu")
     run = {}
-    exec(code, run)
+    exec(first, run)
     assert run["model"].predict(run["X"][:10]).shape == (10,)
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(300, 10))
+    np.save("points.npy", X)
+    run["y"] = np.sin(X[:, 0])
+    exec(streamed.replace("50_000", "100").replace("10_000", "20"), run)
+    assert isinstance(run["model"].predict(X[:10]), np.ndarray)
 
 
 def test_the_progress_bar_of_the_estimator_page(capsys):

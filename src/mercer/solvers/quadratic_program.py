@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import memory_budget
+from mercer.arrays import as_numpy, memory_budget
 from mercer.core import symmetric_times
 from mercer.core.working_sets import best_multiplier, box_gap
 from mercer.operators import DenseGram, FeatureGram
@@ -166,7 +166,7 @@ class QuadraticProgram:
 
     def diagonal(self) -> np.ndarray:
         """The diagonal of Q, (n,)."""
-        diagonal = np.asarray(self.K.diagonal(), dtype=np.float64)
+        diagonal = as_numpy(self.K.diagonal()).astype(np.float64)
         return np.tile(diagonal, len(self.p) // self.n_points)
 
     def gradient(self, a: np.ndarray) -> np.ndarray:
@@ -371,7 +371,7 @@ class RestrictedGram:
         self.__dict__.pop("part", None)
 
     def diagonal(self) -> np.ndarray:
-        return np.asarray(self.K.diagonal())[self.index]
+        return as_numpy(self.K.diagonal())[self.index]
 
     def rows(self, indices: Any) -> np.ndarray:
         if self.part is not None:
