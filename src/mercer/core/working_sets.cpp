@@ -118,12 +118,9 @@ class Problem {
 
 // Work on each problem until it is done or waits for rows; the state and steps of each.
 template <class T>
-std::tuple<Out<std::int32_t, 1>, Out<std::int64_t, 1>> advance(std::vector<Problem*> problems,
-                                                         In<T, 2> rows,
-                                                         std::vector<In<std::int64_t, 1>> slots,
-                                                         double work,
-                                                         std::vector<std::int64_t> max_steps,
-                                                         int threads) {
+std::tuple<Out<std::int32_t, 1>, Out<std::int64_t, 1>> advance(
+    std::vector<Problem*> problems, In<T, 2> rows, std::vector<In<std::int64_t, 1>> slots,
+    double work, std::vector<std::int64_t> max_steps, int threads) {
   require(max_steps.size() == problems.size(), "a number of steps per problem");
   require(slots.size() == problems.size(), "slots per problem");
   std::vector<mercer::Rows<T>> kept;

@@ -164,7 +164,7 @@ MERCER_INLINE void pass_over(const Tile<T>& tile, const Pass& pass, F f) {
   T* out = tile.at(last.out);
   const Operand<T> b(tile, two ? first.b : first.a, two ? first.source : Source::tile);
   const Operand<T> other(tile, After == Op::constant ? first.a : last.b,
-                   After == Op::constant ? Source::tile : last.source);
+                         After == Op::constant ? Source::tile : last.source);
   const bool flat = b.stride == tile.columns && other.stride == tile.columns;
   const int rows = flat ? 1 : tile.rows, columns = flat ? tile.rows * tile.columns : tile.columns;
   for (int r = 0; r < rows; ++r, a += columns, out += columns) {

@@ -177,9 +177,10 @@ MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out
 #else
   constexpr int products = 2;
 #endif
-  // One half of the panel after the other, with the rows' numbers as operands; with the slow divisions
-  // of chi2 it is no matter, and they are spread once.
-  constexpr bool in_halves = broadcasts_are_operands && !(Which & of_chi2);
+  // One half of the panel after the other, with the rows' numbers as operands. Beside products alone,
+  // or the slow divisions of chi2, there is room to spread them once.
+  constexpr bool in_halves =
+      broadcasts_are_operands && Which != of_dot && !(Which & of_chi2);
   const V ones = broadcast<T>(one);
   const auto place = [](Sum sum) { return std::popcount(Which & (unsigned(sum) - 1)); };
   for (std::ptrdiff_t first = 0; first == 0 || first < d; first += features_at_once) {
