@@ -267,6 +267,47 @@ def test_terms_and_several_statistics(level, dtype):
     )
 
 
+JOINED = {
+    "before and after": [(Op.ADD, 3, 0, 1), (Op.EXP_NEGATIVE, 3, 3, 0), (Op.MULTIPLY, 2, 3, 2)],
+    "value on the right": [(Op.AFFINE, 0, 0, 0), (Op.INTEGER_POWER, 0, 0, 0), (Op.ADD, 2, 1, 0)],
+    "into a sum": [(Op.EXP, 3, 0, 0), (Op.ACCUMULATE, 2, 1, 3)],
+    "a sum of itself": [(Op.AFFINE, 2, 0, 0), (Op.ACCUMULATE, 2, 2, 1)],
+    "squared": [(Op.SQRT, 3, 0, 0), (Op.MULTIPLY, 2, 3, 3)],
+    "read again": [(Op.TANH, 3, 0, 0), (Op.MULTIPLY, 1, 3, 1), (Op.ADD, 2, 1, 3)],
+    "read after it was written": [
+        (Op.SQRT, 3, 0, 0),
+        (Op.ADD, 1, 3, 1),
+        (Op.AFFINE, 3, 2, 0),
+        (Op.MULTIPLY, 2, 1, 3),
+    ],
+    "itself the result": [(Op.AFFINE, 2, 0, 0), (Op.MULTIPLY, 1, 2, 1)],
+    "with terms": [(Op.ADD, 3, 0, 0, Source.ROW), (Op.ADD, 2, 3, 0, Source.COLUMN)],
+    "term and value": [(Op.DIVIDE, 3, 0, 1), (Op.ACCUMULATE, 2, 3, 0, Source.ROW)],
+    "term before": [(Op.ADD, 3, 0, 0, Source.COLUMN), (Op.EXP, 2, 3, 0)],
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", JOINED)
+def test_operations_that_may_go_in_one_pass(level, dtype, name):
+    rng = np.random.default_rng(5)
+    X, Y = (points(rng, k, 6, dtype, Kind.CHI2) for k in (40, 150))
+    f, g = rng.random(40).astype(dtype) + 1, rng.random(150).astype(dtype) + 1
+    constants = {Op.INTEGER_POWER: (3.0, 0.0), Op.EXP_NEGATIVE: (-0.4, 0.0), Op.ADD: (0.7, 0.3)}
+    steps = program(
+        *((*o[:4], *constants.get(o[0], (0.2, 0.5)), *o[4:]) for o in JOINED[name]),
+        leaves=3,
+        registers=4,
+        result=2,
+    )
+    leaves = [leaf(k, X, Y) for k in (Kind.CHI2, Kind.L1, Kind.MINSUM)]
+    native, twin = build(level, steps, leaves, [f], [g], 40, 150, dtype)
+    np.testing.assert_allclose(
+        gram(native, 40, 150, dtype), gram(twin, 40, 150, dtype), rtol=200 * EPS[dtype]
+    )
+
+
 SUMS = [k for k in KINDS if k not in (Kind.DIFFERENCE_PRODUCT, Kind.SIGN_PRODUCT)]
 SETS = [s for size in range(2, len(SUMS) + 1) for s in itertools.combinations(SUMS, size)]
 

@@ -41,7 +41,8 @@ class CoordinateDescent {
               "a point within finite bounds");
     }
     const mercer::FeatureProgram program{
-        {starts.data(), columns.data(), values.data(), std::int64_t(points), width},
+        {std::ptrdiff_t(points), starts.data(), columns.data(), values.data()},
+        width,
         std::int64_t(n),
         a.data(),
         p.data(),

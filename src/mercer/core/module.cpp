@@ -42,7 +42,7 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
   require(operations.shape(0) == constants.shape(0), "one pair of constants per operation");
   require(registers > 0 && registers <= 65536, "between 1 and 65536 registers");
   require(int(leaves) <= registers, "a register for each statistic");
-  mercer::Program program{{}, registers, result};
+  std::vector<mercer::Instruction> instructions;
   std::vector<bool> written(registers);
   std::fill_n(written.begin(), leaves, true);
   const auto holds = [&](int index) { return index >= 0 && index < registers && written[index]; };
@@ -73,11 +73,10 @@ mercer::Program read_program(const Operations& operations, const Constants& cons
     require(what != mercer::Op::integer_power ||
                 std::abs(constants(i, 0)) <= std::numeric_limits<int>::max(),
             "an integer power is an int");
-    program.instructions.push_back(
-        {what, out, a, b, from, constants(i, 0), constants(i, 1)});
+    instructions.push_back({what, out, a, b, from, constants(i, 0), constants(i, 1)});
   }
   require(holds(result), "the result is a register that holds something");
-  return program;
+  return mercer::Program(std::move(instructions), registers, result);
 }
 
 // An expression over two sets of points; keeps the arrays it was given alive.

@@ -1,40 +1,20 @@
 // The binding of working sets: checks what comes from Python, converts it, and nothing more.
 #include "mercer/working_sets.hpp"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 
+#include "binding.hpp"
 #include "mercer/threads.hpp"
-
-namespace nb = nanobind;
 
 namespace {
 
-template <class T, int D>
-using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
-
-void require(bool condition, const char* message) {
-  if (!condition) throw std::invalid_argument(message);
-}
-
-template <class T>
-Out<T> copied(const std::vector<T>& values) {
-  T* data = new T[std::max<std::size_t>(values.size(), 1)];
-  std::copy(values.begin(), values.end(), data);
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return Out<T>(data, {values.size()}, owner);
-}
 
 // A programme and the arrays it works on, which it keeps alive; a and F are changed in place.
 class Problem {
@@ -72,8 +52,8 @@ class Problem {
   double violation() const { return problem_.violation; }
   double tol() const { return problem_.tol; }
   void set_tol(double tol) { problem_.tol = tol; }
-  Out<std::int32_t> set() const { return copied(problem_.set); }
-  Out<std::int64_t> needed() const { return copied(problem_.needed); }
+  Out<std::int32_t, 1> set() const { return copied(problem_.set); }
+  Out<std::int64_t, 1> needed() const { return copied(problem_.needed); }
 
   // Whether there is anything to do, and the next working set.
   bool select() {
@@ -84,7 +64,7 @@ class Problem {
 
   // Solve over the working set with its part of K; steps, stuck, unbounded and the net moves.
   template <class T>
-  std::tuple<std::int64_t, bool, bool, Out<double>> work(In<T, 2> tile, std::int64_t steps) {
+  std::tuple<std::int64_t, bool, bool, Out<double, 1>> work(In<T, 2> tile, std::int64_t steps) {
     std::vector<double> net;
     mercer::Outcome outcome;
     {
@@ -107,7 +87,7 @@ class Problem {
   }
 
   // The certificate of the point with its gradient as it stands.
-  std::tuple<Out<double>, double, double, double, double> measure() {
+  std::tuple<Out<double, 1>, double, double, double, double> measure() {
     mercer::Measured m;
     {
       nb::gil_scoped_release released;
@@ -138,12 +118,9 @@ class Problem {
 
 // Work on each problem until it is done or waits for rows; the state and steps of each.
 template <class T>
-std::tuple<Out<std::int32_t>, Out<std::int64_t>> advance(std::vector<Problem*> problems,
-                                                         In<T, 2> rows,
-                                                         std::vector<In<std::int64_t, 1>> slots,
-                                                         double work,
-                                                         std::vector<std::int64_t> max_steps,
-                                                         int threads) {
+std::tuple<Out<std::int32_t, 1>, Out<std::int64_t, 1>> advance(
+    std::vector<Problem*> problems, In<T, 2> rows, std::vector<In<std::int64_t, 1>> slots,
+    double work, std::vector<std::int64_t> max_steps, int threads) {
   require(max_steps.size() == problems.size(), "a number of steps per problem");
   require(slots.size() == problems.size(), "slots per problem");
   std::vector<mercer::Rows<T>> kept;

@@ -10,32 +10,16 @@
 #include <random>
 #include <vector>
 
+#include "mercer/sparse.hpp"
 #include "mercer/threads.hpp"
 
 namespace mercer {
-
-// Sparse rows: those of point i are entries starts[i] to starts[i + 1].
-struct SparseRows {
-  const std::int64_t* starts;
-  const std::int32_t* columns;
-  const double* values;
-  std::int64_t points;
-  std::int32_t width;
-
-  double dot(std::int64_t i, const double* w) const {
-    double sum = 0;
-    for (std::int64_t k = starts[i]; k < starts[i + 1]; ++k) sum += values[k] * w[columns[k]];
-    return sum;
-  }
-  void add(std::int64_t i, double c, double* w) const {
-    for (std::int64_t k = starts[i]; k < starts[i + 1]; ++k) w[columns[k]] += c * values[k];
-  }
-};
 
 // Minimise a^T Q a / 2 + p^T a over lo <= a <= hi with the sums of groups given, where
 // Q_ij = s_i s_j phi_i . phi_j and variable v belongs to point v modulo their number.
 struct FeatureProgram {
   SparseRows phi;
+  std::int32_t width;  // columns of phi
   std::int64_t n;
   double* a;
   const double *p, *lo, *hi, *sign;  // sign may be null: all +1
@@ -51,18 +35,18 @@ struct FeatureProgram {
 class CoordinateDescent {
  public:
   CoordinateDescent(const FeatureProgram& program, double tol, std::uint64_t seed)
-      : program_(program), tol_(tol), random_(seed), w_(program.phi.width),
-        curvature_(program.phi.points), sum_(program.groups), multiplier_(program.groups),
+      : program_(program), tol_(tol), random_(seed), w_(program.width),
+        curvature_(program.phi.count), sum_(program.groups), multiplier_(program.groups),
         order_(program.n), active_(program.n) {
     const SparseRows& phi = program_.phi;
-    for (std::int64_t i = 0; i < phi.points; ++i) {
-      for (std::int64_t k = phi.starts[i]; k < phi.starts[i + 1]; ++k)
-        curvature_[i] += phi.values[k] * phi.values[k];
-      if (program_.groups) penalty_ += curvature_[i] / double(phi.points);
+    for (std::int64_t i = 0; i < phi.count; ++i) {
+      for (std::int64_t k = phi.indptr[i]; k < phi.indptr[i + 1]; ++k)
+        curvature_[i] += phi.data[k] * phi.data[k];
+      if (program_.groups) penalty_ += curvature_[i] / double(phi.count);
     }
     for (std::int64_t v = 0; v < program_.n; ++v) {
       order_[v] = v;
-      phi.add(v % phi.points, sign(v) * program_.a[v], w_.data());
+      phi.add(v % phi.count, sign(v) * program_.a[v], w_.data());
       if (program_.group) sum_[program_.group[v]] += program_.a[v];
     }
   }
@@ -127,7 +111,7 @@ class CoordinateDescent {
   }
 
   double gradient_at(std::int64_t v) const {
-    const double own = sign(v) * program_.phi.dot(v % program_.phi.points, w_.data());
+    const double own = sign(v) * program_.phi.dot(v % program_.phi.count, w_.data());
     if (!program_.group) return own + program_.p[v];
     const int g = program_.group[v];
     return own + program_.p[v] + multiplier_[g] + penalty_ * (sum_[g] - program_.totals[g]);
@@ -135,7 +119,7 @@ class CoordinateDescent {
 
   void step(std::int64_t v, double gradient) {
     ++steps_;
-    const std::int64_t i = v % program_.phi.points;
+    const std::int64_t i = v % program_.phi.count;
     const double a = program_.a[v], lo = program_.lo[v], hi = program_.hi[v];
     const double room = curvature_[i] + penalty_;
     const double to =

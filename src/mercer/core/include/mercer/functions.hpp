@@ -4,6 +4,7 @@
 // being done as written, so the file must not be compiled with -ffast-math.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -19,7 +20,6 @@ struct FloatFormat<float> {
   static constexpr int mantissa_bits = 23;
   static constexpr float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
-  static constexpr float lowest = -87.3365f, highest = 88.7228f;
   static constexpr int log_terms = 5;
   // Of r^0, r^1, ...; relative error 3e-9.
   static constexpr float exp_coefficients[] = {1.0f,
@@ -36,7 +36,6 @@ struct FloatFormat<double> {
   static constexpr int mantissa_bits = 52;
   static constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52
   static constexpr double ln2_high = 0x1.62e42fefa3800p-1, ln2_low = 0x1.ef35793c76730p-45;
-  static constexpr double lowest = -708.396, highest = 709.7827;
   static constexpr int log_terms = 11;
   // Relative error 4e-18.
   static constexpr double exp_coefficients[] = {1.0,
@@ -59,72 +58,62 @@ MERCER_INLINE Vector<T> absolute(const Vector<T>& x) {
   return from_bits<T>(bits<T>(x) & std::numeric_limits<Int>::max());
 }
 
-// The rounded quotient n = x / ln 2 and the remainder r = x - n ln 2, |r| <= ln(2) / 2.
+// x between -limit and limit.
 template <class T>
-MERCER_INLINE Vector<T> reduce(const Vector<T>& x, Vector<T>& n) {
-  using F = FloatFormat<T>;
-  n = x * T(1.4426950408889634) + F::magic - F::magic;
-#if defined(__FMA__) && !defined(__SANITIZE_ADDRESS__)
-  // The float next to ln 2 is 2e-9 off, and n at most 128: with one rounding a single step will do.
-  // The sanitizers' build is not optimised enough for the compiler to fuse the two operations.
-  if constexpr (sizeof(T) == 4) return x - n * T(0.69314718);
-#endif
-  return (x - n * F::ln2_high) - n * F::ln2_low;
-}
-
-// exp(r) for |r| <= ln(2) / 2, by the polynomial 1 + r + ... of least relative error there.
-template <class T>
-MERCER_INLINE Vector<T> exp_reduced(const Vector<T>& r) {
-  constexpr auto& c = FloatFormat<T>::exp_coefficients;
-  constexpr int last = int(sizeof c / sizeof *c) - 1;
-  Vector<T> p = broadcast<T>(c[last]);
-#pragma GCC unroll 16
-  for (int k = last - 1; k >= 0; --k) p = p * r + c[k];
-  return p;
+MERCER_INLINE Vector<T> within(const Vector<T>& x, T limit) {
+  const Vector<T> high = kept<T>(limit), low = kept<T>(-limit);
+  const Vector<T> below = high < x ? high : x;
+  return low > below ? low : below;
 }
 
 // y 2^n for integers n, where the result is a normal number; NaN stays NaN.
 template <class T>
 MERCER_INLINE Vector<T> times_power_of_two(const Vector<T>& y, const Vector<T>& n) {
   using F = FloatFormat<T>;
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (sizeof(T) == 4)
     return from_bits<T>(bits<T>(y) + (__builtin_convertvector(n, Mask<T>) << F::mantissa_bits));
-  } else {
-    // Few machines convert doubles to integers by the vector. The low bits of n + magic hold n
-    // itself; shifting them up leaves the exponent.
-    constexpr auto bias = std::numeric_limits<T>::max_exponent - 1;
-    return y * from_bits<T>(bits<T>(n + (F::magic + T(bias))) << F::mantissa_bits);
+  else  // Few machines convert doubles to integers by the vector. The low bits of n + magic hold n.
+    return from_bits<T>(bits<T>(y) + (bits<T>(n + F::magic) << F::mantissa_bits));
+}
+
+// 2^y for y <= 0 or not far above it; with `Any`, for any y, and infinity where it overflows. Of what
+// is below the least normal number nothing is known but that, and that it is zero in the end.
+template <class T, bool Any = false>
+class ExpTwo {
+ public:
+  MERCER_INLINE ExpTwo() {
+    double power = 1;  // exp(r ln 2) = 2^r
+    for (int k = 0; k < terms; ++k, power *= 0.6931471805599453)
+      coefficients_[k] = kept<T>(T(double(c[k]) * power));
   }
-}
 
-// exp(x) for x <= 0 or not far above it; 0 below the least normal number; NaN stays NaN.
-template <class T>
-MERCER_INLINE Vector<T> exp_nonpositive(const Vector<T>& x) {
-  using F = FloatFormat<T>;
-  const Vector<T> lowest = broadcast<T>(F::lowest);
-  const Mask<T> tiny = x < lowest;
-  const Vector<T> clamped = tiny ? lowest : x;
-  Vector<T> n;
-  const Vector<T> r = reduce<T>(clamped, n);
-  const Vector<T> y = times_power_of_two<T>(exp_reduced<T>(r), n);
-  return tiny ? Vector<T>{} : y;
-}
+  MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const {
+    // At both ends r is 0 and p is 1, of which the power of two makes the bits of zero and infinity.
+    const Vector<T> above = y < lowest_ ? lowest_ : y;
+    const Vector<T> a = Any ? (above > highest_ ? highest_ : above) : above;
+    const Vector<T> n = a + magic_ - magic_, r = a - n;
+    Vector<T> p = coefficients_[terms - 1];
+#pragma GCC unroll 16
+    for (int k = terms - 2; k >= 0; --k) p = p * r + coefficients_[k];
+    return times_power_of_two<T>(p, n);
+  }
 
-// exp(x) for any x; infinity where it overflows.
+ private:
+  static constexpr auto& c = FloatFormat<T>::exp_coefficients;
+  static constexpr int terms = int(sizeof c / sizeof *c);
+  Vector<T> magic_ = kept<T>(FloatFormat<T>::magic);
+  Vector<T> lowest_ = kept<T>(T(std::numeric_limits<T>::min_exponent - 2));
+  Vector<T> highest_ = kept<T>(T(std::numeric_limits<T>::max_exponent));
+  Vector<T> coefficients_[terms];
+};
+
+constexpr double log2_e = 1.4426950408889634;
+
+// exp(c x) is 2^(factor x).
 template <class T>
-MERCER_INLINE Vector<T> exp(const Vector<T>& x) {
-  using F = FloatFormat<T>;
-  const Vector<T> lowest = broadcast<T>(F::lowest), highest = broadcast<T>(F::highest);
-  const Mask<T> tiny = x < lowest, huge = x > highest;
-  const Vector<T> above = tiny ? lowest : x;
-  Vector<T> n;
-  const Vector<T> r = reduce<T>(huge ? highest : above, n);
-  // The largest power of two itself is out of range, so one of its factors is kept apart.
-  const Vector<T> one = broadcast<T>(T(1)), apart = n > T(0) ? one + one : one;
-  const Vector<T> y = times_power_of_two<T>(exp_reduced<T>(r), n - (apart - one)) * apart;
-  const Vector<T> infinity = broadcast<T>(std::numeric_limits<T>::infinity());
-  const Vector<T> low = tiny ? Vector<T>{} : y;
-  return huge ? infinity : low;
+T factor_of_two(double c) {
+  constexpr double most = std::numeric_limits<T>::max();
+  return T(std::clamp(c * log2_e, -most, most));
 }
 
 // log(x) for x >= 0.
@@ -168,33 +157,26 @@ MERCER_INLINE Vector<T> polynomial(const T (&p)[N], const Vector<T>& u) {
   return y;
 }
 
-// tanh(a) for a >= 0. In float one rational function does for all a up to 9, beyond which tanh is 1
-// (relative error 1.3e-9, fitted); in double a continued fraction near zero and (1 - e) / (1 + e)
-// with e = exp(-2a) elsewhere.
+// In float one rational function does for all x up to 9 in size (relative error 1.3e-9, fitted), and
+// what is beyond is moved to where it rounds to 1; in double a continued fraction near zero and
+// (1 - e) / (1 + e) with e = exp(-2|x|) elsewhere.
 template <class T>
-MERCER_INLINE Vector<T> tanh_positive(const Vector<T>& a) {
+MERCER_INLINE Vector<T> tanh(const Vector<T>& x) {
   if constexpr (sizeof(T) == 4) {
     constexpr float p[] = {0.9999999987f,   0.136808483f,     0.003869497494f,
                            2.803108246e-5f, 3.064191952e-8f, -1.224575055e-11f};
     constexpr float q[] = {1.0f, 0.4701418039f, 0.02725011895f, 0.0003940694262f, 1.289018314e-6f};
-    const Vector<T> limit = broadcast<T>(9.0f), one = broadcast<T>(1.0f);
-    const Vector<T> capped = a > limit ? limit : a, u = capped * capped;
-    const Vector<T> y = capped * polynomial<T>(p, u) / polynomial<T>(q, u);
-    return (y > one) | (a > limit) ? one : y;
+    const Vector<T> a = within<T>(x, 9.125f), u = a * a;
+    return within<T>(a * polynomial<T>(p, u) / polynomial<T>(q, u), 1.0f);
   } else {
     constexpr double p[] = {135135, 17325, 378, 1}, q[] = {135135, 62370, 3150, 28};
-    const Vector<T> limit = broadcast<T>(22.0), u = a * a;
-    const Vector<T> e = exp_nonpositive<T>(-2.0 * (a > limit ? limit : a));
+    const Vector<T> a = absolute<T>(within<T>(x, 22.0)), u = a * a;
+    const Vector<T> e = ExpTwo<T>()(factor_of_two<T>(-2.0) * a);
     const Mask<T> near = a < 0.3;
     const Vector<T> above = 1.0 - e, below = 1.0 + e, numerator = a * polynomial<T>(p, u);
-    return (near ? numerator : above) / (near ? polynomial<T>(q, u) : below);
+    const Vector<T> y = (near ? numerator : above) / (near ? polynomial<T>(q, u) : below);
+    return x < T(0) ? -y : y;
   }
-}
-
-template <class T>
-MERCER_INLINE Vector<T> tanh(const Vector<T>& x) {
-  const Vector<T> y = tanh_positive<T>(absolute<T>(x));
-  return x < T(0) ? -y : y;
 }
 
 template <class T>

@@ -10,34 +10,6 @@ namespace mercer {
 // Where the exponents' rounding, of the size of the norms, is this small, near pairs need no care.
 constexpr double harmless_norms = 8;
 
-// The numbers that 2^y takes, one vector each.
-template <class T>
-struct ExpTwo {
-  static constexpr auto& c = FloatFormat<T>::exp_coefficients;
-  static constexpr int terms = int(sizeof c / sizeof *c);
-  Vector<T> magic, lowest, coefficients[terms];
-
-  MERCER_INLINE ExpTwo() {
-    magic = kept<T>(FloatFormat<T>::magic);
-    lowest = kept<T>(T(std::numeric_limits<T>::min_exponent - 1));
-    double power = 1;  // exp(r ln 2) = 2^r
-    for (int k = 0; k < terms; ++k, power *= 0.6931471805599453)
-      coefficients[k] = kept<T>(T(double(c[k]) * power));
-  }
-
-  // 2^y for y <= 0 or not far above it; 0 below the least normal number; NaN stays NaN.
-  MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const {
-    const Mask<T> tiny = y < lowest;
-    const Vector<T> clamped = tiny ? lowest : y;
-    const Vector<T> n = clamped + magic - magic, r = clamped - n;
-    Vector<T> p = coefficients[terms - 1];
-#pragma GCC unroll 16
-    for (int k = terms - 2; k >= 0; --k) p = p * r + coefficients[k];
-    p = times_power_of_two<T>(p, n);
-    return tiny ? Vector<T>{} : p;
-  }
-};
-
 // partial[r][lane] += 2^y v over one tile, with y = scale * tile + rows[r] + columns[j]. Returns
 // whether every y is below `limit`, if that is asked; where one is not, partial is left as it was.
 // With `Keep`, 2^y itself goes to kept[R, C].

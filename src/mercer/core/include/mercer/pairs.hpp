@@ -165,7 +165,7 @@ struct Pairs {
 
   // c, for the Gaussian exp(c |x - z|^2); zero for anything else.
   double gaussian() const {
-    const auto& all = program.instructions;
+    const auto& all = program.instructions();
     const bool is = all.size() == 1 && all[0].op == Op::exp_negative && all[0].a == 0 &&
                     all[0].out == program.result && leaves.size() == 1 &&
                     leaves[0].kind == Statistic::sqdist && !leaves[0].block;

@@ -111,7 +111,7 @@ class GaussianTerms {
   static constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
 
   explicit GaussianTerms(const Pairs<T>& pairs) : by_norms_(pairs.leaves[0].needs_norms()) {
-    const double c = pairs.gaussian() * 1.4426950408889634;  // of 2^y, not exp(y)
+    const double c = pairs.gaussian() * log2_e;  // of 2^y, not exp(y)
     scale_ = T(by_norms_ ? -2 * c : c);
     fill(rows_, pairs.row_blocks() * R, by_norms_ ? pairs.X_norms() : nullptr, c, R, row_peaks_);
     fill(columns_, pairs.column_tiles() * C, by_norms_ ? pairs.Y_norms() : nullptr, c, C,

@@ -21,6 +21,15 @@ struct SparseRows {
   const std::int64_t* indptr;   // (count + 1,)
   const std::int32_t* indices;  // (indptr[count],)
   const double* data;           // (indptr[count],)
+
+  double dot(std::ptrdiff_t i, const double* w) const {
+    double sum = 0;
+    for (std::int64_t k = indptr[i]; k < indptr[i + 1]; ++k) sum += data[k] * w[indices[k]];
+    return sum;
+  }
+  void add(std::ptrdiff_t i, double c, double* w) const {
+    for (std::int64_t k = indptr[i]; k < indptr[i + 1]; ++k) w[indices[k]] += c * data[k];
+  }
 };
 
 struct Product {

@@ -67,42 +67,72 @@ inline void pack(const T* points, std::ptrdiff_t first, std::ptrdiff_t count, st
     }
 }
 
+// A number that is read from memory and spread over a vector costs nothing as an operand of AVX-512
+// arithmetic; spread over a register it takes the place of an operation.
+#if defined(__AVX512F__)
+constexpr bool broadcasts_are_operands = true;
+#else
+constexpr bool broadcasts_are_operands = false;
+#endif
+
+// The same address, unknown to the compiler, which else would spread what is there only once.
+template <class T>
+MERCER_INLINE const T* anew(const T* p) {
+  if constexpr (broadcasts_are_operands) asm volatile("" : "+r"(p));
+  return p;
+}
+
+// min(x, z), in the form that compilers do not find.
+template <class T>
+MERCER_INLINE Vector<T> minimum(const T& x, const Vector<T>& z) {
+#if defined(__AVX512F__)
+  Vector<T> y;
+  if constexpr (sizeof(T) == 4)
+    asm("vminps %2%{1to16%}, %1, %0" : "=v"(y) : "v"(z), "m"(x));
+  else
+    asm("vminpd %2%{1to8%}, %1, %0" : "=v"(y) : "v"(z), "m"(x));
+  return y;
+#else
+  return z < x ? z : broadcast<T>(x);
+#endif
+}
+
 struct Dot {
   template <class T>
-  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z) {
-    acc += x * z;
+  static MERCER_INLINE void step(Vector<T>& acc, const T& x, const Vector<T>& z) {
+    acc += z * x;
   }
 };
 // The next two are given a vector of ones to multiply by where a fused multiply-add, which goes by
 // other ports than an addition, evens out the load; else a null pointer.
 struct AbsoluteDifference {
   template <class T>
-  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z,
+  static MERCER_INLINE void step(Vector<T>& acc, const T& x, const Vector<T>& z,
                                  const Vector<T>* ones) {
-    const Vector<T> distance = absolute<T>(x - z);
+    const Vector<T> distance = absolute<T>(z - x);
     acc += ones ? distance * *ones : distance;
   }
 };
-struct Minimum {
+struct Lesser {
   template <class T>
-  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z,
+  static MERCER_INLINE void step(Vector<T>& acc, const T& x, const Vector<T>& z,
                                  const Vector<T>* ones) {
-    const Vector<T> least = x < z ? x : z;
+    const Vector<T> least = minimum<T>(x, z);
     acc += ones ? least * *ones : least;
   }
 };
 struct ChiSquare {
   template <class T>
-  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z) {
-    const Vector<T> difference = x - z, sum = x + z;
+  static MERCER_INLINE void step(Vector<T>& acc, const T& x, const Vector<T>& z) {
+    const Vector<T> difference = z - x, sum = z + x;
     const Vector<T> divisor = sum == T(0) ? broadcast<T>(T(1)) : sum;
     acc += difference / divisor * difference;
   }
 };
 struct Conjunct {
   template <class T>
-  static MERCER_INLINE void step(Vector<T>& acc, const Vector<T>& x, const Vector<T>& z) {
-    acc *= x * z + T(1);
+  static MERCER_INLINE void step(Vector<T>& acc, const T& x, const Vector<T>& z) {
+    acc *= z * x + T(1);
   }
 };
 
@@ -147,6 +177,10 @@ MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out
 #else
   constexpr int products = 2;
 #endif
+  // One half of the panel after the other, with the rows' numbers as operands. Beside products alone,
+  // or the slow divisions of chi2, there is room to spread them once.
+  constexpr bool in_halves =
+      broadcasts_are_operands && Which != of_dot && !(Which & of_chi2);
   const V ones = broadcast<T>(one);
   const auto place = [](Sum sum) { return std::popcount(Which & (unsigned(sum) - 1)); };
   for (std::ptrdiff_t first = 0; first == 0 || first < d; first += features_at_once) {
@@ -161,21 +195,23 @@ MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out
     const std::ptrdiff_t last = std::min(d, first + features_at_once);
     for (std::ptrdiff_t k = first; k < last; ++k) {
       const V z[2] = {load<T>(Y + k * P), load<T>(Y + k * P + W)};
-#pragma GCC unroll 16
-      for (int r = 0; r < Rows; ++r) {
-        const V x = broadcast<T>(X[k * R + r]);
-#pragma GCC unroll 2
-        for (int h = 0; h < 2; ++h) {
-          const V* fused = h < 2 - products ? &ones : nullptr;
-          if constexpr (Which & of_dot) Dot::step<T>(acc[place(of_dot)][r][h], x, z[h]);
-          if constexpr (Which & of_l1)
-            AbsoluteDifference::step<T>(acc[place(of_l1)][r][h], x, z[h], fused);
-          if constexpr (Which & of_minsum)
-            Minimum::step<T>(acc[place(of_minsum)][r][h], x, z[h], fused);
-          if constexpr (Which & of_chi2) ChiSquare::step<T>(acc[place(of_chi2)][r][h], x, z[h]);
-          if constexpr (Which & of_conjunction)
-            Conjunct::step<T>(acc[place(of_conjunction)][r][h], x, z[h]);
-        }
+      const T* x[sums];
+#pragma GCC unroll 32
+      for (int i = 0; i < 2 * Rows; ++i) {
+        const int r = in_halves ? i % Rows : i / 2, h = in_halves ? i / Rows : i % 2;
+        if (r == 0)
+#pragma GCC unroll 8
+          for (int s = 0; s < sums; ++s) x[s] = in_halves ? anew(X + k * R) : X + k * R;
+        const V* fused = h < 2 - products ? &ones : nullptr;
+        const auto step = [&]<class Step>(Step, Sum sum, auto... more) {
+          const int s = place(sum);
+          Step::template step<T>(acc[s][r][h], x[s][r], z[h], more...);
+        };
+        if constexpr (Which & of_dot) step(Dot{}, of_dot);
+        if constexpr (Which & of_l1) step(AbsoluteDifference{}, of_l1, fused);
+        if constexpr (Which & of_minsum) step(Lesser{}, of_minsum, fused);
+        if constexpr (Which & of_chi2) step(ChiSquare{}, of_chi2);
+        if constexpr (Which & of_conjunction) step(Conjunct{}, of_conjunction);
       }
     }
 #pragma GCC unroll 8
@@ -198,7 +234,9 @@ template <class T, unsigned Which>
 void sums_of_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::ptrdiff_t offset,
                    T one) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
-  constexpr int Rows = std::max(1, R / std::popcount(Which));
+  // Many temporaries, or constants, want registers beside the accumulators.
+  constexpr bool crowded = Which & (of_chi2 | of_conjunction) || std::popcount(Which) > 2;
+  constexpr int Rows = std::max(1, R / std::popcount(Which) / (crowded ? 2 : 1));
   static_assert(R % Rows == 0);
   for (int r = 0; r < R; r += Rows) strip<T, Which, Rows>(X + r, Y, d, out, offset + r * C, one);
 }
@@ -276,10 +314,7 @@ void paired_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::
       for (int h = 0; h < 2; ++h) {
         // Read anew for each half: as operands of arithmetic these cost nothing, kept in registers
         // they leave no room for the accumulators.
-        const T* x = X;
-#if defined(__GNUC__)
-        asm volatile("" : "+r"(x));
-#endif
+        const T* x = anew(X);
         const V z0 = load<T>(Y + h * W), z1 = load<T>(Y + P + h * W);
         const V z2 = load<T>(Y + 2 * P + h * W);
 #pragma GCC unroll 16
