@@ -161,8 +161,9 @@ def test_interior_points_on_what_is_undecided(name):
     program = form_on(name, points("plain", 620, 2, 0), 100.0, 0).program
     early = smo(program, tol=1e-6, max_iter=3000)
     assert not early.status.ok
-    found = support_vectors._undecided(program, early.value, 1e-6, None, {})
-    assert found is not None
+    found = support_vectors._undecided(
+        program, early.value, tol=1e-6, max_iter=200, max_time=None, report=None
+    )
     assert found.status.ok
     assert found.value.violation <= 1e-6
     check_feasible(program, found.value.a)
