@@ -371,6 +371,9 @@ def _by_factorisation(
             result = solve_cholesky(K, Y, lam, weight, fit_intercept=fit_intercept)
         except LinAlgError:
             solver, reason = "eigh", ": K + alpha I is not positive definite after rounding"
+        # Whether rounding makes a pivot of a singular matrix negative or tiny is a matter of luck.
+        if result is not None and not result.status.ok:
+            result, reason = None, ": the factor of K + alpha I is lost in rounding"
     if result is None:
         system = Eigensystem(K, weight, fit_intercept)
         result = solve_eigh(system, Y, lam)
