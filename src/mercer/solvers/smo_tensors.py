@@ -275,9 +275,7 @@ class _Batch:
             return torch.maximum(-rising.amin(dim=1), falling.amax(dim=1)).clamp(min=0)
         worst = torch.zeros(len(rising), dtype=torch.float64, device=self.device)
         for g in range(self.groups):
-            member = self.group[rows] == g
-            low = torch.where(member, rising, torch.inf).amin(dim=1)
-            high = torch.where(member, falling, -torch.inf).amax(dim=1)
+            low, high = _ends(rising, falling, self.group[rows] == g)
             worst = torch.maximum(worst, high - low)
         return worst
 
@@ -346,9 +344,8 @@ class _Batch:
         if self.groups == 2:
             for g in range(2):
                 member = self.group[rows] == g
-                low = torch.where(member, rising, torch.inf).amin(dim=1, keepdim=True)
-                high = torch.where(member, falling, -torch.inf).amax(dim=1, keepdim=True)
-                level = (low + high).nan_to_num(0.0, 0.0, 0.0) / 2
+                low, high = _ends(rising, falling, member)
+                level = (low + high).nan_to_num(0.0, 0.0, 0.0)[:, None] / 2
                 rising = torch.where(member, rising - level, rising)
                 falling = torch.where(member, falling - level, falling)
         count = self.size // (2 if kept is None else 4)
@@ -368,6 +365,12 @@ class _Batch:
             new.append(place)
         chosen = torch.cat(new if kept is None else [kept, *new], dim=1)
         return chosen, torch.cat([place[:, : self.size // 4] for place in new], dim=1)
+
+
+def _ends(rising: Any, falling: Any, member: Any) -> tuple[Any, Any]:
+    """The lowest gradient of a group that can rise and the highest that can fall, (B,) each."""
+    low = torch.where(member, rising, torch.inf).amin(dim=1)
+    return low, torch.where(member, falling, -torch.inf).amax(dim=1)
 
 
 def kernels() -> Any:
