@@ -178,6 +178,32 @@ def usual(n: int) -> None:
         measure(repr(kernel), kernel, n, 10)
 
 
+def composites(n: int, draws: int = 20, seed: int = 2) -> None:
+    """Three leaves drawn at random, each composite beside the slowest of its own leaves."""
+    leaves = [K.Linear(), K.Polynomial(3, 0.1), K.RBF(0.1), K.Laplacian(0.1), K.Exponential(0.1),
+              K.Matern(1.5, 1.0), K.Matern(2.5, 1.0), K.RationalQuadratic(1.5, 1.0),
+              K.Sigmoid(0.1, 0.5), K.Conjunction(), K.Cosine(), K.Periodic(4.0, 10**0.5), K.Min(),
+              K.Chi2(0.1), K.Tanimoto(), (0.1 * K.Linear()).exp()]  # fmt: skip
+    rng, ratios = np.random.default_rng(seed), []
+    X, Y = (points(k, 10, torch.float32, positive=True) for k in (n, n + 1))
+    V = points(n + 1, 1, torch.float32)
+
+    def taken(kernel) -> float:
+        tiles = TensorPairs(kernel.expression(), X, Y).tiles()
+        tiles.product(V)
+        return milliseconds(lambda: tiles.product(V))
+
+    alone = [taken(leaf) for leaf in leaves]
+    for _ in range(draws):
+        chosen = rng.choice(len(leaves), 3, replace=False)
+        a, b, c = (leaves[i] for i in chosen)
+        kernel = a * b + c if rng.random() < 0.5 else (a + b) * c
+        ms = taken(kernel)
+        ratios.append(ms / max(alone[i] for i in chosen))
+        record(repr(kernel), n * (n + 1), ms, None, slowest_leaf=round(ratios[-1], 2))
+    print(f"{draws} composites: worst {max(ratios):.2f}x, median {np.median(ratios):.2f}x")
+
+
 def others(n: int) -> None:
     """What is not a plain product: its time, and its error where it has one of its own."""
     for d, gamma in ((3, 0.5), (3, 50.0), (10, 0.1)):
@@ -249,7 +275,14 @@ def main() -> None:
     device = torch.cuda.get_device_name()
     print(json.dumps({"date": str(datetime.date.today()), "device": device, **versions}))
     n = 10_000 if options.small else 100_000
-    for part in (usual, others, lambda n: compilation(), peers, *([tune] if options.tune else [])):
+    for part in (
+        usual,
+        composites,
+        others,
+        lambda n: compilation(),
+        peers,
+        *([tune] if options.tune else []),
+    ):
         start = time.perf_counter()
         try:
             part(n)

@@ -106,6 +106,7 @@ def test_float32_is_as_accurate_as_it_says(d, precision, monkeypatch):
     kernel, V = K.RBF(1 / d), rng.normal(size=(70, 1)).astype(np.float32)
     K_XY = kernel(X.astype(float), Y.astype(float))
     pairs = TensorPairs(kernel.expression(), tensor(X), tensor(Y), precision)
+    assert pairs.tiles().form.leaves[0].folded == (precision == "fp16x3" and d < 100)
     found = as_numpy(pairs.products(tensor(V), tensor(V[:40, :0]))[0])
     error = np.max(np.abs(found - K_XY @ V) / (K_XY @ np.abs(V)))
     assert error < (2e-3 if precision == "tf32" else 1e-6)
@@ -137,6 +138,19 @@ def test_points_of_very_different_sizes(way):
             np.float32,
             times=64,
         )
+
+
+def test_a_distance_may_be_negative_by_rounding_only_in_an_exponent(monkeypatch):
+    use("triton", monkeypatch)
+    X = tensor(np.random.default_rng(2).normal(size=(20, 20)).astype(np.float32))
+    for kernel, only in (
+        (K.RBF(0.01), True),
+        (K.RBF(0.01) + K.RBF(0.02), True),
+        (K.RBF(0.01) + K.RationalQuadratic(1.0, 10.0), False),
+        (K.RationalQuadratic(1.0, 10.0), False),
+    ):
+        form = over(kernel.expression(), X).tiles().form
+        assert form.only_in_exponents(0) is only
 
 
 def test_log_sum_exp_far_away_and_weighted(way):

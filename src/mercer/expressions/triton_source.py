@@ -40,6 +40,9 @@ TANH_SERIES = (1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 
 TANH_SERIES_TO = {"float32": 0.3, "float64": 0.05}
 
 
+BINARY = (Op.ADD, Op.MULTIPLY, Op.ACCUMULATE, Op.DIVIDE)
+
+
 class LeafForm(NamedTuple):
     """How a kernel comes by one statistic.
 
@@ -56,6 +59,8 @@ class LeafForm(NamedTuple):
         Numbers of the operands that each step of a loop takes; 0 where the rows' are kept.
     shared : int or None
         The leaf before this one whose dot products serve this one too.
+    folded : bool
+        Whether the norms of a squared distance are numbers of its operands.
     """
 
     kind: Kind
@@ -64,6 +69,7 @@ class LeafForm(NamedTuple):
     precision: str = "ieee"
     step: int = 0
     shared: int | None = None
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,18 @@ class TileForm:
             for op, out, a, b, source, exponent in self.operations
         )
         return TileForm(self.dtype, self.leaves, swapped, self.result)
+
+    def only_in_exponents(self, leaf: int) -> bool:
+        """Whether a statistic goes to exponentials and nowhere else."""
+        for op, out, a, b, source, _ in self.operations:
+            if leaf == a and op not in (Op.ROW, Op.COLUMN, Op.CONSTANT):
+                if op not in (Op.EXP, Op.EXP_NEGATIVE):
+                    return False
+            elif leaf == b and source == Source.TILE and op in BINARY:
+                return False
+            if out == leaf:
+                return op != Op.ACCUMULATE
+        return self.result != leaf
 
 
 class Slot(NamedTuple):
@@ -284,7 +302,8 @@ class _Statistics:
 
     def _matrix(self, i: int, leaf: LeafForm) -> None:
         distance = leaf.kind == Kind.SQDIST
-        if distance:
+        norms = distance and not leaf.folded
+        if norms:
             self.arguments += [f"U{i}", f"W{i}"]
             self.before.append(f"u{i} = tl.load(U{i} + rows)[:, None]")
             self.inside.append(f"w{i} = tl.load(W{i} + columns)[None, :]")
@@ -295,11 +314,12 @@ class _Statistics:
             if leaf.step:
                 self._looped(i, leaf, distance)
             else:
-                self._resident(i, leaf, distance)
+                self._resident(i, leaf, norms)
         if distance:
             if leaf.features:
                 self._differences_where_near(i, leaf)
-            else:
+            # An exponential of what rounding put on the wrong side of 0 is 1 all but rounding.
+            elif not self.form.only_in_exponents(i):
                 self.after.append(f"s{i} = tl.minimum(s{i}, 0)")
 
     def _dot(self, i: int, x: str, y: str, start: str, leaf: LeafForm) -> str:
@@ -308,10 +328,10 @@ class _Statistics:
         start = f", {start}" if start else ""
         return f"s{i} = tl.dot({x}, tl.trans({y}){start}{precision}, out_dtype={kind})"
 
-    def _resident(self, i: int, leaf: LeafForm, distance: bool) -> None:
+    def _resident(self, i: int, leaf: LeafForm, norms: bool) -> None:
         # Norms are what the sums begin with, unless another leaf wants the dot products.
         wanted = any(other.shared == i for other in self.form.leaves)
-        start = f"u{i} + w{i}" if distance and not wanted else ""
+        start = f"u{i} + w{i}" if norms and not wanted else ""
         for begin, size in chunks(leaf.width):
             place = f"tl.arange(0, {size})[None, :]"
             self.before += [

@@ -41,7 +41,9 @@ FEW_FEATURES = 8
 RESIDENT, STEP = 512, 128
 # In half precision numbers are scaled to below this, and those of the middling point must not be
 # smaller than the largest by more than that.
-LARGEST_HALF, SPREAD = 2.0**14, 2.0**12
+LARGEST_HALF, SPREAD = 2.0**11, 2.0**12
+# A squared norm is three numbers in half precision, each times one of these: 33 bits of it.
+NORM_UNITS = (2.0**13, 2.0**2, 2.0**-9)
 # Columns that are summed one by one; more go to the matrix unit, so many at a time.
 FEW_COLUMNS, COLUMNS = 4, 32
 # Columns are split for so many programs per multiprocessor, lest some be idle at the end, unless a
@@ -147,23 +149,33 @@ class TritonTiles(PairTiles):
         size = 2 if precision == "fp16" else 8 if precision == "ieee" else 4
         split = 2 if precision == "tf32x3" else 1  # in shared memory, each number has two parts
         step = 0 if width * size * split <= RESIDENT else STEP // size
-        width = _multiple(width, step or 16)
-        if shared is None:
-            self._arrays[f"X{i}"], self._arrays[f"Y{i}"] = (
-                _padded(_operand(A, precision, scale, side, width))
-                for side, A in enumerate((leaf.X, leaf.Y))
-            )
-        self._scales.append(scale**-2)
-        if leaf.kind == Kind.SQDIST:
-            self._scales[i] *= -2
-            for name, norms in (("U", leaf.X_norms), ("W", leaf.Y_norms)):
-                assert norms is not None
-                self._arrays[f"{name}{i}"] = _padded(norms * (-0.5 * scale**2))
-        form = LeafForm(leaf.kind, width, 0, precision, step, shared)
+        folded = (
+            leaf.kind == Kind.SQDIST
+            and precision == "fp16"
+            and not (careful or step or shared is not None)
+        )
+        width = _multiple(width + 2 * len(NORM_UNITS) * folded, step or 16)
+        form = LeafForm(leaf.kind, width, 0, precision, step, shared, folded)
+        self._put_operands(i, leaf, form, scale)
         if careful:
             self._put_features(i, leaf)
             form = form._replace(features=d)
         return form
+
+    def _put_operands(self, i: int, leaf: Leaf, form: LeafForm, scale: float) -> None:
+        distance = leaf.kind == Kind.SQDIST
+        self._scales.append((-2 if distance else 1) * scale**-2)
+        sides = ((leaf.X, leaf.X_norms), (leaf.Y, leaf.Y_norms))
+        for side, (points, norms) in enumerate(sides):
+            half = norms * (-0.5 * scale**2) if distance else None
+            if half is not None and not form.folded:
+                self._arrays[f"{'UW'[side]}{i}"] = _padded(half)
+            if form.shared is not None:
+                continue
+            A = _operand(points, form.precision, scale, side)
+            A = _with_norms(A, half, side) if form.folded else A
+            A = torch.nn.functional.pad(A, (0, form.width - A.shape[1]))
+            self._arrays[f"{'XY'[side]}{i}"] = _padded(A)
 
     def _by_features(self, i: int, leaf: Leaf) -> LeafForm:
         self._put_features(i, leaf)
@@ -379,16 +391,27 @@ def _padded(A: Any) -> Any:
     return torch.cat([A, A[:1].expand(missing, *A.shape[1:])]) if missing else A.contiguous()
 
 
-def _operand(A: Any, precision: str, scale: float, side: int, width: int) -> Any:
-    """Points as the matrix unit takes them, zeros to the right."""
+def _operand(A: Any, precision: str, scale: float, side: int) -> Any:
+    """Points as the matrix unit takes them."""
     if precision == "fp16":
         A = A * scale
         high = A.to(torch.float16)
         low = (A - high.to(A.dtype)).to(torch.float16)
-        A = torch.cat([high, low, high] if side else [high, high, low], dim=1)
-    elif precision == "tf32":  # which would be cut off, not rounded
-        A = ((A.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
-    return torch.nn.functional.pad(A, (0, width - A.shape[1]))
+        return torch.cat([high, low, high] if side else [high, high, low], dim=1)
+    if precision == "tf32":  # which would be cut off, not rounded
+        return ((A.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    return A
+
+
+def _with_norms(A: Any, norms: Any, side: int) -> Any:
+    """An operand in half precision to whose products the norms of both sides are added."""
+    units = torch.tensor(NORM_UNITS, dtype=A.dtype, device=A.device).expand(len(A), -1)
+    parts, left = [], norms.to(torch.float64)
+    for unit in NORM_UNITS:
+        parts.append((left / unit).to(A.dtype))
+        left = left - parts[-1].to(left.dtype) * unit
+    own = torch.stack(parts, dim=1)
+    return torch.cat([A, units, own] if side else [A, own, units], dim=1)
 
 
 def _at_one_point(leaf: Leaf, at: Any, dtype: Any) -> Any:
