@@ -1,6 +1,6 @@
 """K(X, Y) V and its relatives on a GPU: Triton kernels beside torch's GEMM and exp, in one run.
 
-    python benchmarks/gpu_products.py [--small] [--tune] [--out FILE]
+    python benchmarks/gpu_products.py [usual composites ...] [--small] [--out FILE]
 
 Times are medians of `triton.testing.do_bench`. Errors are against float64 on some rows, relative to
 Σ|k||v|. Needs torch with a CUDA device, Triton, NumPy, SciPy and scikit-learn; not the native core.
@@ -183,7 +183,7 @@ def composites(n: int, draws: int = 20, seed: int = 2) -> None:
     leaves = [K.Linear(), K.Polynomial(3, 0.1), K.RBF(0.1), K.Laplacian(0.1), K.Exponential(0.1),
               K.Matern(1.5, 1.0), K.Matern(2.5, 1.0), K.RationalQuadratic(1.5, 1.0),
               K.Sigmoid(0.1, 0.5), K.Conjunction(), K.Cosine(), K.Periodic(4.0, 10**0.5), K.Min(),
-              K.Chi2(0.1), K.Tanimoto(), (0.1 * K.Linear()).exp()]  # fmt: skip
+              K.Chi2(0.1), K.Tanimoto(), K.exp(0.1 * K.Linear())]  # fmt: skip
     rng, ratios = np.random.default_rng(seed), []
     X, Y = (points(k, 10, torch.float32, positive=True) for k in (n, n + 1))
     V = points(n + 1, 1, torch.float32)
@@ -252,7 +252,7 @@ def statistic_expression():
     return statistic("sqdist")
 
 
-def compilation() -> None:
+def compilation(_: int) -> None:
     """A new hyperparameter or number of points must not compile anything."""
     for n, gamma in ((5000, 0.11), (5001, 0.12), (12_345, 0.7), (100_000, 0.1)):
         X, V = points(n, 10, torch.float32), points(n, 1, torch.float32)
@@ -267,7 +267,8 @@ def compilation() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--tune", action="store_true")
+    names = ["usual", "composites", "others", "compilation", "peers", "tune", []]
+    parser.add_argument("parts", nargs="*", choices=names, help="all but tune")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     versions = {p: importlib.metadata.version(p) for p in ("torch", "triton", "numpy", "scipy",
@@ -275,14 +276,8 @@ def main() -> None:
     device = torch.cuda.get_device_name()
     print(json.dumps({"date": str(datetime.date.today()), "device": device, **versions}))
     n = 10_000 if options.small else 100_000
-    for part in (
-        usual,
-        composites,
-        others,
-        lambda n: compilation(),
-        peers,
-        *([tune] if options.tune else []),
-    ):
+    parts = {part.__name__: part for part in (usual, composites, others, compilation, peers, tune)}
+    for part in map(parts.get, options.parts or list(parts)[:-1]):
         start = time.perf_counter()
         try:
             part(n)
