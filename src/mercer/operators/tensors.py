@@ -26,7 +26,7 @@ class TensorGram(GramOperator):
         self.pairs_of = lambda: pairs
 
     def __matmul__(self, V: Any) -> Any:
-        return _multiplied(self._times, V, self.pairs.device)
+        return _multiplied(self._times, V, self.shape, self.pairs.device)
 
     dot = __matmul__
 
@@ -114,7 +114,7 @@ class _Transposed:
         self.gram, self.shape, self.dtype = gram, gram.shape[::-1], gram.dtype
 
     def __matmul__(self, U: Any) -> Any:
-        return _multiplied(self.gram._transposed_times, U, self.gram.pairs.device)
+        return _multiplied(self.gram._transposed_times, U, self.shape, self.gram.pairs.device)
 
     @property
     def T(self) -> TensorGram:
@@ -133,9 +133,13 @@ def tensor_gram(pairs: TensorPairs, store: bool = True) -> TensorGram:
     return TensorGram(pairs, f"recomputed in tiles: {why}")
 
 
-def _multiplied(multiply: Any, V: Any, device: Any) -> Any:
-    """A product with one column or several, in the library and dtype of V."""
-    given = V if is_tensor(V) else torch.as_tensor(np.array(V, dtype=np.float64), device=device)
-    columns = given.reshape(len(given), -1)
-    out = multiply(columns).reshape(-1, *given.shape[1:])
-    return out.to(given.dtype) if is_tensor(V) else as_numpy(out).astype(np.float64, copy=False)
+def _multiplied(multiply: Any, V: Any, shape: tuple[int, int], device: Any) -> Any:
+    """A product with one column or several, in the library of V and, if that is one, its float."""
+    given = V.detach() if is_tensor(V) else torch.as_tensor(np.array(V, np.float64), device=device)
+    if given.ndim not in (1, 2) or len(given) != shape[1]:
+        raise ValueError(f"V has shape {tuple(given.shape)}; expected ({shape[1]},) or more columns")
+    columns = given if given.ndim == 2 else given[:, None]
+    out = multiply(columns).reshape(shape[0], *given.shape[1:])
+    if not is_tensor(V):
+        return as_numpy(out).astype(np.float64, copy=False)
+    return out.to(V.dtype if V.is_floating_point() else torch.float64)
