@@ -136,10 +136,18 @@ class Pairs:
     def _wide_enough(self, kinds: list[np.dtype]) -> np.dtype:
         """What float dtypes have in common; double, where squares are beyond float32's range."""
         dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
-        if dtype == np.float32 and not all(map(_squares_fit, self._seen.values())):
+        if dtype == np.float32 and not self._squares_fit():
             self._seen = {key: doubled(points) for key, points in self._seen.items()}
             return np.dtype(np.float64)
         return dtype
+
+    def _squares_fit(self) -> bool:
+        return all(map(_squares_fit, self._seen.values()))
+
+    @property
+    def fits_single(self) -> bool:
+        """Whether its numbers are well within the range of float32."""
+        return _representable(self.lowering.program.constants, FLOATS[0]) and self._squares_fit()
 
     def points(self, view: View, side: int) -> Any:
         """The points of one side as a view shows them."""
@@ -546,8 +554,8 @@ def _representable(constants: np.ndarray, dtype: np.dtype) -> bool:
 
 
 def _squares_fit(points: Any) -> bool:
-    """Whether squared distances of float32 points are well within the range of their type."""
-    if str(getattr(points, "dtype", None)).removeprefix("torch.") != "float32":
+    """Whether squared distances of points are well within the range of float32."""
+    if str(getattr(points, "dtype", None)).removeprefix("torch.") not in ("float32", "float64"):
         return True
     numbers = points.data if sp.issparse(points) else points
     total, size, info = sum_of_squares(numbers), math.prod(numbers.shape), np.finfo(np.float32)

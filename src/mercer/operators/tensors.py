@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,9 @@ class TensorGram(GramOperator):
         return self.pairs.diagonal()
 
     def rows(self, indices: Any) -> Any:
-        """K[indices] for a slice, positions or a mask; positions of NumPy's give a NumPy array."""
+        """K[indices] as for arrays; positions of NumPy's give a NumPy array."""
+        if isinstance(indices, Integral):
+            return self.rows([indices])[0]
         found = self.pairs.block(indices, slice(None))
         return as_numpy(found) if isinstance(indices, np.ndarray) else found
 
@@ -75,6 +78,8 @@ class TensorGram(GramOperator):
         return TensorGram(pairs, f"derivative by {name}, recomputed in tiles")
 
     def single(self) -> TensorGram:
+        if self.dtype == np.float64 and not self.pairs.fits_single:
+            return self
         pairs = self.pairs.like(self.pairs.formula, np.float32)
         return TensorGram(pairs, "recomputed in tiles, in float32")
 
