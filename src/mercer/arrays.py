@@ -67,6 +67,14 @@ def doubled(X: Any) -> Any:
     return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
 
 
+def sum_of_squares(A: Any) -> float:
+    """Σ a² over all entries of an array of numbers, in double where that is a tensor."""
+    if is_tensor(A):
+        return float(torch.linalg.vector_norm(A, dtype=torch.float64)) ** 2
+    numbers = np.ravel(A, order="K")
+    return float(np.einsum("i,i->", numbers, numbers))
+
+
 def as_numpy(X: Any) -> np.ndarray:
     """X as a NumPy array, in this machine's own memory."""
     return X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)

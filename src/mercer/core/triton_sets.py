@@ -170,7 +170,7 @@ def work(a: Any, F: Any, lo: Any, hi: Any, group: Any, Q: Any, target: Any, limi
     size = a.shape[1]
     kernel = _pairs_kernel if groups else _singles_kernel
     kernel[(len(a),)](a, F, lo, hi, group, Q, target, limit, steps, flat, most, size=size,
-                      groups=groups, num_warps=max(1, min(8, size // 128)))  # fmt: skip
+                      groups=groups, num_warps=max(1, min(8, size // 128)), enable_fp_fusion=True)  # fmt: skip
 
 
 def follow(K: Any, column: Any, F: Any, point: Any, amount: Any, count: Any) -> None:
@@ -191,4 +191,5 @@ def follow(K: Any, column: Any, F: Any, point: Any, amount: Any, count: Any) -> 
     block = 128
     grid = (-(-F.shape[1] // block), len(F))
     _follow_kernel[grid](K, column, F, point, amount, count, K.shape[1], F.shape[1],
-                         size=point.shape[1], BLOCK=block, CHUNK=16, num_warps=4)  # fmt: skip
+                         size=point.shape[1], BLOCK=block, CHUNK=16, num_warps=4,
+                         enable_fp_fusion=True)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from copy import copy
 from functools import lru_cache
@@ -11,7 +12,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import core
-from mercer.arrays import FLOATS, as_dense, doubled, n_rows, rows_in_order, take_rows
+from mercer.arrays import (
+    FLOATS,
+    as_dense,
+    doubled,
+    n_rows,
+    rows_in_order,
+    sum_of_squares,
+    take_rows,
+)
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
@@ -122,11 +131,23 @@ class Pairs:
                 F, G = self.points(node.view, 0), self.points(node.view, 1)
                 _same_width(F, G)
                 kinds += [p.dtype for p in (F, G) if getattr(p, "dtype", object) in FLOATS]
+        return self._wide_enough(kinds)
+
+    def _wide_enough(self, kinds: list[np.dtype]) -> np.dtype:
+        """What float dtypes have in common; double, where squares are beyond float32's range."""
         dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
-        if dtype == np.float32 and not all(map(_squares_fit, self._seen.values())):
-            self._seen = {key: points.astype(np.float64) for key, points in self._seen.items()}
+        if dtype == np.float32 and not self._squares_fit():
+            self._seen = {key: doubled(points) for key, points in self._seen.items()}
             return np.dtype(np.float64)
         return dtype
+
+    def _squares_fit(self) -> bool:
+        return all(map(_squares_fit, self._seen.values()))
+
+    @property
+    def fits_single(self) -> bool:
+        """Whether its numbers are well within the range of float32."""
+        return _representable(self.lowering.program.constants, FLOATS[0]) and self._squares_fit()
 
     def points(self, view: View, side: int) -> Any:
         """The points of one side as a view shows them."""
@@ -533,12 +554,12 @@ def _representable(constants: np.ndarray, dtype: np.dtype) -> bool:
 
 
 def _squares_fit(points: Any) -> bool:
-    """Whether squared distances of float32 points are well within the range of their type."""
-    if getattr(points, "dtype", None) != np.float32:
+    """Whether squared distances of points are well within the range of float32."""
+    if str(getattr(points, "dtype", None)).removeprefix("torch.") not in ("float32", "float64"):
         return True
-    numbers = np.ravel(getattr(points, "data", 0.0) if sp.issparse(points) else points, order="K")
-    total, info = float(np.einsum("i,i->", numbers, numbers)), np.finfo(np.float32)
-    if total < numbers.size * info.tiny / info.eps:
+    numbers = points.data if sp.issparse(points) else points
+    total, size, info = sum_of_squares(numbers), math.prod(numbers.shape), np.finfo(np.float32)
+    if total < size * info.tiny / info.eps:
         return not numbers.any()
     return bool(total < info.max / 4)  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)
 

@@ -89,7 +89,7 @@ class TensorPairs(Pairs):
                         "columns"
                     )
                 kinds += [dtype_of(F), dtype_of(G)]
-        return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+        return self._wide_enough(kinds)
 
     def side(self, e: Expression, side: int) -> Any:
         if (e, side) not in self._sides:
@@ -241,7 +241,16 @@ def _positions(chosen: Any, n: int) -> Any:
     """A slice, a mask or positions as positions from 0 to n - 1; None for everything."""
     if isinstance(chosen, slice):
         return None if chosen == slice(None) else torch.arange(*chosen.indices(n))
-    chosen = chosen if is_tensor(chosen) else torch.as_tensor(np.asarray(chosen))
+    if not is_tensor(chosen):  # of what is on the device already, no one waits to see it
+        chosen = torch.as_tensor(np.asarray(chosen, dtype=None if np.size(chosen) else np.int64))
+        if not _within(chosen, n):
+            raise IndexError(f"positions that are not those of {n} points: {chosen}")
     if chosen.dtype == torch.bool:
         return torch.nonzero(chosen)[:, 0]
     return torch.where(chosen < 0, chosen + n, chosen)
+
+
+def _within(chosen: Any, n: int) -> bool:
+    if chosen.dtype == torch.bool:
+        return len(chosen) == n
+    return not chosen.numel() or -n <= int(chosen.min()) <= int(chosen.max()) < n

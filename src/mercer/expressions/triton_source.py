@@ -11,6 +11,7 @@ of features.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ LOG2E = 1 / math.log(2)
 KEPT = 32
 # Squared distances below this fraction of the squared norms are summed from differences.
 NEAR = {"float32": 1e-2, "float64": 1e-4}
+# No number is below these, and none has an infinite difference from itself.
+LOWEST = {"float32": -(2 - 2.0**-23) * 2.0**127, "float64": -sys.float_info.max}
 FEATUREWISE = {
     Kind.SQDIST: "{s} += ({x} - {y}) * ({x} - {y})",
     Kind.L1: "{s} += tl.abs({x} - {y})",
@@ -131,6 +134,11 @@ def chunks(width: int) -> list[tuple[int, int]]:
         found.append((start, size))
         start += size
     return found
+
+
+def _times(k: int, count: str) -> str:
+    """Where the k-th of rows of so many numbers begins, which may be beyond 32 bits."""
+    return f"tl.cast({count}, tl.int64) * {k}"
 
 
 class KernelText(NamedTuple):
@@ -372,7 +380,7 @@ class _Statistics:
         self.arguments += [f"A{i}", f"B{i}"]
         near = NEAR[self.form.dtype]
         self.after += [
-            f"n{i} = s{i} >= {near} * (u{i} + w{i})",
+            f"n{i} = ~(s{i} < {near} * (u{i} + w{i}))",  # and those whose norms overflow
             f"s{i} = tl.maximum(s{i} * {{scale{i}}}, 0)",
             f"if tl.max(n{i}.to(tl.int32)) > 0:",
             f"    e{i} = tl.zeros((BM, BN), {self._type})",
@@ -395,10 +403,11 @@ class _Statistics:
         stride = 2 if tangent else 1
         if leaf.features <= KEPT:
             for k in range(leaf.features):
-                self.before.append(f"a{i}_{k} = tl.load(A{i} + {k} * n + rows)[:, None]")
+                self.before.append(f"a{i}_{k} = tl.load(A{i} + {_times(k, 'n')} + rows)[:, None]")
             for k in range(0, leaf.features, stride):
                 for f in range(k, k + stride):
-                    lines.append(f"b{i}_{f} = tl.load(B{i} + {f} * m + columns)[None, :]")
+                    place = f"B{i} + {_times(f, 'm')} + columns"
+                    lines.append(f"b{i}_{f} = tl.load({place})[None, :]")
                 names = {"s": f"s{i}", "x": f"a{i}_{k}", "y": f"b{i}_{k}"}
                 lines.append(update.format(dx=f"a{i}_{k + 1}", dy=f"b{i}_{k + 1}", **names))
         else:
@@ -496,7 +505,7 @@ def product_source(form: TileForm, count: int) -> KernelText:
     loop = []
     for c in range(count):
         loop += [
-            f"v = tl.load(V + {c} * m + columns)",
+            f"v = tl.load(V + {_times(c, 'm')} + columns)",
             f"a{c} += tl.sum(value * v[None, :], axis=1).to(tl.float64)",
         ]
     place = "out + (tl.program_id(1).to(tl.int64) * {count} + {c}) * n + rows"
@@ -532,7 +541,7 @@ def log_sum_exp_source(form: TileForm) -> KernelText:
     L has log weights, -inf where there is no column.
     """
     opening = [
-        f"top = tl.full((BM,), -1e30, tl.{form.dtype})",
+        f"top = tl.full((BM,), {LOWEST[form.dtype]!r}, tl.{form.dtype})",
         "total = tl.zeros((BM,), tl.float64)",
     ]
     loop = [

@@ -39,9 +39,9 @@ PADDED = 256  # points are made up to a multiple of this, so that no tile is in 
 FEW_FEATURES = 8
 # Operands of more bytes per point are read in steps of so many.
 RESIDENT, STEP = 512, 128
-# In half precision numbers are scaled to below this, and those of the middling point must not be
-# smaller than the largest by more than that.
-LARGEST_HALF, SPREAD = 2.0**11, 2.0**12
+# In half precision numbers are scaled to below this, and where small points count as much as large
+# ones, those of none but zero may be smaller by more than that.
+LARGEST_HALF, SPREAD = 2.0**11, 2.0**14
 # A squared norm is three numbers in half precision, each times one of these: 33 bits of it.
 NORM_UNITS = (2.0**13, 2.0**2, 2.0**-9)
 # Columns that are summed one by one; more go to the matrix unit, so many at a time.
@@ -142,7 +142,7 @@ class TritonTiles(PairTiles):
         for k, other in enumerate(self.leaves[:i]):
             if before[k].width and other.X is leaf.X and other.Y is leaf.Y:
                 shared = k if before[k].kind == Kind.DOT else None
-        precision, scale = self._precision(leaf)
+        precision, scale = self._precision(leaf, careful or leaf.kind == Kind.DOT)
         if shared is not None:
             precision, scale = before[shared].precision, self._scales[shared] ** -0.5
         width = d * (3 if precision == "fp16" else 1)
@@ -186,15 +186,16 @@ class TritonTiles(PairTiles):
         for name, points in (("A", leaf.X_given), ("B", leaf.Y_given)):
             self._arrays[f"{name}{i}"] = _padded(points).T.contiguous()
 
-    def _precision(self, leaf: Leaf) -> tuple[str, float]:
+    def _precision(self, leaf: Leaf, small_count: bool) -> tuple[str, float]:
         """That of the matrix unit, and the power of two its operands are multiplied by."""
         if self.dtype == torch.float64:
             return "ieee", 1.0
         if self.precision != "fp16x3":
             return self.precision, 1.0
-        largest = max(float(A.abs().max()) for A in (leaf.X, leaf.Y))
-        middling = float(leaf.Y[: 2**16].abs().amax(dim=1).median())
-        if not 0 < largest < SPREAD * middling:
+        sizes = [torch.linalg.vector_norm(A, math.inf, dim=1) for A in (leaf.X, leaf.Y)]
+        largest = max(float(size.max()) for size in sizes)
+        least = min(float(torch.where(size > 0, size, math.inf).min()) for size in sizes)
+        if not largest or (small_count and largest > SPREAD * least):
             return "tf32x3", 1.0
         exponent = math.frexp(LARGEST_HALF / largest)[1] - 1
         # Beyond this the squares of the scaled norms would leave the range of float32.
@@ -274,6 +275,7 @@ class TritonTiles(PairTiles):
                     BN=launch.columns,
                     num_warps=launch.warps,
                     num_stages=launch.stages,
+                    enable_fp_fusion=True,
                 )
             except errors.OutOfResources:
                 smaller = None if self.launch else launch.smaller()
@@ -298,9 +300,9 @@ class TritonTiles(PairTiles):
     def _splits(self, launch: Launch) -> tuple[int, int]:
         """Into how many parts the columns are split, and the tiles of each."""
         tiles = _multiple(self.m, PADDED) // launch.columns
-        programs = _multiple(self.n, PADDED) // launch.rows
+        programs = max(1, _multiple(self.n, PADDED) // launch.rows)
         wanted = max(1, -(-PROGRAMS * _multiprocessors(self.device) // programs))
-        each = min(tiles, max(FEWEST_TILES, -(-tiles // wanted)))
+        each = max(1, min(tiles, max(FEWEST_TILES, -(-tiles // wanted))))
         return -(-tiles // each), each
 
     def product(self, V: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class TensorGram(GramOperator):
         self.pairs_of = lambda: pairs
 
     def __matmul__(self, V: Any) -> Any:
-        return _multiplied(self._times, V, self.pairs.device)
+        return _multiplied(self._times, V, self.shape, self.pairs.device)
 
     dot = __matmul__
 
@@ -58,7 +59,9 @@ class TensorGram(GramOperator):
         return self.pairs.diagonal()
 
     def rows(self, indices: Any) -> Any:
-        """K[indices] for a slice, positions or a mask; positions of NumPy's give a NumPy array."""
+        """K[indices] as for arrays; positions of NumPy's give a NumPy array."""
+        if isinstance(indices, Integral):
+            return self.rows([indices])[0]
         found = self.pairs.block(indices, slice(None))
         return as_numpy(found) if isinstance(indices, np.ndarray) else found
 
@@ -75,6 +78,8 @@ class TensorGram(GramOperator):
         return TensorGram(pairs, f"derivative by {name}, recomputed in tiles")
 
     def single(self) -> TensorGram:
+        if self.dtype == np.float64 and not self.pairs.fits_single:
+            return self
         pairs = self.pairs.like(self.pairs.formula, np.float32)
         return TensorGram(pairs, "recomputed in tiles, in float32")
 
@@ -114,7 +119,7 @@ class _Transposed:
         self.gram, self.shape, self.dtype = gram, gram.shape[::-1], gram.dtype
 
     def __matmul__(self, U: Any) -> Any:
-        return _multiplied(self.gram._transposed_times, U, self.gram.pairs.device)
+        return _multiplied(self.gram._transposed_times, U, self.shape, self.gram.pairs.device)
 
     @property
     def T(self) -> TensorGram:
@@ -133,9 +138,13 @@ def tensor_gram(pairs: TensorPairs, store: bool = True) -> TensorGram:
     return TensorGram(pairs, f"recomputed in tiles: {why}")
 
 
-def _multiplied(multiply: Any, V: Any, device: Any) -> Any:
-    """A product with one column or several, in the library and dtype of V."""
-    given = V if is_tensor(V) else torch.as_tensor(np.array(V, dtype=np.float64), device=device)
-    columns = given.reshape(len(given), -1)
-    out = multiply(columns).reshape(-1, *given.shape[1:])
-    return out.to(given.dtype) if is_tensor(V) else as_numpy(out).astype(np.float64, copy=False)
+def _multiplied(multiply: Any, V: Any, shape: tuple[int, int], device: Any) -> Any:
+    """A product with one column or several, in the library of V and, if that is one, its float."""
+    given = V.detach() if is_tensor(V) else torch.as_tensor(np.array(V, np.float64), device=device)
+    if given.ndim not in (1, 2) or len(given) != shape[1]:
+        raise ValueError(f"V has shape {tuple(given.shape)}; expected ({shape[1]},) or more columns")
+    columns = given if given.ndim == 2 else given[:, None]
+    out = multiply(columns).reshape(shape[0], *given.shape[1:])
+    if not is_tensor(V):
+        return as_numpy(out).astype(np.float64, copy=False)
+    return out.to(V.dtype if V.is_floating_point() else torch.float64)

@@ -123,8 +123,7 @@ def _together(
     for refresh in range(_MAX_REFRESHES + 1):
         batch.refresh(going)
         violations, idle, spent = batch.look(going)
-        single = matrix.single and refresh < _SINGLE_REFRESHES and not idle.any()
-        left, target = [], []
+        left, target, coarse = [], [], refresh >= _SINGLE_REFRESHES
         for k, i in enumerate(going):
             violation = float(violations[k])
             history[i].append(violation)
@@ -143,11 +142,12 @@ def _together(
                 ends[i] = found or programs[i].solution(*batch.point(i)), stop
                 continue
             left.append(i)
+            coarse |= bool(idle[k])
             target.append(_SHARE * violation if found else (_DOUBT if refresh < 2 else 0.5) * tol)
         going = left
         if not going:
             break
-        if matrix.single and not single:
+        if matrix.single and coarse:
             matrix = _Matrix(gram.double())
         batch.advance(going, target, matrix, lambda n, v: clock.tick(before + n, v))
     steps = as_numpy(batch.steps).tolist()
