@@ -11,6 +11,7 @@ of features.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,9 +39,16 @@ TANGENTS = {
         "{s} += tl.where({x} > {y}, {dx} - {dy}, tl.where({x} < {y}, {dy} - {dx}, 0))"
     ),
 }
-# tanh x = x - x³/3 + ..., where the exponential would cancel.
+UPDATES = FEATUREWISE | TANGENTS
+# tanh x = x - x³/3 + ..., where the exponential would cancel: so many terms, up to where.
 TANH_SERIES = (1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075)
-TANH_SERIES_TO = {"float32": 0.3, "float64": 0.05}
+TANH_TERMS = {"float32": (5, 0.3), "float64": (7, 0.05)}
+# What the special-function unit has of its own in float32, to an error of 2⁻²², and what stands
+# for it under Triton's interpreter.
+INSTRUCTIONS = {
+    "log2": ("lg2.approx.f32", "tl.log2(x)"),
+    "reciprocal": ("rcp.approx.ftz.f32", "1 / x"),
+}
 
 
 BINARY = (Op.ADD, Op.MULTIPLY, Op.ACCUMULATE, Op.DIVIDE)
@@ -61,7 +69,7 @@ class LeafForm(NamedTuple):
     step : int
         Numbers of the operands that each step of a loop takes; 0 where the rows' are kept.
     shared : int or None
-        The leaf before this one whose dot products serve this one too.
+        The leaf before this one whose dot products, or features, serve this one too.
     folded : bool
         Whether the norms of a squared distance are numbers of its operands.
     """
@@ -168,6 +176,8 @@ class _Epilogue:
         # What each register holds: a name, whether it has the tile's shape, and the leaf whose
         # scale it still lacks.
         self.registers: dict[int, tuple[str, bool, int | None]] = {}
+        self.instructions: set[str] = set()
+        self.single = form.dtype == "float32"
         self._names = 0
         for i, leaf in enumerate(form.leaves):
             matrix = leaf.width > 0 and not leaf.features
@@ -223,8 +233,8 @@ class _Epilogue:
         if op in (Op.AFFINE, Op.ADD, Op.MULTIPLY, Op.EXP, Op.EXP_NEGATIVE, Op.TANH):
             # The statistic's scale and the constant are one number.
             x, full, leaf = self.registers[a]
-            single = self.form.dtype == "float32" and op in (Op.EXP, Op.EXP_NEGATIVE)
-            c = self.slot(k, 0, leaf, LOG2E if single else 1.0)
+            exponential = op in (Op.EXP, Op.EXP_NEGATIVE)
+            c = self.slot(k, 0, leaf, LOG2E if exponential and self.single else 1.0)
         else:
             (x, full), c = self._value(a), ""
         d = "" if op in (Op.EXP, Op.EXP_NEGATIVE) else self.slot(k, 1, None)
@@ -247,10 +257,12 @@ class _Epilogue:
                 return f"tl.where({y} == 0, {at_zero}, {x} / tl.where({y} == 0, 1, {y}))", True
             case Op.INTEGER_POWER:
                 return self._integer_power(x, exponent), full
+            case Op.REAL_POWER if self.single:
+                return f"tl.exp2({self.slot(k, 0, None)} * {self._instruction('log2', x)})", full
             case Op.REAL_POWER:
                 return f"tl.exp({self.slot(k, 0, None)} * tl.log({x}))", full
             case Op.EXP | Op.EXP_NEGATIVE:
-                return (f"tl.exp2({x} * {c})" if single else f"tl.exp({x} * {c})"), full
+                return f"tl.exp{'2' * self.single}({x} * {c})", full
             case Op.TANH:
                 return self._tanh(f"{x} * {c} + {d}"), full
             case Op.SQRT:
@@ -278,19 +290,27 @@ class _Epilogue:
                 power = square
         return result if exponent > 0 else f"1 / ({result})"
 
+    def _instruction(self, name: str, argument: str) -> str:
+        self.instructions.add(name)
+        return f"{name}({argument})"
+
     def _tanh(self, argument: str) -> str:
         x, square, e = self._name(), self._name(), self._name()
+        terms, to = TANH_TERMS[self.form.dtype]
         series = ""
-        for coefficient in reversed(TANH_SERIES):
+        for coefficient in reversed(TANH_SERIES[:terms]):
             series = f"{coefficient!r}" + (f" + {square} * ({series})" if series else "")
+        exp, rate = ("tl.exp2", -2 * LOG2E) if self.single else ("tl.exp", -2)
+        quotient = (
+            f"* {self._instruction('reciprocal', f'1 + {e}')}" if self.single else f"/ (1 + {e})"
+        )
         self.lines += [
             f"{x} = {argument}",
             f"{square} = {x} * {x}",
-            f"{e} = tl.exp(-2 * tl.abs({x}))",
-            f"{e} = tl.where({x} < 0, {e} - 1, 1 - {e}) / (1 + {e})",
+            f"{e} = {exp}({rate!r} * tl.abs({x}))",
+            f"{e} = tl.where({x} < 0, {e} - 1, 1 - {e}) {quotient}",
         ]
-        small = f"tl.abs({x}) < {TANH_SERIES_TO[self.form.dtype]!r}"
-        return f"tl.where({small}, {x} * ({series}), {e})"
+        return f"tl.where(tl.abs({x}) < {to!r}, {x} * ({series}), {e})"
 
 
 class _Statistics:
@@ -302,11 +322,14 @@ class _Statistics:
         self.before: list[str] = []  # once for the rows
         self.inside: list[str] = []  # for every tile
         self.after: list[str] = []  # once the dot products are there
+        alike: dict[int, list[int]] = {}
         for i, leaf in enumerate(form.leaves):
             if leaf.width:
                 self._matrix(i, leaf)
             else:
-                self._by_features(i, leaf)
+                alike.setdefault(i if leaf.shared is None else leaf.shared, []).append(i)
+        for source, leaves in alike.items():
+            self._by_features(source, leaves)
 
     def _matrix(self, i: int, leaf: LeafForm) -> None:
         distance = leaf.kind == Kind.SQDIST
@@ -391,36 +414,44 @@ class _Statistics:
             f"    s{i} = tl.where(n{i}, e{i}, s{i})",
         ]
 
-    def _by_features(self, i: int, leaf: LeafForm) -> None:
-        self.arguments += [f"A{i}", f"B{i}"]
+    def _by_features(self, source: int, leaves: list[int]) -> None:
+        """Statistics of the same features, in one pass over them."""
+        self.arguments += [f"A{source}", f"B{source}"]
         # A product of zeros, whose threads have few rows each: sums over columns are then fast.
         zeros = ["left = tl.zeros((BM, 16), tl.float16)", "right = tl.zeros((16, BN), tl.float16)"]
         self.before += [line for line in zeros if line not in self.before]
-        start = " + 1" if leaf.kind == Kind.CONJUNCTION else ""
-        lines = [f"s{i} = tl.dot(left, right).to({self._type}){start}"]
-        tangent = leaf.kind in TANGENTS
-        update = TANGENTS[leaf.kind] if tangent else FEATUREWISE[leaf.kind]
-        stride = 2 if tangent else 1
-        if leaf.features <= KEPT:
-            for k in range(leaf.features):
-                self.before.append(f"a{i}_{k} = tl.load(A{i} + {_times(k, 'n')} + rows)[:, None]")
-            for k in range(0, leaf.features, stride):
+        forms = [self.form.leaves[i] for i in leaves]
+        for i, leaf in zip(leaves, forms, strict=True):
+            start = " + 1" if leaf.kind == Kind.CONJUNCTION else ""
+            self.inside.append(f"s{i} = tl.dot(left, right).to({self._type}){start}")
+        features, stride = forms[0].features, 2 if forms[0].kind in TANGENTS else 1
+
+        def updated(k: int) -> list[str]:
+            x, y = f"a{source}", f"b{source}"
+            names = {"x": f"{x}_{k}", "y": f"{y}_{k}", "dx": f"{x}_{k + 1}", "dy": f"{y}_{k + 1}"}
+            return [
+                UPDATES[leaf.kind].format(s=f"s{i}", **names)
+                for i, leaf in zip(leaves, forms, strict=True)
+            ]
+
+        if features <= KEPT:
+            for k in range(features):
+                place = f"A{source} + {_times(k, 'n')} + rows"
+                self.before.append(f"a{source}_{k} = tl.load({place})[:, None]")
+            for k in range(0, features, stride):
                 for f in range(k, k + stride):
-                    place = f"B{i} + {_times(f, 'm')} + columns"
-                    lines.append(f"b{i}_{f} = tl.load({place})[None, :]")
-                names = {"s": f"s{i}", "x": f"a{i}_{k}", "y": f"b{i}_{k}"}
-                lines.append(update.format(dx=f"a{i}_{k + 1}", dy=f"b{i}_{k + 1}", **names))
-        else:
-            lines.append(f"for f in range(0, {leaf.features}, {stride}):")
-            for f in range(stride):
-                at = f"(tl.cast(f, tl.int64) + {f})"
-                lines += [
-                    f"    a{i}_{f} = tl.load(A{i} + {at} * n + rows)[:, None]",
-                    f"    b{i}_{f} = tl.load(B{i} + {at} * m + columns)[None, :]",
-                ]
-            names = {"s": f"s{i}", "x": f"a{i}_0", "y": f"b{i}_0"}
-            lines.append("    " + update.format(dx=f"a{i}_1", dy=f"b{i}_1", **names))
-        self.inside += lines
+                    place = f"B{source} + {_times(f, 'm')} + columns"
+                    self.inside.append(f"b{source}_{f} = tl.load({place})[None, :]")
+                self.inside += updated(k)
+            return
+        self.inside.append(f"for f in range(0, {features}, {stride}):")
+        for f in range(stride):
+            at = f"(tl.cast(f, tl.int64) + {f})"
+            self.inside += [
+                f"    a{source}_{f} = tl.load(A{source} + {at} * n + rows)[:, None]",
+                f"    b{source}_{f} = tl.load(B{source} + {at} * m + columns)[None, :]",
+            ]
+        self.inside += [f"    {line}" for line in updated(0)]
 
 
 class _Tile:
@@ -456,6 +487,17 @@ class _Tile:
         ]
 
 
+def _instruction(name: str) -> list[str]:
+    """The text of a function for an instruction."""
+    instruction, meaning = INSTRUCTIONS[name]
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        meaning = (
+            f'tl.inline_asm_elementwise("{instruction} $0, $1;", "=f,f", [x], '
+            "dtype=tl.float32, is_pure=True, pack=1)"
+        )
+    return ["@triton.jit", f"def {name}(x):", f"    return {meaning}", "", ""]
+
+
 def _assembled(
     name: str,
     tile: _Tile,
@@ -474,6 +516,7 @@ def _assembled(
         "import triton.language as tl",
         "",
         "",
+        *(line for name in sorted(tile.epilogue.instructions) for line in _instruction(name)),
         # Numbers of points say nothing about the code to make.
         '@triton.jit(do_not_specialize=["tiles", "rows_out", "columns_out"])',
         f"def {name}({arguments}, BM: tl.constexpr, BN: tl.constexpr):",

@@ -83,9 +83,15 @@ ROOM: dict[tuple[str, Launch, Any], Launch] = {}
 def launch_for(form: TileForm) -> Launch:
     """What was fastest on an H200."""
     width = max((leaf.width for leaf in form.leaves), default=0)
-    careful = any(leaf.features for leaf in form.leaves)
+    careful = any(leaf.width and leaf.features for leaf in form.leaves)
     looped = any(leaf.step for leaf in form.leaves)
-    if form.dtype == "float64" or not width or (careful and not looped):
+    if form.dtype == "float64":
+        return Launch(64, 64, 4)
+    # Several values of each pair at once take registers.
+    crowded = len(form.leaves) > 1 or any(op == Op.DIVIDE for op, *_ in form.operations)
+    if not looped and (crowded or any(leaf.kind == Kind.CHI2 for leaf in form.leaves)):
+        return Launch(64, 32, 4)
+    if careful and not looped:
         return Launch(64, 64, 4)
     if width <= 64:
         return Launch(64, 128, 4)
@@ -133,11 +139,11 @@ class TritonTiles(PairTiles):
 
     def _operands(self, i: int, leaf: Leaf, before: list[LeafForm]) -> LeafForm:
         if leaf.kind not in (Kind.DOT, Kind.SQDIST):
-            return self._by_features(i, leaf)
+            return self._by_features(i, leaf, before)
         careful = leaf.kind == Kind.SQDIST and self._needs_care(i, leaf)
         d = leaf.X.shape[1]
         if careful and d <= FEW_FEATURES:
-            return self._by_features(i, leaf)
+            return self._by_features(i, leaf, before)
         shared = None
         for k, other in enumerate(self.leaves[:i]):
             if before[k].width and other.X is leaf.X and other.Y is leaf.Y:
@@ -177,9 +183,13 @@ class TritonTiles(PairTiles):
             A = torch.nn.functional.pad(A, (0, form.width - A.shape[1]))
             self._arrays[f"{'XY'[side]}{i}"] = _padded(A)
 
-    def _by_features(self, i: int, leaf: Leaf) -> LeafForm:
-        self._put_features(i, leaf)
+    def _by_features(self, i: int, leaf: Leaf, before: list[LeafForm]) -> LeafForm:
         self._scales.append(1.0)
+        for k, other in enumerate(self.leaves[:i]):
+            same = other.X_given is leaf.X_given and other.Y_given is leaf.Y_given
+            if same and not before[k].width and before[k].shared is None:
+                return LeafForm(leaf.kind, features=leaf.X.shape[1], shared=k)
+        self._put_features(i, leaf)
         return LeafForm(leaf.kind, features=leaf.X.shape[1])
 
     def _put_features(self, i: int, leaf: Leaf) -> None:
@@ -366,7 +376,8 @@ def compiled(text: str) -> Any:
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space: dict[str, Any] = {"__name__": "mercer.generated"}
     exec(compile(text, name, "exec"), space)
-    return next(v for k, v in space.items() if hasattr(v, "run") and hasattr(v, "fn"))
+    # After functions it calls.
+    return [v for v in space.values() if hasattr(v, "run") and hasattr(v, "fn")][-1]
 
 
 @cache
