@@ -324,12 +324,13 @@ class _Statistics:
         self.after: list[str] = []  # once the dot products are there
         alike: dict[int, list[int]] = {}
         for i, leaf in enumerate(form.leaves):
-            if leaf.width:
-                self._matrix(i, leaf)
-            else:
+            if not leaf.width:
                 alike.setdefault(i if leaf.shared is None else leaf.shared, []).append(i)
         for source, leaves in alike.items():
             self._by_features(source, leaves)
+        for i, leaf in enumerate(form.leaves):
+            if leaf.width:
+                self._matrix(i, leaf)
 
     def _matrix(self, i: int, leaf: LeafForm) -> None:
         distance = leaf.kind == Kind.SQDIST

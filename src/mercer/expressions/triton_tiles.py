@@ -88,9 +88,14 @@ def launch_for(form: TileForm) -> Launch:
     if form.dtype == "float64":
         return Launch(64, 64, 4)
     # Several values of each pair at once take registers.
-    crowded = len(form.leaves) > 1 or any(op == Op.DIVIDE for op, *_ in form.operations)
-    if not looped and (crowded or any(leaf.kind == Kind.CHI2 for leaf in form.leaves)):
-        return Launch(64, 32, 4)
+    by_features = any(not leaf.width for leaf in form.leaves)
+    quotients = any(leaf.kind == Kind.CHI2 for leaf in form.leaves) or any(
+        op == Op.DIVIDE for op, *_ in form.operations
+    )
+    if looped and by_features:
+        return Launch(64, 128, 4, 2)
+    if not looped and (quotients or len(form.leaves) > 1):
+        return Launch(64, 32 if quotients or by_features or careful else 64, 4)
     if careful and not looped:
         return Launch(64, 64, 4)
     if width <= 64:
