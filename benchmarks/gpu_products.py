@@ -179,12 +179,12 @@ def usual(n: int) -> None:
 
 
 def composites(n: int, draws: int = 20, seed: int = 2) -> None:
-    """Three leaves drawn at random, each composite beside the slowest of its own leaves."""
+    """Three leaves drawn at random, each composite beside the slowest of its leaves and their sum."""
     leaves = [K.Linear(), K.Polynomial(3, 0.1), K.RBF(0.1), K.Laplacian(0.1), K.Exponential(0.1),
               K.Matern(1.5, 1.0), K.Matern(2.5, 1.0), K.RationalQuadratic(1.5, 1.0),
               K.Sigmoid(0.1, 0.5), K.Conjunction(), K.Cosine(), K.Periodic(4.0, 10**0.5), K.Min(),
               K.Chi2(0.1), K.Tanimoto(), K.exp(0.1 * K.Linear())]  # fmt: skip
-    rng, ratios = np.random.default_rng(seed), []
+    rng, ratios, shares = np.random.default_rng(seed), [], []
     X, Y = (points(k, 10, torch.float32, positive=True) for k in (n, n + 1))
     V = points(n + 1, 1, torch.float32)
 
@@ -199,9 +199,14 @@ def composites(n: int, draws: int = 20, seed: int = 2) -> None:
         a, b, c = (leaves[i] for i in chosen)
         kernel = a * b + c if rng.random() < 0.5 else (a + b) * c
         ms = taken(kernel)
-        ratios.append(ms / max(alone[i] for i in chosen))
-        record(repr(kernel), n * (n + 1), ms, None, slowest_leaf=round(ratios[-1], 2))
-    print(f"{draws} composites: worst {max(ratios):.2f}x, median {np.median(ratios):.2f}x")
+        taken_alone = [alone[i] for i in chosen]
+        ratios.append(ms / max(taken_alone))
+        shares.append(ms / sum(taken_alone))
+        record(repr(kernel), n * (n + 1), ms, None, of_slowest_leaf=round(ratios[-1], 2),
+               of_their_sum=round(shares[-1], 2))  # fmt: skip
+    for what, found in (("its slowest leaf", ratios), ("the sum of its leaves", shares)):
+        print(f"{draws} composites, beside {what}: worst {max(found):.2f}, "
+              f"median {np.median(found):.2f}")  # fmt: skip
 
 
 def others(n: int) -> None:
