@@ -179,7 +179,7 @@ def usual(n: int) -> None:
 
 
 def composites(n: int, draws: int = 20, seed: int = 2) -> None:
-    """Three leaves drawn at random, each composite beside the slowest of its leaves and their sum."""
+    """Three leaves drawn at random: each composite beside its slowest leaf, and all its leaves."""
     leaves = [K.Linear(), K.Polynomial(3, 0.1), K.RBF(0.1), K.Laplacian(0.1), K.Exponential(0.1),
               K.Matern(1.5, 1.0), K.Matern(2.5, 1.0), K.RationalQuadratic(1.5, 1.0),
               K.Sigmoid(0.1, 0.5), K.Conjunction(), K.Cosine(), K.Periodic(4.0, 10**0.5), K.Min(),
