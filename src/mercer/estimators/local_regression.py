@@ -15,7 +15,6 @@ from sklearn.utils.validation import (
     _check_y,
     check_consistent_length,
     check_is_fitted,
-    validate_data,
 )
 
 from mercer.arrays import as_numpy, as_vectors, beside, doubled, following, is_tensor
@@ -31,6 +30,7 @@ from mercer.estimators.bandwidths import (
 )
 from mercer.estimators.columns import NUMERIC, ColumnCoding, checked_table
 from mercer.estimators.conditionals import JointConditional, ProductConditional
+from mercer.estimators.inputs import validated
 from mercer.estimators.labels import checked_weights
 from mercer.estimators.local_fits import (
     LocalFits,
@@ -122,7 +122,7 @@ class Smoother(BaseEstimator):
             X = as_vectors(X)
             _check_n_features(self, X, reset=False)
             return X
-        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+        return np.asarray(validated(self, X, dtype=np.float64, reset=False))
 
     def _tensors(self, X: Any, y: Any) -> Any:
         """Training points that are tensors, checked where they are, as many as targets."""
@@ -328,7 +328,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
             X = self._tensors(X, y)
             y = _check_y(as_numpy(y), multi_output=True, y_numeric=True)
         else:
-            X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+            X, y = validated(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         kept = self._keep(X, sample_weight)
         self.y_fit_ = np.asarray(y, dtype=np.float64)[kept]
         self.kernel_ = kernel(X.shape[1])
