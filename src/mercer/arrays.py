@@ -93,6 +93,11 @@ def dtype_of(X: Any) -> np.dtype:
     return np.dtype(str(X.dtype).removeprefix("torch."))
 
 
+def is_single(X: Any) -> bool:
+    """Whether X holds numbers in float32; what is no array does not."""
+    return str(getattr(X, "dtype", None)).removeprefix("torch.") == "float32"
+
+
 def device_budget(device: Any) -> int:
     """Bytes that one temporary may take there: half of what is free, scikit-learn's on the host."""
     if getattr(device, "type", "cpu") != "cuda":

@@ -13,16 +13,15 @@ from mercer.elsewhere import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validated
 from mercer.estimators.labels import most_likely
-from mercer.estimators.local_regression import (
+from mercer.estimators.local_regression import TARGET_BANDWIDTH_CONSTRAINTS, LocalRegressor
+from mercer.estimators.neighbourhoods import linear_weights, local_linear
+from mercer.estimators.scores import Classifier
+from mercer.estimators.smoothing_model import (
     BANDWIDTH_CONSTRAINTS,
     COLUMN_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
-    TARGET_BANDWIDTH_CONSTRAINTS,
-    LocalRegressor,
     Smoother,
 )
-from mercer.estimators.neighbourhoods import linear_weights, local_linear
-from mercer.estimators.scores import Classifier
 from mercer.kernels.densities import JointDensity, smoothing_kernel
 
 
