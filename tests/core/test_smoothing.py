@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from mercer import core
+from instruction_levels import LEVELS, module_of
 from mercer.core import smoothing as twin
 from mercer.expressions import Pairs, exp, positive, sqrt, statistic, step
 from mercer.expressions.arithmetic import evaluate
@@ -16,18 +14,10 @@ from mercer.expressions.arithmetic import evaluate
 RNG = np.random.default_rng
 
 
-@pytest.fixture(params=[*core.MODULES, "python"])
+@pytest.fixture(params=[*LEVELS, "python"])
 def routines(request):
     """The routines at each level that this machine runs, and the twin."""
-    if request.param == "python":
-        return twin
-    order = list(core.MODULES)
-    if core.level() == "python":
-        pytest.skip("no native module")
-    highest = importlib.import_module("mercer.core._baseline").machine_level()
-    if order.index(request.param) > order.index(highest):
-        pytest.skip(f"this machine runs {highest}")
-    return importlib.import_module(f"mercer.core.{core.MODULES[request.param]}")
+    return twin if request.param == "python" else module_of(request.param)
 
 
 def cloud(n, d, seed=0, scale=1.0):
