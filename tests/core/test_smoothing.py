@@ -144,19 +144,18 @@ def test_binning_keeps_mass_and_mean(routines, d):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("expected", "arguments"),
     [
-        (np.zeros((2, 2)), np.zeros((3, 1)), np.zeros(3), None, 0),
-        (np.zeros((2, 2)), np.zeros((3, 2)), np.zeros(2), None, 0),
-        (np.zeros((2, 2)), np.zeros((3, 2)), np.zeros(3), np.zeros(2), 0),
-        (np.zeros((0, 2)), np.zeros((3, 2)), np.zeros(3), None, 0),
+        ("U is .n, d.", (np.zeros((2, 2)), np.zeros((3, 1)), np.zeros(3), None, 0)),
+        ("log_weight", (np.zeros((2, 2)), np.zeros((3, 2)), np.zeros(2), None, 0)),
+        ("own has n", (np.zeros((2, 2)), np.zeros((3, 2)), np.zeros(3), np.zeros(2), 0)),
+        ("at least one", (np.zeros((0, 2)), np.zeros((3, 2)), np.zeros(3), None, 0)),
     ],
 )
-def test_what_does_not_fit_is_refused(routines, arguments):
-    if routines is twin:
-        pytest.skip("the twin trusts its caller")
-    with pytest.raises(ValueError):  # noqa: PT011 (each has its own words)
-        routines.log_sums(*arguments)
+@pytest.mark.parametrize("level", LEVELS)  # the twin trusts its caller
+def test_what_does_not_fit_is_refused(level, expected, arguments):
+    with pytest.raises(ValueError, match=expected):
+        module_of(level).log_sums(*arguments)
 
 
 R2 = statistic("sqdist")
