@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
 from mercer.arrays import (
@@ -37,7 +37,7 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.kept_sums import kept_sum
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import labelled
+from mercer.estimators.labels import labelled, weights_of
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Expansion, Form
 from mercer.estimators.svm_rounding import (
@@ -459,11 +459,7 @@ def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """Weights of shape (n,), one where none are given; as in LIBSVM some must be positive."""
     if sample_weight is None:
         return np.ones(n_rows(X))
-    # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
-    stand_in = np.empty((n_rows(X), 0))
-    weight = _check_sample_weight(
-        on_host(sample_weight), stand_in, dtype=np.float64, allow_all_zero_weights=True
-    )
+    weight = weights_of(sample_weight, X, allow_all_zero_weights=True)
     if not np.any(weight > 0):
         raise ValueError(
             "Invalid input - all samples have zero or negative weights: sample_weight is at most "
