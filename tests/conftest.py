@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
+from instruction_levels import LEVELS, module_of
 from mercer import core
 
 
-def native_levels() -> list[str]:
-    """Those that this machine runs; none where nothing is built."""
-    try:
-        highest = importlib.import_module("mercer.core._baseline").machine_level()
-    except ImportError:
-        return []
-    return list(core.MODULES)[: list(core.MODULES).index(highest) + 1]
-
-
 def use(level: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = core.MODULES.get(level)
-    module = importlib.import_module(f"mercer.core.{name}") if name else None
+    module = None if level == "python" else module_of(level)
     monkeypatch.setattr(core, "_native", lambda: module)
     monkeypatch.setattr(core, "level", lambda: level)
     return level
 
 
-@pytest.fixture(params=["python", *native_levels()])
+@pytest.fixture(params=["python", *LEVELS])
 def any_level(request, monkeypatch):
     """Whatever goes through the core is run at each level in turn, the NumPy twin included."""
     return use(request.param, monkeypatch)
 
 
-@pytest.fixture(params=native_levels())
+@pytest.fixture(params=LEVELS)
 def native_level(request, monkeypatch):
     """The same without the twin."""
     return use(request.param, monkeypatch)

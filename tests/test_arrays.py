@@ -84,6 +84,7 @@ def test_every_message_names_the_argument(bad):
         (np.array([["1.5", "2"], ["x", "3"]]), "row 1, column 0"),
         (pd.DataFrame({"age": [30.0], "name": ["Ann"]}), "row 0, column 'name'"),
         (["abc", "def"], "row 0"),
+        (["0110", "1100"], "row 0"),
     ],
 )
 def test_text_in_place_of_a_number_is_named(given, place):

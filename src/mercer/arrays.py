@@ -101,6 +101,11 @@ def dtype_of(X: Any) -> np.dtype:
     return np.dtype(str(X.dtype).removeprefix("torch."))
 
 
+def is_single(X: Any) -> bool:
+    """Whether X holds numbers in float32; what is no array does not."""
+    return str(getattr(X, "dtype", None)).removeprefix("torch.") == "float32"
+
+
 def device_budget(device: Any) -> int:
     """Bytes that one temporary may take there: half of what is free, scikit-learn's on the host."""
     if getattr(device, "type", "cpu") != "cuda":
@@ -294,7 +299,8 @@ def refuse_text(X: Any, name: str = "X") -> None:
     """Raise a ValueError that names the first text in place of a number, if there is one."""
     cells, columns = np.asarray(X, dtype=object), list(getattr(X, "columns", ()))
     for where, value in np.ndenumerate(cells):
-        if isinstance(value, str | bytes) and not _is_number(value):
+        # Numbers in quotes are read as numbers where they stand in columns.
+        if isinstance(value, str | bytes) and not (cells.ndim == 2 and _is_number(value)):
             place = f"row {where[0]}" if where else "its only entry"
             advice = "a kernel on strings takes it as it is, for example kernels.Spectrum(3)"
             if len(where) == 2:
@@ -317,6 +323,15 @@ def _is_number(text: str | bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def refuse_missing(X: Any, name: str = "X") -> None:
+    """`refuse_non_finite` for what scikit-learn turned down: with the names of its columns."""
+    try:
+        array = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False)
+    except (TypeError, ValueError):
+        return  # something else is wrong
+    refuse_non_finite(array, name, list(getattr(X, "columns", ())) or None)
 
 
 def refuse_non_finite(X: Array, name: str = "X", columns: list | None = None) -> None:

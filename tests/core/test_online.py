@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from instruction_levels import LEVELS, module_of
 from mercer import core
 from mercer.core import online as twin
-
-LEVELS = [
-    name
-    for i, name in enumerate(core.MODULES)
-    if core.level() != "python"
-    and i
-    <= list(core.MODULES).index(importlib.import_module("mercer.core._baseline").machine_level())
-]
-
-
-def native(level):
-    return importlib.import_module(f"mercer.core.{core.MODULES[level]}")
 
 
 def arguments(sources=9, targets=6, machines=2, steps=40, budget=-1, dtype=np.float64, seed=0):
@@ -66,7 +53,7 @@ def test_native_and_twin_agree_to_the_bit(level, sizes, budget, dtype, inclusive
     one = arguments(*sizes, budget=budget, dtype=dtype, seed=seed) | {"inclusive": inclusive}
     one["bias"] = one["bias"] if biased else None
     other = copies(one)
-    changed, queue = native(level).visit(**one)
+    changed, queue = module_of(level).visit(**one)
     expected, ages = twin.visit(**other)
     assert_array_equal(changed, expected)
     assert_array_equal(queue, ages)
@@ -122,7 +109,7 @@ def test_a_budget_is_kept_and_the_oldest_goes_first():
 )
 def test_wrong_sizes_are_refused(level, change, words):
     with pytest.raises(ValueError, match=words):
-        native(level).visit(**(arguments() | change))
+        module_of(level).visit(**(arguments() | change))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -130,15 +117,15 @@ def test_other_dtypes_and_read_only_outputs_are_refused(level):
     given = arguments()
     for name, dtype in (("K", np.int64), ("F", np.float32), ("target", np.int32)):
         with pytest.raises(TypeError):
-            native(level).visit(**(given | {name: given[name].astype(dtype)}))
+            module_of(level).visit(**(given | {name: given[name].astype(dtype)}))
     frozen = given["F"].copy()
     frozen.setflags(write=False)
     with pytest.raises(TypeError):
-        native(level).visit(**(given | {"F": frozen}))
+        module_of(level).visit(**(given | {"F": frozen}))
     read_only = copies(given)
     for name in ("K", "Y", "target", "source", "threshold", "queue"):
         read_only[name].setflags(write=False)
-    native(level).visit(**read_only)
+    module_of(level).visit(**read_only)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -146,5 +133,5 @@ def test_values_that_are_no_numbers_neither_crash_nor_change(level):
     given = arguments(seed=3)
     given["K"][:] = np.nan
     other = copies(given)
-    changed, _ = native(level).visit(**given)
+    changed, _ = module_of(level).visit(**given)
     assert_array_equal(changed, twin.visit(**other)[0])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from mercer import core
+from instruction_levels import LEVELS, module_of
 from mercer.core import smoothing as twin
 from mercer.expressions import Pairs, exp, positive, sqrt, statistic, step
 from mercer.expressions.arithmetic import evaluate
@@ -16,18 +14,10 @@ from mercer.expressions.arithmetic import evaluate
 RNG = np.random.default_rng
 
 
-@pytest.fixture(params=[*core.MODULES, "python"])
+@pytest.fixture(params=[*LEVELS, "python"])
 def routines(request):
     """The routines at each level that this machine runs, and the twin."""
-    if request.param == "python":
-        return twin
-    order = list(core.MODULES)
-    if core.level() == "python":
-        pytest.skip("no native module")
-    highest = importlib.import_module("mercer.core._baseline").machine_level()
-    if order.index(request.param) > order.index(highest):
-        pytest.skip(f"this machine runs {highest}")
-    return importlib.import_module(f"mercer.core.{core.MODULES[request.param]}")
+    return twin if request.param == "python" else module_of(request.param)
 
 
 def cloud(n, d, seed=0, scale=1.0):
@@ -154,19 +144,18 @@ def test_binning_keeps_mass_and_mean(routines, d):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("expected", "arguments"),
     [
-        (np.zeros((2, 2)), np.zeros((3, 1)), np.zeros(3), None, 0),
-        (np.zeros((2, 2)), np.zeros((3, 2)), np.zeros(2), None, 0),
-        (np.zeros((2, 2)), np.zeros((3, 2)), np.zeros(3), np.zeros(2), 0),
-        (np.zeros((0, 2)), np.zeros((3, 2)), np.zeros(3), None, 0),
+        ("U is .n, d.", (np.zeros((2, 2)), np.zeros((3, 1)), np.zeros(3), None, 0)),
+        ("log_weight", (np.zeros((2, 2)), np.zeros((3, 2)), np.zeros(2), None, 0)),
+        ("own has n", (np.zeros((2, 2)), np.zeros((3, 2)), np.zeros(3), np.zeros(2), 0)),
+        ("at least one", (np.zeros((0, 2)), np.zeros((3, 2)), np.zeros(3), None, 0)),
     ],
 )
-def test_what_does_not_fit_is_refused(routines, arguments):
-    if routines is twin:
-        pytest.skip("the twin trusts its caller")
-    with pytest.raises(ValueError):  # noqa: PT011 (each has its own words)
-        routines.log_sums(*arguments)
+@pytest.mark.parametrize("level", LEVELS)  # the twin trusts its caller
+def test_what_does_not_fit_is_refused(level, expected, arguments):
+    with pytest.raises(ValueError, match=expected):
+        module_of(level).log_sums(*arguments)
 
 
 R2 = statistic("sqdist")

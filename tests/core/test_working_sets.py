@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer import core
+from instruction_levels import LEVELS, module_of
 from mercer.core import working_sets as twin
 from mercer.core.working_sets import State
 
-LEVELS = [
-    name
-    for i, name in enumerate(core.MODULES)
-    if core.level() != "python"
-    and i
-    <= list(core.MODULES).index(importlib.import_module("mercer.core._baseline").machine_level())
-]
 FORMS = ["pairs", "two groups", "free", "two variables a point", "signs"]
 DTYPES = [np.float32, np.float64]
-
-
-def native(level):
-    return importlib.import_module(f"mercer.core.{core.MODULES[level]}")
 
 
 def gram(n, dtype, seed=0, repeated=False):
@@ -102,7 +89,7 @@ def run(module, setting, K, threads=0):
 @pytest.mark.parametrize("repeated", [False, True])
 def test_agrees_with_the_twin(level, dtype, form, repeated):
     K, setting = gram(37, dtype, repeated=repeated), Setting(form)
-    state, _, a, F, problem = run(native(level), setting, K)
+    state, _, a, F, problem = run(module_of(level), setting, K)
     other, _, b, _, _ = run(twin, setting, K)
     assert state == other == State.DONE
     assert problem.violation <= setting.tol
@@ -121,7 +108,7 @@ def test_agrees_with_the_twin(level, dtype, form, repeated):
 @pytest.mark.parametrize("q", [2, 5, 16, 100])
 def test_one_round_is_that_of_the_twin(level, form, q):
     K, setting = gram(37, np.float64), Setting(form, q=q)
-    mine, a, F = setting.problem(native(level))
+    mine, a, F = setting.problem(module_of(level))
     theirs, b, G = setting.problem(twin)
     if np.any(setting.a):
         F += setting.matrix(K) @ setting.a
@@ -145,7 +132,7 @@ def test_one_round_is_that_of_the_twin(level, form, q):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_many_problems_on_parts_of_one_matrix(level):
-    module, K = native(level), gram(60, np.float64)
+    module, K = module_of(level), gram(60, np.float64)
     parts = [np.arange(0, 40), np.arange(20, 60), np.r_[0:10, 30:55], np.arange(0, 60, 2)]
     settings = [Setting("pairs", n=len(part), column=part) for part in parts]
     answers = []
@@ -164,7 +151,7 @@ def test_many_problems_on_parts_of_one_matrix(level):
         assert_allclose(a, b, atol=1e-4)
 
 
-@pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
+@pytest.mark.parametrize("module", [twin, *map(module_of, LEVELS)])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("steps", [3, 10**6])
 def test_the_certificate_is_the_definition(module, form, steps):
@@ -194,7 +181,7 @@ def test_the_certificate_is_the_definition(module, form, steps):
     assert_allclose(violation, worst, atol=1e-10)
 
 
-@pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
+@pytest.mark.parametrize("module", [twin, *map(module_of, LEVELS)])
 def test_shares_of_work_do_not_change_the_path(module):
     K, setting = gram(60, np.float64), Setting("pairs", n=60, C=1e3, tol=1e-9)
     _, steps, expected, _, _ = run(module, setting, K)
@@ -207,7 +194,7 @@ def test_shares_of_work_do_not_change_the_path(module):
     assert_array_equal(a, expected)
 
 
-@pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
+@pytest.mark.parametrize("module", [twin, *map(module_of, LEVELS)])
 def test_waits_for_rows_and_goes_on_as_if_they_had_been_there(module):
     K, setting = gram(50, np.float64), Setting("pairs", n=50, q=6)
     _, steps, expected, _, _ = run(module, setting, K)
@@ -228,7 +215,7 @@ def test_waits_for_rows_and_goes_on_as_if_they_had_been_there(module):
     assert_array_equal(a, expected)
 
 
-@pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
+@pytest.mark.parametrize("module", [twin, *map(module_of, LEVELS)])
 def test_keeps_to_its_share_of_work_and_steps(module):
     K, setting = gram(60, np.float64), Setting("pairs", n=60, C=1e4, tol=1e-10)
     problem, _, _ = setting.problem(module)
@@ -240,7 +227,7 @@ def test_keeps_to_its_share_of_work_and_steps(module):
     assert 0 < steps[0] <= 200
 
 
-@pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
+@pytest.mark.parametrize("module", [twin, *map(module_of, LEVELS)])
 @pytest.mark.parametrize("form", ["pairs", "free"])
 def test_an_objective_that_falls_without_end(module, form):
     K = np.zeros((4, 4)) if form == "free" else np.ones((4, 4))
@@ -249,7 +236,7 @@ def test_an_objective_that_falls_without_end(module, form):
     assert state == State.UNBOUNDED
 
 
-@pytest.mark.parametrize("module", [twin, *map(native, LEVELS)])
+@pytest.mark.parametrize("module", [twin, *map(module_of, LEVELS)])
 def test_values_that_are_no_numbers_end(module):
     K = gram(20, np.float64)
     K[3] = K[:, 3] = np.nan
@@ -259,7 +246,7 @@ def test_values_that_are_no_numbers_end(module):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_binding_refuses_what_does_not_fit(level):
-    module = native(level)
+    module = module_of(level)
     setting = Setting("pairs", n=6)
     K, slot = gram(6, np.float64), np.arange(6)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
-from mercer import SVC, KernelPerceptron, KernelRidge
+from mercer import SVC, KernelDensity, KernelPerceptron, KernelRidge, NadarayaWatsonRegressor
 from mercer import kernels as K
 from mercer.estimators.inputs import (
     training_gram,
@@ -145,6 +146,25 @@ def test_an_unknown_kernel_that_behaves_is_taken():
     np.testing.assert_allclose(operator.dense(), X @ X.T)
 
 
+@pytest.mark.parametrize("estimator", [SVC(), KernelDensity(), NadarayaWatsonRegressor()])
+def test_a_gap_is_named_by_row_and_column(estimator):
+    table, y = pd.DataFrame(X, columns=["a", "b", "c"]), np.arange(20) % 2
+    estimator.fit(table, y)
+    table.loc[7, "b"] = np.nan
+    with pytest.raises(ValueError, match=r"X has a missing value \(NaN\) at row 7, column 'b'"):
+        estimator.fit(table, y)
+    ask = estimator.score_samples if hasattr(estimator, "score_samples") else estimator.predict
+    with pytest.raises(ValueError, match="at row 7, column 'b'"):
+        ask(table)
+    with pytest.raises(ValueError, match="X has an infinite value at row 3, column 1"):
+        estimator.fit(np.where(np.arange(60).reshape(20, 3) == 10, np.inf, X), y)
+
+
+def test_gaps_of_the_target_are_those_of_y():
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        KernelRidge().fit(X, np.full(20, np.nan))
+
+
 def test_an_asymmetric_gram_is_refused():
     A = np.tril(X @ X.T)
     with pytest.raises(ValueError, match=r"not symmetric: entries \(\d+, \d+\)"):
@@ -183,6 +203,7 @@ def test_the_additive_chi_square_is_a_name_that_needs_a_correction():
         ("rfb", "did you mean 'rbf'"),
         ("RBF", "did you mean 'rbf'"),
         ("RBF(gamma=0.1) + Linear()", r"kernels.parse\('RBF"),
+        ("tanimoto", r"pass the object mercer.kernels.Tanimoto\(...\)"),
         ("nonsense", "one of .*'polynomial'"),
     ],
 )

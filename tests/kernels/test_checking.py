@@ -31,7 +31,7 @@ def test_callables_can_be_refuted_but_not_proved():
     small = report.counterexample
     assert len(small.points) <= 3
     assert np.linalg.eigvalsh(small.gram)[0] == pytest.approx(small.eigenvalue)
-    with pytest.raises(ValueError, match="X is missing"):
+    with pytest.raises(ValueError, match=r"X is missing.*check_kernel\(f, X\)"):
         check_kernel(lambda x, z: 1.0)
     with pytest.raises(ValueError, match="not symmetric"):
         check_kernel(lambda x, z: float(x[0]), X)
@@ -194,9 +194,10 @@ def test_precomputed():
     assert K.Precomputed()(Gram[:3], X).shape == (3, 15)
 
 
-def test_a_function_is_checked_on_points():
-    with pytest.raises(ValueError, match=r"check_kernel\(f, X\)"):
-        check_kernel(lambda x, z: 1.0)
+def test_a_kernel_written_as_text_is_to_be_parsed():
+    with pytest.raises(TypeError, match=r"the text 'RBF\(\)'; pass a kernel, or kernels.parse"):
+        check_kernel("RBF()")
+    assert check_kernel(K.parse("RBF()")).valid is True
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])

@@ -14,7 +14,8 @@ from numpy.testing import assert_array_equal
 
 from mercer.kernels.graph_files import read_tu
 from mercer.kernels.graph_kernels import RandomWalk, ShortestPath, WeisfeilerLehman
-from mercer.kernels.graphs import Graph, join, parse_graphs
+from mercer.kernels.graphs import Graph, parse_graphs
+from mercer.kernels.joined_graphs import join
 from mercer.kernels.labels import as_label, digest, label_bytes
 from mercer.kernels.ragged import ragged_arange, weighted_blocks
 

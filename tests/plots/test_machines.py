@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 
 from mercer import (  # noqa: E402
     SVC,
+    SVR,
     KernelCentroidClassifier,
     KernelPerceptron,
     KernelRidge,
@@ -75,6 +76,8 @@ def test_regions_of_three_named_classes_of_a_table():
     assert without.circles_ is None
     with pytest.raises(ValueError, match="two features"):
         DecisionDisplay.from_estimator(model, np.ones((4, 3)))
+    with pytest.raises(TypeError, match="SVR is no classifier"):
+        DecisionDisplay.from_estimator(SVR().fit(X, Y), X)
 
 
 def test_gaps_fall():
@@ -85,6 +88,8 @@ def test_gaps_fall():
     assert display.ax_.get_yscale() == "log"
     with pytest.raises(ValueError, match="no record"):
         GapDisplay.from_estimator(KernelCentroidClassifier().fit(X, Y))
+    short = GapDisplay(history=[0.1], name="one step").plot()
+    assert all(tick == round(tick) for tick in short.ax_.get_xticks())
 
 
 def test_the_path_of_regularisers():

@@ -8,7 +8,12 @@ import pytest
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
-from mercer import KernelDensity, LocalLinearRegressor, NadarayaWatsonRegressor  # noqa: E402
+from mercer import (  # noqa: E402
+    KernelDensity,
+    KernelRidge,
+    LocalLinearRegressor,
+    NadarayaWatsonRegressor,
+)
 from mercer.plots import BandwidthDisplay, DensityDisplay, RegressionDisplay  # noqa: E402
 
 
@@ -59,6 +64,8 @@ def test_regression_with_its_band(estimator):
         RegressionDisplay.from_estimator(model, feature=2)
     with pytest.raises(ValueError, match="one output"):
         RegressionDisplay.from_estimator(estimator(bandwidth=0.5).fit(X, X))
+    with pytest.raises(TypeError, match="KernelRidge has no band; expected a Nadaraya"):
+        RegressionDisplay.from_estimator(KernelRidge().fit(X, X[:, 0]))
 
 
 def test_the_curve_of_a_search():

@@ -61,6 +61,8 @@ def test_points_along_components():
     np.testing.assert_allclose(numbers.scatters_[0].get_array(), X[:, 0])
     with pytest.raises(ValueError, match="component 3 of 3"):
         ProjectionDisplay.from_estimator(pca, components=(0, 3))
+    with pytest.raises(ValueError, match="y has 5 entries for 60 points"):
+        ProjectionDisplay.from_estimator(pca, X, y[:5])
 
 
 def test_a_part_of_many_points_is_drawn():

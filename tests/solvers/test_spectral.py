@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.sparse.linalg import ArpackNoConvergence, aslinearoperator
 
 from mercer.solvers.result import Status
-from mercer.solvers.spectral import leading_eigenpairs, relative_residual, rounding_floor
+from mercer.solvers.spectral import leading_eigenpairs, rounding_floor
 
 METHODS = ["dense", "arpack", "randomized"]
 
@@ -37,7 +37,6 @@ def test_the_gap_is_the_residual(method):
         np.linalg.norm(K @ v - lam * v) for lam, v in zip(values, vectors.T, strict=True)
     )
     assert result.gap == pytest.approx(residual / values[0], rel=1e-6, abs=1e-15)
-    assert relative_residual(K, values * 1.5, vectors) > 0.1
 
 
 @pytest.mark.parametrize("method", METHODS)

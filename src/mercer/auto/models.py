@@ -66,7 +66,7 @@ class _AutoKernel(BaseEstimator):
         points, n = self.coding_.transform(X), len(Y)
         work = clock.left() / max(_FACTORISATIONS * search.pace, 1e-300)
         if not points.shape[1]:
-            predictions = self._fit_nothing(points, Y)
+            predictions = self._fit_nothing(Y)
         elif n <= _EXACT and n**3 <= work:
             with one_blas_thread() if n <= _PATH_ROWS else nullcontext():
                 predictions = self._fit_exactly(points, Y, search)
@@ -86,7 +86,7 @@ class _AutoKernel(BaseEstimator):
         }
         return predictions
 
-    def _fit_nothing(self, points: Any, Y: np.ndarray) -> np.ndarray:
+    def _fit_nothing(self, Y: np.ndarray) -> np.ndarray:
         """A table that tells no row from another: the mean."""
         self.alpha_ = 1.0
         self.model_ = KernelRidge(kernel=self.kernel_).fit(np.zeros((len(Y), 1)), 0 * Y)

@@ -84,7 +84,7 @@ class SubstringSum:
         weight: np.ndarray,
         presence: bool,
     ) -> None:
-        self._symbols, self._starts, self._letters = symbols, starts, letters
+        self._symbols, self._starts = symbols, starts
         self._alpha, self._weight, self._presence = alpha, weight, presence
 
     def values(self, symbols: np.ndarray, starts: np.ndarray, threads: int = 0) -> np.ndarray:

@@ -11,13 +11,14 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted
 
 from mercer.arrays import as_numpy, as_vectors, beside, doubled, is_tensor, namespace, row_blocks
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import validated
 from mercer.estimators.labels import checked_weights
 from mercer.estimators.mixtures import LARGEST_GRID, METHODS, Mixture
 from mercer.estimators.selectors import RULES, rule_bandwidth
@@ -166,7 +167,7 @@ class KernelDensity(BaseEstimator):
         """
         if is_tensor(X):
             return self._fit_tensor(X, checked_weights(sample_weight, X))
-        X = validate_data(self, X, dtype=np.float64, order="C")
+        X = validated(self, X, dtype=np.float64, order="C")
         return self._settle(X, checked_weights(sample_weight, X))
 
     def _fit_tensor(self, X: Any, weight: np.ndarray | None) -> KernelDensity:
@@ -210,7 +211,7 @@ class KernelDensity(BaseEstimator):
         """
         first = not hasattr(self, "X_fit_")
         self._refuse_tensors("partial_fit", X)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=first)
+        X = validated(self, X, dtype=np.float64, order="C", reset=first)
         weight = checked_weights(sample_weight, X)
         if not first:
             more = np.ones(len(X)) if weight is None else weight
@@ -227,7 +228,7 @@ class KernelDensity(BaseEstimator):
             _check_n_features(self, X, reset=False)
             return beside(self._mixture().log_density(X), X)
         self._refuse_tensors("this fit on tensors with other points", self.X_fit_)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validated(self, X, dtype=np.float64, reset=False)
         return self._log_density(X, self.method, self.rtol, self.atol)
 
     @over_blocks
@@ -295,7 +296,7 @@ class KernelDensity(BaseEstimator):
         """
         check_is_fitted(self)
         self._refuse_tensors("standard_error", self.X_fit_)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validated(self, X, dtype=np.float64, reset=False)
         log_mean, log_square = self._two_moments(X)
         reached = np.isfinite(log_mean)
         excess = np.expm1(log_square[reached] - 2 * log_mean[reached])

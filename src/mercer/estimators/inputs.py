@@ -28,6 +28,7 @@ from mercer.arrays import (
     on_host,
     read_on_host,
     refuse_beyond_memory,
+    refuse_missing,
     refuse_text,
     row_blocks,
     take_rows,
@@ -181,6 +182,16 @@ def _brought(estimator: Any, X: Any, coef: Any) -> Any:
     return beside(np.concatenate(found), X)
 
 
+def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
+    """scikit-learn's `validate_data`; a text or a gap in X is named with its place."""
+    try:
+        return validate_data(estimator, X, *y, **check)
+    except ValueError:
+        refuse_text(X)
+        refuse_missing(X)
+        raise
+
+
 def input_tags(estimator: Any, tags: Any) -> Any:
     """scikit-learn's tags, as the estimator's kernel makes them."""
     kernel = estimator.kernel
@@ -222,14 +233,8 @@ def stored(operator: GramOperator) -> np.ndarray:
 
 
 def _vectors(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
-    """Rows of numbers, by scikit-learn's checks; text among them is named with its place."""
-    try:
-        return validate_data(
-            estimator, X, *y, accept_sparse="csr", dtype=(np.float64, np.float32), **check
-        )
-    except ValueError:
-        refuse_text(X)
-        raise
+    """Rows of numbers, dense or sparse, in their precision."""
+    return validated(estimator, X, *y, accept_sparse="csr", dtype=(np.float64, np.float32), **check)
 
 
 def _stays(estimator: Any, X: Any) -> bool:

@@ -93,6 +93,8 @@ def _unknown(kernel: Any) -> str:
         expected += f"; for a kernel written as text pass mercer.kernels.parse({kernel!r})"
     elif close := difflib.get_close_matches(str(kernel).lower(), NAMES, n=1):
         expected = f"did you mean {close[0]!r}? Otherwise {expected}"
+    elif known := [name for name in K.REGISTRY if name.lower() == str(kernel).lower()]:
+        expected = f"pass the object mercer.kernels.{known[0]}(...). Otherwise {expected}"
     return f"kernel={kernel!r}; {expected}"
 
 

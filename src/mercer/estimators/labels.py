@@ -62,6 +62,13 @@ def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return classes[np.argmax(scores, axis=1)]
 
 
+def weights_of(sample_weight: Any, X: Any, **check: Any) -> np.ndarray:
+    """Weights as a float64 array of shape (n,), by scikit-learn's checks."""
+    # These want something with a length and a dtype, which a list of trees lacks.
+    stand_in = np.empty((n_rows(X), 0))
+    return _check_sample_weight(on_host(sample_weight), stand_in, dtype=np.float64, **check)
+
+
 def checked_weights(sample_weight: Any, X: Any, *, may_be_zero: bool = False) -> np.ndarray | None:
     """Sample weights as a float64 array of shape (n,), finite and not negative, or None.
 
@@ -69,14 +76,8 @@ def checked_weights(sample_weight: Any, X: Any, *, may_be_zero: bool = False) ->
     """
     if sample_weight is None:
         return None
-    # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
-    stand_in = np.empty((n_rows(X), 0))
-    weight = _check_sample_weight(
-        on_host(sample_weight),
-        stand_in,
-        dtype=np.float64,
-        ensure_non_negative=True,
-        allow_all_zero_weights=may_be_zero,
+    weight = weights_of(
+        sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=may_be_zero
     )
     with np.errstate(over="ignore"):
         if not np.isfinite(weight.sum()):

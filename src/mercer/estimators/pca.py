@@ -6,8 +6,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -18,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import beside, doubled, is_tensor, n_rows, refuse_beyond_memory
+from mercer.arrays import beside, doubled, is_single, is_tensor, n_rows
 from mercer.elsewhere import is_collection, is_elsewhere, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
@@ -32,7 +30,7 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
 from mercer.estimators.pca_nystrom import nystrom_components
-from mercer.estimators.pre_images import nearest_images
+from mercer.estimators.pre_images import nearest_images, refuse_no_images, ridge_images
 from mercer.estimators.progress import reporter
 from mercer.kernels import Kernel
 from mercer.operators import CentredGram, CorrectedGram, gram
@@ -441,46 +439,14 @@ class KernelPCA(
         return (total - (components**2).sum(1)).clip(0.0, None)
 
     def _check_invertible(self, X: Any) -> None:
-        if not self.fit_inverse_transform:
-            return
-        if sp.issparse(X):
-            raise NotImplementedError(
-                "Inverse transform not implemented for sparse matrices; pass X.toarray()"
-            )
-        if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
-            raise ValueError(
-                f"fit_inverse_transform=True averages training points, which "
-                f"{type(self.kernel_).__name__}'s are not; set it to False"
-            )
-        if self.pre_image == "fixed_point" and self.kernel_.distance != "euclidean":
-            raise ValueError(
-                f"pre_image='fixed_point' needs a kernel of the Euclidean distance; "
-                f"{self.kernel_!r} is none: use pre_image='ridge'"
-            )
+        if self.fit_inverse_transform:
+            refuse_no_images(self.kernel_, X, self.pre_image)
 
     def _learn_pre_images(self, X: np.ndarray) -> None:
-        """Kernel ridge from components to points: dual_coef_ = (K + alpha I)^-1 X."""
         components = self._training_components()
         if self.eigen_solver == "nystrom" or not len(components):
             components = self._components(X)
-        refuse_beyond_memory(len(components))
-        try:
-            K = self.kernel_(components)
-        except ValueError as error:
-            raise ValueError(
-                "fit_inverse_transform=True applies the kernel to components, and "
-                f"{self.kernel_!r} does not take {components.shape[1]} of them ({error}); set it "
-                "to False, or use a kernel without a scale for each feature"
-            ) from error
-        K.flat[:: len(K) + 1] += self.alpha
-        try:
-            self.dual_coef_ = scipy.linalg.solve(K, X, assume_a="pos", overwrite_a=True)
-        except scipy.linalg.LinAlgError as error:
-            raise ValueError(
-                f"alpha={self.alpha} is too small for fit_inverse_transform: the kernel of the "
-                "components plus alpha on its diagonal is not positive definite; choose a larger "
-                "alpha"
-            ) from error
+        self.dual_coef_ = ridge_images(self.kernel_, components, X, self.alpha)
         self.X_transformed_fit_ = components
 
     @over_blocks
@@ -532,5 +498,4 @@ class KernelPCA(
 
 def _float_type(X: Any) -> np.dtype:
     """float32 for an array, sparse matrix or tensor of it, else float64."""
-    single = str(getattr(X, "dtype", "")).removeprefix("torch.") == "float32"
-    return np.dtype(np.float32 if single else np.float64)
+    return np.dtype(np.float32 if is_single(X) else np.float64)

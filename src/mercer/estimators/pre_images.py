@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from mercer.arrays import refuse_beyond_memory
 from mercer.kernels import Kernel
 
 MAX_STEPS, HALVINGS = 200, 8
@@ -11,6 +16,46 @@ MAX_STEPS, HALVINGS = 200, 8
 MOVE = 1e-7
 # The relative step of the difference quotient that gives a kernel's slope.
 STEP = 1e-4
+
+
+def refuse_no_images(kernel: Kernel, X: Any, method: str) -> None:
+    """Raise an error where combinations of the training points X are no points."""
+    if sp.issparse(X):
+        raise NotImplementedError(
+            "Inverse transform not implemented for sparse matrices; pass X.toarray()"
+        )
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
+        raise ValueError(
+            f"fit_inverse_transform=True averages training points, which "
+            f"{type(kernel).__name__}'s are not; set it to False"
+        )
+    if method == "fixed_point" and kernel.distance != "euclidean":
+        raise ValueError(
+            f"pre_image='fixed_point' needs a kernel of the Euclidean distance; "
+            f"{kernel!r} is none: use pre_image='ridge'"
+        )
+
+
+def ridge_images(kernel: Kernel, components: np.ndarray, X: np.ndarray, alpha: float) -> np.ndarray:
+    """Kernel ridge from components (n, k) to points (n, d): coefficients (K + alpha I)^-1 X."""
+    refuse_beyond_memory(len(components))
+    try:
+        K = kernel(components)
+    except ValueError as error:
+        raise ValueError(
+            f"fit_inverse_transform=True applies the kernel to components, and {kernel!r} does "
+            f"not take {components.shape[1]} of them ({error}); set it to False, or use a kernel "
+            "without a scale for each feature"
+        ) from error
+    K.flat[:: len(K) + 1] += alpha
+    try:
+        return scipy.linalg.solve(K, X, assume_a="pos", overwrite_a=True)
+    except scipy.linalg.LinAlgError as error:
+        raise ValueError(
+            f"alpha={alpha} is too small for fit_inverse_transform: the kernel of the "
+            "components plus alpha on its diagonal is not positive definite; choose a larger "
+            "alpha"
+        ) from error
 
 
 def nearest_images(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
@@ -14,13 +13,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
 from mercer.arrays import (
     as_dense,
     beside,
     doubled,
+    is_single,
     is_tensor,
     memory_budget,
     n_rows,
@@ -37,12 +37,18 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.kept_sums import kept_sum
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import labelled
+from mercer.estimators.labels import labelled, weights_of
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Expansion, Form
+from mercer.estimators.svm_rounding import (
+    are_few,
+    expected_rounding,
+    may_be_single,
+    measured_rounding,
+    with_error,
+)
 from mercer.expressions import tensors
 from mercer.operators import GramOperator, gram
-from mercer.solvers.kept_rows import origin
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import combined, followed, solve_programs
@@ -64,9 +70,6 @@ SHARE = Interval(Real, 0, 1, closed="right")
 NOT_FINITE = "The dual coefficients or intercepts are not finite:"
 # Kernels of sparse points with more than this share of entries are computed faster from dense ones.
 _DENSE_FROM = 0.01
-# Up to so many points a kernel in float32 saves no time; of more, so many show its rounding.
-_FEW_POINTS = 1024
-_AUDITED = 64
 # What float32 leaves of tol to the measured rounding.
 _DOUBT = 0.2
 
@@ -230,21 +233,21 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             return Solved(
                 operator, forms, self._solve(forms, self._last_points(forms), training.begun)
             )
-        single = _may_be_single(training.X)
+        single = may_be_single(training.X)
         operator = self._operator(training, double=not single, store=False)
         n = len(training.order)
-        few = n <= _FEW_POINTS and 8 * n**2 <= self._budget()
+        few = are_few(n) and 8 * n**2 <= self._budget()
         matrix = np.asarray(operator.dense(), dtype=np.float64) if few else operator
         forms = self._forms(training.tasks, matrix)
-        if single and _rounding(forms) > self.tol:
+        if single and expected_rounding(forms) > self.tol:
             single, operator = False, self._operator(training, store=False)
             forms = self._forms(training.tasks, operator)
         starts = self._last_points(forms)
         if not single:
             return Solved(operator, forms, self._solve(forms, starts, training.begun))
         results = self._solve(forms, starts, training.begun, (1 - _DOUBT) * self.tol)
-        error = _measured_rounding(training, forms, results)
-        results = [_with_error(form, r, error) for form, r in zip(forms, results, strict=True)]
+        error = measured_rounding(training, forms, results)
+        results = [with_error(form, r, error) for form, r in zip(forms, results, strict=True)]
         if any(r.status.ok and r.value.violation > self.tol for r in results):
             operator = self._operator(training, store=False)
             forms = self._forms(training.tasks, operator)
@@ -440,54 +443,6 @@ def like(points: Any, array: np.ndarray) -> Any:
     return type(points)(array) if sp.issparse(points) else array.copy()
 
 
-def is_single(X: Any) -> bool:
-    """Whether X holds numbers in float32."""
-    return str(getattr(X, "dtype", None)).removeprefix("torch.") == "float32"
-
-
-def _may_be_single(X: Any) -> bool:
-    """Whether X is a dense array of float32 of many points; few are as fast in float64."""
-    return isinstance(X, np.ndarray) and is_single(X) and len(X) > _FEW_POINTS
-
-
-def _rounding(forms: list[Form]) -> float:
-    """How far rounding in float32 may move a gradient, roughly: errors of many signs add up."""
-    worst = 0.0
-    for form in forms:
-        program = form.program
-        room = np.minimum(program.hi - program.lo, np.inf)
-        worst = max(worst, float(np.max(program.diagonal()) * np.sqrt(np.sum(room**2))))
-    return float(np.finfo(np.float32).eps) * worst
-
-
-def _measured_rounding(training: Training, forms: list[Form], results: list[Result]) -> float:
-    """The largest error of the gradients at some points spread over all, by float64 kernels."""
-    X, n = take_rows(training.X, training.order), len(training.order)
-    beta, images = np.zeros((n, len(forms))), np.full((n, len(forms)), np.nan)
-    for column, (form, result) in enumerate(zip(forms, results, strict=True)):
-        index, program = origin(form.program.K)[1], form.program
-        beta[index, column] = result.value.coefficients
-        image = (result.value.gradient - program.p)[: len(index)]
-        images[index, column] = (
-            image if program.signs is None else image * program.signs[: len(index)]
-        )
-    used = np.flatnonzero(np.any(beta, axis=1))
-    if not len(used):
-        return 0.0
-    looked = np.unique(np.linspace(0, n - 1, _AUDITED).astype(int))
-    exact = training.kernel(doubled(X[looked]), doubled(X[used])) @ beta[used]
-    return float(np.nanmax(np.abs(exact - images[looked]), initial=0.0))
-
-
-def _with_error(form: Form, result: Result, error: float) -> Result:
-    """The result with its certificate widened by so much doubt about every gradient."""
-    solution, program = result.value, form.program
-    room = float(np.sum(np.where(solution.a != 0, program.hi - program.lo, 0.0)))
-    gap = solution.gap + error * room / max(1.0, abs(solution.objective))
-    widened = replace(solution, violation=solution.violation + 2 * error, gap=gap)
-    return replace(result, value=widened, gap=gap)
-
-
 def refuse_overflow(X: Any) -> None:
     """Raise a ValueError where the squared length of a point may exceed what float64 holds."""
     if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype.kind != "f":
@@ -504,11 +459,7 @@ def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """Weights of shape (n,), one where none are given; as in LIBSVM some must be positive."""
     if sample_weight is None:
         return np.ones(n_rows(X))
-    # scikit-learn's check wants something with a length and a dtype, which a list of trees lacks.
-    stand_in = np.empty((n_rows(X), 0))
-    weight = _check_sample_weight(
-        on_host(sample_weight), stand_in, dtype=np.float64, allow_all_zero_weights=True
-    )
+    weight = weights_of(sample_weight, X, allow_all_zero_weights=True)
     if not np.any(weight > 0):
         raise ValueError(
             "Invalid input - all samples have zero or negative weights: sample_weight is at most "

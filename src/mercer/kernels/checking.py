@@ -91,6 +91,10 @@ def check_kernel(k: Kernel | Callable | Any, X: Any = None) -> KernelReport:
                 "their Gram matrix can show something about it"
             )
         return _check_kernel(FromFunction(k), X)
+    if isinstance(k, str):
+        raise TypeError(
+            f"k is the text {k!r}; pass a kernel, or kernels.parse(k) of one written as text"
+        )
     if X is not None:
         raise ValueError("X has no meaning for a matrix; pass the matrix alone")
     matrix = FromMatrix(k)

@@ -20,7 +20,8 @@ from mercer import core
 from mercer.expressions import PairStatistic
 from mercer.kernels.domains import GRAPHS, Domain
 from mercer.kernels.graphlets import class_edges, graphlet_counts
-from mercer.kernels.graphs import Graph, Joined, join, parse_graphs
+from mercer.kernels.graphs import Graph, parse_graphs
+from mercer.kernels.joined_graphs import Joined, join
 from mercer.kernels.keys import KeyVocabulary
 from mercer.kernels.labels import Numbering, digest, label_bytes
 from mercer.kernels.ragged import ragged_arange

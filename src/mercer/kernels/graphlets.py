@@ -22,7 +22,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from mercer import core
-from mercer.kernels.graphs import Graph, join
+from mercer.kernels.graphs import Graph
+from mercer.kernels.joined_graphs import join
 
 Class = tuple[int, int]  # the number of nodes, and the smallest pattern of the class
 

@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from mercer import core
-from mercer.kernels.graphs import Graph, Joined, Labels, join
+from mercer.kernels.graphs import Graph, Labels
+from mercer.kernels.joined_graphs import Joined, join
 
 DENSE_NODES = 128  # below this a sparse product costs more than a dense one
 SPECTRAL_NODES = 256  # above this conjugate gradients cost less than eigenvalues

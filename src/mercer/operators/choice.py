@@ -54,7 +54,8 @@ def gram(
     'stored: 0.0 MiB fit the budget of 1024 MiB'
     """
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a mercer kernel; got {kernel!r}")
+        shown = repr(kernel) if isinstance(kernel, str) else f"a {type(kernel).__name__}"
+        raise TypeError(f"kernel must be a mercer kernel, as kernels.RBF() is; got {shown}")
     if getattr(kernel, "is_precomputed", False):
         return DenseGram(kernel(X, Y), "precomputed")
     if is_tensor(X):

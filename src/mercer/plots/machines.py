@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import as_dense
@@ -71,6 +72,8 @@ class DecisionDisplay:
             Of the points.
         """
         check_is_fitted(estimator)
+        if not is_classifier(estimator):
+            raise TypeError(f"{type(estimator).__name__} is no classifier, and has no regions")
         points = np.asarray(X, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"X has shape {points.shape}; regions are drawn for two features")
@@ -192,12 +195,15 @@ class GapDisplay:
 
     def plot(self, ax=None, **line) -> GapDisplay:
         """Draw on ``ax``, or on axes of its own."""
+        from matplotlib.ticker import MaxNLocator
+
         ax = axes_or_new(ax)
         gaps = np.asarray(self.history, dtype=float)
         steps = np.arange(1, len(gaps) + 1)
         finite = np.isfinite(gaps) & (gaps > 0)
         marker = {"marker": "."} if finite.sum() < 50 else {}
         (self.line_,) = ax.plot(steps[finite], gaps[finite], **{"color": BLUE, **marker, **line})
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         ax.set(xlabel="recorded iteration", ylabel="gap", yscale="log", title=self.name)
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure

@@ -162,6 +162,11 @@ class RegressionDisplay:
             Of the curve.
         """
         check_is_fitted(estimator)
+        if not hasattr(estimator, "confidence_band"):
+            raise TypeError(
+                f"{type(estimator).__name__} has no band; expected a NadarayaWatsonRegressor or a "
+                "LocalLinearRegressor"
+            )
         if estimator.y_fit_.size > len(estimator.y_fit_) or estimator.coding_ is not None:
             raise ValueError("a smoother of one output, without categories, can be shown")
         X = estimator.X_fit_
@@ -251,7 +256,7 @@ class BandwidthDisplay:
             )
         d = seen["bandwidth"].shape[1]
         label = "bandwidth" if d == 1 else f"bandwidth of {_names(estimator, d)[0]}, others along"
-        score = {"mlcv": "negative log likelihood", "lscv": "integrated squared error"}
+        score = {"mlcv": "negative log likelihood", "lscv": "integrated squared error + constant"}
         display = cls(
             bandwidth=seen["bandwidth"][:, 0],
             score=seen["score"],

@@ -277,10 +277,13 @@ def _require(k: int, *wanted: int) -> None:
 
 def _scatter(ax: Any, points: np.ndarray, y: np.ndarray | None, style: dict) -> list:
     """Points in one colour, in one for each label, or along a scale of numbers."""
-    drawn = some(len(points))
+    n = len(points)
+    drawn = some(n)
     points, style = points[drawn], {"s": 12, "alpha": 0.7, "linewidths": 0, **style}
     if y is None:
         return [ax.scatter(*points.T, **{"color": BLUE, **style})]
+    if len(y) != n:
+        raise ValueError(f"y has {len(y)} entries for {n} points; expected one for each")
     y = y[drawn]
     labels = np.unique(y)
     if len(labels) > LABELS and y.dtype.kind in "iuf":

@@ -20,7 +20,7 @@ _COMPLEMENTARITY = 1e-14
 # So many steps in a row that do not halve it are taken as the work of rounding, near the end.
 _PATIENCE = 4
 _NEARLY_THERE = 1e-3
-_STEP_TO_BOUNDARY = 0.995
+STEP_TO_BOUNDARY = 0.995
 # From so many points on, systems are solved by conjugate gradients, to these tolerances.
 _MANY = 1500
 _PREDICTED, _CORRECTED = 1e-1, 1e-2
@@ -217,7 +217,7 @@ class _CentralPath:
                 return False
             self.shifts = None
             return self.advance()
-        step = min(1.0, _STEP_TO_BOUNDARY * self._largest_step(da, dz_lo, dz_hi))
+        step = min(1.0, STEP_TO_BOUNDARY * self._largest_step(da, dz_lo, dz_hi))
         if not np.all(np.isfinite(da)) or step < 1e-8:
             return False
         self.a = self.a + step * da
@@ -255,17 +255,12 @@ class _CentralPath:
         return da, dnu, dz_lo, from_hi + self.z_hi / self.to_hi * da
 
     def _largest_step(self, da: np.ndarray, dz_lo: np.ndarray, dz_hi: np.ndarray) -> float:
-        """How far all distances and multipliers stay positive, at most 1 / 0.995."""
-        steps = [1.0 / _STEP_TO_BOUNDARY]
-        for present, value, change in (
+        return largest_step(
             (self.has_lo, self.to_lo, da),
             (self.has_hi, self.to_hi, -da),
             (self.has_lo, self.z_lo, dz_lo),
             (self.has_hi, self.z_hi, dz_hi),
-        ):
-            falling = present & (change < 0)
-            steps.append(np.min(-value[falling] / change[falling], initial=np.inf))
-        return min(steps)
+        )
 
     def _factorise(self) -> Solver:
         """A function that solves ``(Q + diag(theta)) x = h`` for several h, by systems of size m.
@@ -322,6 +317,18 @@ class _CentralPath:
             return found
 
         return solve
+
+
+def largest_step(*bounded: tuple[np.ndarray, np.ndarray, np.ndarray]) -> float:
+    """How far values stay positive as they change, at most 1 / 0.995.
+
+    Each of ``bounded`` has a mask of the values that count, the values, and their changes.
+    """
+    steps = [1.0 / STEP_TO_BOUNDARY]
+    for present, value, change in bounded:
+        falling = present & (change < 0)
+        steps.append(np.min(-value[falling] / change[falling], initial=np.inf))
+    return min(steps)
 
 
 def low_rank(K: np.ndarray) -> np.ndarray | None:

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
 from mercer.solvers.cholesky import factorised
+from mercer.solvers.interior_point import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.losses import BoxLoss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS
 from mercer.solvers.span import Solution, Span
 
-_STEP_TO_BOUNDARY = 0.995
 # So many steps in a row that do not halve the gap are taken as the work of rounding, near the end.
 _PATIENCE = 8
 _NEARLY_THERE = 1e-3
@@ -194,7 +194,7 @@ class _CentralPath:
         )
         centre = mu * (ahead / count / mu) ** 3
         dz, df, da, dt, ds = self._direction(solve, D, centre - da * dt, centre + da * ds)
-        step = min(1.0, _STEP_TO_BOUNDARY * self._largest_step(da, dt, ds))
+        step = min(1.0, STEP_TO_BOUNDARY * self._largest_step(da, dt, ds))
         if not (np.all(np.isfinite(dz)) and step > 1e-8):
             return False
         self.z, self.f = self.z + step * dz, self.f + step * df
@@ -227,17 +227,12 @@ class _CentralPath:
         return dz, df, da, dt, ds
 
     def _largest_step(self, da: np.ndarray, dt: np.ndarray, ds: np.ndarray) -> float:
-        """How far all slacks and multipliers stay positive, at most 1 / 0.995."""
-        steps = [1.0 / _STEP_TO_BOUNDARY]
-        for present, value, change in (
+        return largest_step(
             (self.on, self.a, da),
             (self.on, self.t, dt),
             (self.finite, self.rest, -da),
             (self.finite, self.s, ds),
-        ):
-            falling = present & (change < 0)
-            steps.append(np.min(-value[falling] / change[falling], initial=np.inf))
-        return min(steps)
+        )
 
     def _factorise(self, D: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
         """Solves ``(lam I + Phi^T A^T D A Phi) x = v``, v of shape (p, q); None if it is no use."""

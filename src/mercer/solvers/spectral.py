@@ -311,11 +311,6 @@ def residual_norms(K: Any, values: np.ndarray, vectors: np.ndarray) -> np.ndarra
     return column_norms(_apply(K, vectors) - vectors * values)
 
 
-def relative_residual(K: Any, values: np.ndarray, vectors: np.ndarray, floor: float = 0.0) -> float:
-    """max_j ||K v_j - lam_j v_j|| / max(lam_1, floor); zero for the zero operator."""
-    return _relative(residual_norms(K, values, vectors), values, floor)
-
-
 def _relative(residuals: np.ndarray, values: np.ndarray, floor: float) -> float:
     worst = float(residuals.max(initial=0.0))
     scale = max(float(np.abs(values).max(initial=0.0)), floor)
