@@ -773,6 +773,37 @@ def test_an_interrupt_ends_it_without_a_word(diabetes, monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+# A module that is interrupted while it is imported.
+INTERRUPTED = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells turn it off
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["typer", "pandas", "matplotlib"], ids=["starting", "reading", "drawing"]
+)
+def test_a_signal_ends_it_without_a_word(module, irises, here):
+    (here / "stubs").mkdir()
+    (here / "stubs" / f"{module}.py").write_text(INTERRUPTED)
+    before = sorted(os.listdir())
+    arguments = ("fit", "iris.csv", "-t", "species", "--max-time", "1", "--report", "p.html")
+    ended = command(*arguments, env={**os.environ, "PYTHONPATH": str(here / "stubs")})
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+    assert sorted(os.listdir()) == before
+
+
+def test_an_interrupt_in_writing_leaves_whole_files(irises, monkeypatch):
+    run("fit", "iris.csv", "-t", "species", "-q", "--max-time", "1", "--report", "p.html")
+    held = {name: pathlib.Path(name).read_bytes() for name in os.listdir()}
+    monkeypatch.setattr(os, "fsync", interrupted)
+    again = ("-q", "--max-time", "1", "--seed", "1", "--report", "p.html")
+    run("fit", "iris.csv", "-t", "species", *again, status=130)
+    run("report", "iris.mercer", "-o", "p.html", status=130)
+    assert {name: pathlib.Path(name).read_bytes() for name in os.listdir()} == held
+
+
 def test_no_color(irises):
     environment = {**os.environ, "FORCE_COLOR": "1"}
     environment.pop("NO_COLOR")
