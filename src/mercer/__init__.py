@@ -4,10 +4,11 @@ What the package holds is imported when it is first asked for.
 """
 
 import importlib as _importlib
-from typing import TYPE_CHECKING
-from typing import Any as _Any
 
+TYPE_CHECKING = False  # as type checkers read it; typing takes a while to import
 if TYPE_CHECKING:
+    from typing import Any as _Any
+
     from mercer import kernels
     from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
     from mercer.estimators import *  # noqa: F403 (the estimators are the front door)
@@ -80,7 +81,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> "_Any":
     if name in _PACKAGES:
         return _importlib.import_module(f"mercer.{name}")
     if name not in _MODULES:

@@ -29,8 +29,10 @@ def write_whole(path: str | os.PathLike, *parts: bytes | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # which names the part, or nothing
+            error.filename, error.filename2 = os.fspath(path), None
         raise
     _settle(target.parent)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pathlib
@@ -237,6 +238,17 @@ def test_columns_are_described():
         (["fit", "iris.csv", "-t", "species", "--ignore", "soli"], "did you mean soil?"),
         (["predict", "iris.csv", "iris.csv"], "iris.csv is not a model"),
         (["predict", "-", "-"], "cannot both"),
+        (["fit", "iris.csv", "-t", "species", "-o", "./iris.csv"], "iris.csv is already used"),
+        (["fit", "iris.csv", "-t", "species", "-o", "m", "--report", "m"], "m is already used"),
+        (
+            ["fit", "iris.csv", "-t", "species", "-o", "-", "--report", "-"],
+            "standard output is already used",
+        ),
+        (["fit", "iris.csv", "-t", "species", "-o", "."], "not a regular file"),
+        (["predict", "iris.csv", "iris.csv", "-o", "iris.csv"], "already used"),
+        (["density", "iris.csv", "-o", "iris.csv"], "already used"),
+        (["density", "iris.csv", "--save", "d", "--report", "d"], "already used"),
+        (["report", "iris.csv", "-o", "iris.csv"], "already used"),
         (["predict", "it.mercer", "iris.csv", "-o", "p.xlsx"], "written as .csv"),
         (["density", "iris.csv", "-o", "p.parquet"], "written as .csv"),
         (["check", "RBF("], "RBF"),
@@ -267,6 +279,11 @@ def test_small_and_constant_tables_are_refused(here):
     assert "10 are needed" in refused("fit", "few.csv", "-t", "y")
     pd.DataFrame({"a": range(20), "y": ["x"] * 20}).to_csv("same.csv", index=False)
     assert "nothing to learn" in refused("fit", "same.csv", "-t", "y")
+    pd.DataFrame({"a": range(20), "y": [3.5] * 20}).to_csv("same.csv", index=False)
+    assert "the target is 3.5 throughout" in refused("fit", "same.csv", "-t", "y")
+    days = pd.date_range("2024-01-01", periods=20).strftime("%Y-%m-%d")
+    pd.DataFrame({"a": range(20), "y": days}).to_csv("days.csv", index=False)
+    assert "no two rows have the same target" in refused("fit", "days.csv", "-t", "y")
     pd.DataFrame({"y": range(20)}).to_csv("alone.csv", index=False)
     assert "no column beside" in refused("fit", "alone.csv", "-t", "y")
 
@@ -285,6 +302,36 @@ def test_a_model_no_better_than_a_constant_is_called_so(irises):
         assert "no better than a constant" in pathlib.Path("p.html").read_text()
     found = run("fit", "iris.csv", "-t", "species", "--report", "p.html")
     assert "no better" not in found.stderr + pathlib.Path("p.html").read_text()
+
+
+def test_a_constant_among_the_rows_held_out_leaves_no_score(here):
+    rng = np.random.default_rng(0)
+    y = [0.5, *[0.25] * 39]
+    pd.DataFrame({"a": rng.normal(size=40), "b": y, "y": y}).to_csv("t.csv", index=False)
+    found = run("fit", "t.csv", "-t", "y", "--max-time", "1", "--report", "p.html")
+    assert re.search("R² +unknown ± unknown", found.stdout)
+    assert found.stderr.count("\n\n") == 1
+    assert "0.25 in all rows held out" in found.stderr
+    assert mercer.read_notes("t.mercer")["importances"] is None
+
+
+def test_a_row_that_is_alone_in_its_class_is_trained_on():
+    y = np.array(["a", *"bc" * 10])
+    for seed in range(20):
+        X_train, X_test, y_train, y_test = fitting.evaluation.split(
+            np.arange(21), y, "classification", 0.25, seed
+        )
+        assert "a" in y_train
+        assert sorted([*X_train, *X_test]) == list(range(21))
+        assert abs(np.sum(y_test == "b") - np.sum(y_test == "c")) <= 1
+        assert np.array_equal(y[X_test], y_test)
+
+
+def test_scores_of_few_rows_have_errors_of_their_size():
+    y = np.array([0.1, 0.2, 0.3])
+    assert np.isnan(quality("regression", y[[0, 0, 0]], y))
+    found = fitting.evaluation.scored("regression", y, np.array([0.11, 0.19, 0.31]), y)
+    assert 0 < found["error"] < 1
 
 
 def test_scores_of_huge_numbers():
@@ -691,6 +738,26 @@ def test_pipes(irises):
     assert re.fullmatch(rb"mercer: [^\n]+\n", wrong.stderr)
 
 
+def test_a_full_disk_is_named(irises, monkeypatch):
+    run("fit", "iris.csv", "-t", "species", "-q")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    told = refused("fit", "iris.csv", "-t", "species", "-o", "m.mercer", "--max-time", "1")
+    assert told == "mercer: m.mercer: No space left on device\n"
+    told = refused("report", "iris.mercer", "-o", "p.html")
+    assert told == "mercer: p.html: No space left on device\n"
+
+
+def test_a_folder_that_may_not_be_written_to_is_told_before_any_work(irises, here, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(models, "train", None)
+    told = refused("fit", "iris.csv", "-t", "species")
+    assert f"iris.mercer: the folder {here.resolve()} may not" in told
+
+
 def interrupted(*arguments, **named):
     raise KeyboardInterrupt
 
@@ -704,6 +771,37 @@ def test_an_interrupt_ends_it_without_a_word(diabetes, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="130"):
         main()
     assert capsys.readouterr() == ("", "")
+
+
+# A module that is interrupted while it is imported.
+INTERRUPTED = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells turn it off
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["typer", "pandas", "matplotlib"], ids=["starting", "reading", "drawing"]
+)
+def test_a_signal_ends_it_without_a_word(module, irises, here):
+    (here / "stubs").mkdir()
+    (here / "stubs" / f"{module}.py").write_text(INTERRUPTED)
+    before = sorted(os.listdir())
+    arguments = ("fit", "iris.csv", "-t", "species", "--max-time", "1", "--report", "p.html")
+    ended = command(*arguments, env={**os.environ, "PYTHONPATH": str(here / "stubs")})
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+    assert sorted(os.listdir()) == before
+
+
+def test_an_interrupt_in_writing_leaves_whole_files(irises, monkeypatch):
+    run("fit", "iris.csv", "-t", "species", "-q", "--max-time", "1", "--report", "p.html")
+    held = {name: pathlib.Path(name).read_bytes() for name in os.listdir()}
+    monkeypatch.setattr(os, "fsync", interrupted)
+    again = ("-q", "--max-time", "1", "--seed", "1", "--report", "p.html")
+    run("fit", "iris.csv", "-t", "species", *again, status=130)
+    run("report", "iris.mercer", "-o", "p.html", status=130)
+    assert {name: pathlib.Path(name).read_bytes() for name in os.listdir()} == held
 
 
 def test_no_color(irises):

@@ -83,6 +83,9 @@ def graphs():
         ("t.csv", TABLE.to_csv(index=True)),
         ("t.csv", TABLE.to_csv(index=False, sep=";", decimal=",")),
         ("t.csv", TABLE.to_csv(index=False).encode("utf-16")),
+        ("t.csv", TABLE.to_csv(index=False).encode("utf-32")),
+        ("t.csv", TABLE.to_csv(index=False).replace("\n", "\r\n")),
+        ("t.csv", TABLE.assign(long="x" * 200_000).to_csv(index=False)),
         ("t.csv", TABLE.to_csv(index=False).replace("\n", ",\n")),
         ("t.csv", TABLE.to_csv(index=False).replace("\n", ",\n").replace("y,", "y", 1)),
         ("t.txt", TABLE.to_csv(index=False, sep=" ", na_rep="nan")),
@@ -92,7 +95,7 @@ def graphs():
 )
 def test_tables(name, text, tmp_path):
     data = read(put(tmp_path, name, text), target="y")
-    assert [c for c in data.columns if c not in ("id", "Unnamed: 0")] == ["a", "b", "n"]
+    assert [c for c in data.columns if c not in ("id", "Unnamed: 0", "long")] == ["a", "b", "n"]
     assert data.X["a"].tolist()[:2] == [1.5, 2.5]
     assert np.isnan(data.X["a"][2])
     assert data.X["b"].tolist() == ["x", "y", "x", "z"]
@@ -236,6 +239,7 @@ def test_standard_input_is_known_by_its_beginning(content, form, monkeypatch):
     [
         ("t.csv", "", "is empty"),
         ("t.csv", " \n\n", "is empty"),
+        ("t.csv", "\ufeff\n", "is empty"),
         ("t.csv", "a,b\n", "no rows"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "line 3 has 3 fields, and the lines before it 2"),
         ("t.csv", "a,b\n1.5,2,3\n1.5,2,3\n", "more fields than the first"),
@@ -275,6 +279,12 @@ def test_wrong_targets_are_named(tmp_path):
         read(path, "xml")
     with pytest.raises(FileNotFoundError):
         read(str(tmp_path / "missing.csv"))
+
+
+def test_standard_input_that_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ValueError, match="standard input is closed"):
+        read("-")
 
 
 def test_every_suffix_has_a_reader():

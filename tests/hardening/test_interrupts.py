@@ -19,6 +19,15 @@ N, FEW = 250, 80
 SECONDS = (0.02, 0.05, 0.11)
 
 
+@pytest.fixture
+def heard():
+    """Signals are heard, even where a shell started the tests in the background, deaf to them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.thread_unsafe(reason="signals go to the main thread")
 @pytest.mark.parametrize("name", names())
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name):

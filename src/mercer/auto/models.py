@@ -260,7 +260,8 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_[0]!r}; a classifier needs at least two classes"
+                f"y has one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two "
+                "classes"
             )
         Y = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, 0.0)
         if len(self.classes_) == 2:

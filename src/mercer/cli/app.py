@@ -17,7 +17,7 @@ from mercer.cli.output import (
     Output,
     load_model,
     plain,
-    refuse_missing_folders,
+    refuse_places,
     refuse_unwritten,
     save_model,
     write,
@@ -50,8 +50,8 @@ def _sentence(error: Exception) -> str:
     told = getattr(error, "format_message", None)
     if told is not None:  # of typer: a wrong option
         text = told()
-    elif isinstance(error, OSError) and error.strerror and error.filename:
-        text = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     elif isinstance(error, ValueError | TypeError | OSError | ImportError | MemoryError):
         text = str(error) or type(error).__name__
     else:
@@ -144,7 +144,9 @@ def fit(
 ) -> None:
     """Find a model, test it on rows it has not seen, and save it."""
     out = Output(as_json, quiet)
-    refuse_missing_folders(output, report)
+    refuse_places(output, report, read=(data,))
+    path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
+    refuse_places(path)
     with out.progress(max_time) as step:
         found = without_names(read(data, form, header, target))
         found = _without(found, ignore or [])
@@ -162,7 +164,6 @@ def fit(
         step("writing")
         title = f"Learning from {found.source}"
         page = None if report is None else pages.page(title, [plain(summary)])
-        path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
         save_model(model, path, summary)
         if page is not None and report is not None:
             write(report, page)
@@ -198,7 +199,7 @@ def predict(
         raise ValueError("the model and the data cannot both come from standard input")
     _refuse_swapped(model, data)
     refuse_unwritten(output)
-    refuse_missing_folders(output)
+    refuse_places(output, read=(model, data))
     found = read(data, form, header)
     fitted, notes = load_model(model, found.width)
     from mercer.cli.predicting import predictions, score_of
@@ -290,7 +291,7 @@ def density(
     """Estimate the density of one column of numbers, or of several together."""
     out = Output(as_json, quiet)
     refuse_unwritten(output)
-    refuse_missing_folders(output, save, report)
+    refuse_places(output, save, report, read=(data,))
     found = read(data, form, header)
     from mercer.cli import pages
     from mercer.cli.density import estimate
@@ -389,13 +390,14 @@ def report(
 ) -> None:
     """Tell what a saved model is, and write it as a page with plots."""
     out = Output(as_json, quiet)
+    path = output or ("-" if model == "-" else str(Path(model).with_suffix(".html")))
+    refuse_places(path, read=(model,))
     fitted, notes = load_model(model)
     from mercer.cli import pages
     from mercer.cli.fitting import described
 
     summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
     name = summary.get("data") or Path(model).name
-    path = output or ("-" if model == "-" else str(Path(model).with_suffix(".html")))
     write(path, pages.page(f"Learning from {name}", [plain(summary)]))
     if path != "-":
         out.result(summary)
@@ -414,7 +416,7 @@ def demo(
     """Show all of it on small tables that come with scikit-learn."""
     from mercer.cli.demonstration import demonstrate
 
-    refuse_missing_folders(output)
+    refuse_places(output)
     demonstrate(Output(as_json, quiet), output, max_time)
 
 

@@ -17,28 +17,37 @@ BOOTSTRAPS = 500
 
 
 def split(X: Any, y: np.ndarray, task: str, share: float, random_state: int) -> tuple[Any, ...]:
-    """X_train, X_test, y_train, y_test; of classes each has its share."""
+    """X_train, X_test, y_train, y_test; of classes each has its share.
+
+    A row that is the only one of its class is for training.
+    """
     from sklearn.model_selection import train_test_split
 
-    n = len(y)
-    stratify = None
+    rows, alone, stratify = np.arange(len(y)), np.array([], dtype=int), None
     if task == "classification":
-        counts = np.unique(y, return_counts=True)[1]
-        fits = min(share, 1 - share) * n >= len(counts)
-        stratify = y if counts.min() >= 2 and fits else None
-    return tuple(
-        train_test_split(X, y, test_size=share, stratify=stratify, random_state=random_state)
+        _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
+        is_alone = counts[place] == 1
+        rows, alone = rows[~is_alone], rows[is_alone]
+        fits = min(share, 1 - share) * len(rows) >= np.sum(counts > 1)
+        stratify = y[rows] if fits else None
+    train, test = train_test_split(
+        rows, test_size=share, stratify=stratify, random_state=random_state
     )
+    train = np.concatenate([train, alone])
+    return take_rows(X, train), take_rows(X, test), y[train], y[test]
 
 
 def quality(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
-    """The share of right answers, or R²: one minus the squared error over that of the mean."""
+    """The share of right answers, or R²: one minus the squared error over that of the mean.
+
+    Where all targets are the same there is no R²; it is NaN.
+    """
     if task == "classification":
         return float(np.mean(y == predicted))
+    if y.min() == y.max():
+        return float("nan")
     apart = y - y.mean()
     unit = np.abs(apart).max()  # lest squares be too large
-    if not unit > 0:
-        return float("nan")
     return float(1 - np.sum(((y - predicted) / unit) ** 2) / np.sum((apart / unit) ** 2))
 
 
@@ -59,7 +68,8 @@ def scored(task: str, y: np.ndarray, predicted: np.ndarray, y_train: np.ndarray)
     else:
         guess = y_train.mean()
         draws = np.random.default_rng(0).integers(0, n, size=(BOOTSTRAPS, n))
-        error = float(np.nanstd([quality(task, y[rows], predicted[rows]) for rows in draws]))
+        drawn = np.array([quality(task, y[rows], predicted[rows]) for rows in draws])
+        error = float("nan") if np.isnan(value) else float(np.nanstd(drawn))
         better = value > error
         name, baseline = "R²", "always the mean"
     return {
@@ -83,6 +93,8 @@ def importances(model: Any, X: Any, y: np.ndarray, task: str, seed: int) -> dict
     rows = rng.permutation(len(y))[:IMPORTANCE_ROWS]
     X, y = take_rows(X, rows), y[rows]
     whole = quality(task, y, model.predict(X))
+    if np.isnan(whole):
+        return None
     lost = {}
     for k in range(width):
         shuffled = X.copy()

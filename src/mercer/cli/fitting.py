@@ -22,6 +22,7 @@ NO_BETTER = (
     "on the rows held out the model is no better than a constant ({}), within one standard error: "
     "the columns may tell little of the target, or the rows be too few"
 )
+NO_SCORE = "the target is {} in all rows held out, which leaves the model without a score"
 
 
 def fit(
@@ -55,6 +56,7 @@ def fit(
     X, y, missing = _complete(data)
     task = task or columns.task_of(y, text=data.is_text)
     y = _targets(y, task)
+    _refuse_unlearnable(y, task)
     if data.held_out is not None:
         X_train, y_train = X, y
         X_test, y_test = data.held_out[0], _targets(data.held_out[1], task)
@@ -70,7 +72,9 @@ def fit(
     step("testing")
     predicted = np.asarray(model.predict(X_test))
     score = evaluation.scored(task, y_test, predicted, y_train)
-    if not score["better"]:
+    if np.isnan(score["value"]):
+        advice.append(NO_SCORE.format(y_test[0]))
+    elif not score["better"]:
         advice.append(NO_BETTER.format(score["baseline name"]))
     summary = {
         "kind": "fit",
@@ -170,9 +174,17 @@ def _targets(y: Any, task: str) -> np.ndarray:
         values = values.astype(np.int64)
     if values.dtype.kind in "OM":
         values = values.astype(str)
-    if len(np.unique(values)) < 2:
-        raise ValueError(f"the target is {values[0]} throughout; there is nothing to learn")
     return values
+
+
+def _refuse_unlearnable(y: np.ndarray, task: str) -> None:
+    values = np.unique(y)
+    if len(values) == 1:
+        raise ValueError(f"the target is {y[0]} throughout; there is nothing to learn")
+    if task == "classification" and len(values) == len(y):
+        raise ValueError(
+            f"no two rows have the same target, such as {y[0]}; classes need rows to learn from"
+        )
 
 
 def _described(model: Any, X: Any) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 import mercer
-from mercer.cli.readers import is_model_file
+from mercer.cli.readers import is_model_file, standard_input
 from mercer.cli.tables import facts
 from mercer.whole_files import write_whole
 
@@ -126,11 +126,32 @@ def refuse_unwritten(path: str | None) -> None:
         )
 
 
-def refuse_missing_folders(*paths: str | None) -> None:
-    """Raise, before any work is done, where a file cannot go."""
-    for path in paths:
-        if path not in (None, "-") and not (folder := Path(path).resolve().parent).is_dir():
-            raise FileNotFoundError(f"the folder {folder} of {Path(path).name} does not exist")
+def refuse_places(*paths: str | None, read: tuple[str, ...] = ()) -> None:
+    """Raise, before any work is done, where a file cannot go.
+
+    Parameters
+    ----------
+    paths : str or None
+        What is to be written; no two to one place.
+    read : tuple of str
+        What is read, and not to be lost.
+    """
+    taken = {os.path.realpath(path) for path in read if path != "-"}
+    for path in filter(None, paths):
+        place = path if path == "-" else os.path.realpath(path)
+        if place in taken:
+            shown = "standard output" if path == "-" else path
+            raise ValueError(f"{shown} is already used for something else")
+        taken.add(place)
+        if path == "-":
+            continue
+        target = Path(place)
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"the folder {target.parent} of {target.name} does not exist")
+        if target.exists() and not target.is_file():
+            raise OSError(f"{path} is not a regular file")
+        if not os.access(target.parent, os.W_OK):
+            raise PermissionError(f"{path}: the folder {target.parent} may not be written to")
 
 
 def write(path: str, text: str) -> None:
@@ -191,5 +212,5 @@ def load_model(path: str, n_features: int = 0) -> tuple[Any, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         held = os.path.join(folder, "standard input")
         with open(held, "wb") as file:
-            file.write(sys.stdin.buffer.read())
+            file.write(standard_input())
         return load_model(held, n_features)

@@ -24,6 +24,11 @@ DENSE_ENTRIES = 50_000_000
 # Rows from which on a column can be told to name them.
 _FEW_ROWS = 20
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
+# How text begins that is not UTF-8 and says so; the longer marks begin as the shorter ones do.
+WIDE_TEXT = {
+    (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE): "utf-32",
+    (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): "utf-16",
+}
 # What a column is called that numbers or names the rows.
 NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
 
@@ -82,17 +87,18 @@ def read(
     """
     if path != "-" and Path(path).is_dir():
         return _chosen(_graphs(path), path, target)
-    content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    content = standard_input() if path == "-" else Path(path).read_bytes()
     if form not in (None, *READERS):
         raise ValueError(f"--format {form}; expected one of {', '.join(READERS)}")
     try:
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            content = content.decode("utf-16").encode()
+        for marks, encoding in WIDE_TEXT.items():
+            if content.startswith(marks):
+                content = content.decode(encoding).encode()
         if is_model(content):
             raise ValueError("it is a model")
-        if not content.strip():
+        if not content.removeprefix(codecs.BOM_UTF8).strip():
             raise ValueError("it is empty")
         form = form or _by_name(path) or _by_content(content)
         data = READERS[form](content, header)
@@ -105,6 +111,12 @@ def read(
         read_as = f" as {form}" if form else ""
         raise ValueError(f"{_shown(path)} cannot be read{read_as}: {error}") from error
     return _chosen(data, path, target)
+
+
+def standard_input() -> bytes:
+    if sys.stdin is None:
+        raise ValueError("standard input is closed")
+    return sys.stdin.buffer.read()
 
 
 def _shown(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -12,7 +13,7 @@ def score_text(score: dict[str, Any]) -> str:
 
 def rounded(value: float | None) -> str:
     """Three decimals, and no minus before zero."""
-    return "unknown" if value is None else f"{round(value, 3) + 0.0:.3f}"
+    return "unknown" if value is None or math.isnan(value) else f"{round(value, 3) + 0.0:.3f}"
 
 
 def readable(text: str) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 from typing import Any
 
+# Fields may be as long as the file.
+csv.field_size_limit(sys.maxsize)
 DELIMITERS = ",;\t|"
 SPACES = r"\s+"
 DAY = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"
