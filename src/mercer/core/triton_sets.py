@@ -170,7 +170,8 @@ def work(a: Any, F: Any, lo: Any, hi: Any, group: Any, Q: Any, target: Any, limi
     size = a.shape[1]
     kernel = _pairs_kernel if groups else _singles_kernel
     kernel[(len(a),)](a, F, lo, hi, group, Q, target, limit, steps, flat, most, size=size,
-                      groups=groups, num_warps=max(1, min(8, size // 128)), enable_fp_fusion=True)  # fmt: skip
+                      groups=groups, num_warps=max(1, min(8, size // 128)),
+                      enable_fp_fusion=True)  # fmt: skip
 
 
 def follow(K: Any, column: Any, F: Any, point: Any, amount: Any, count: Any) -> None:
