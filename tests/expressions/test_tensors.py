@@ -191,6 +191,7 @@ def test_squares_that_float32_has_no_room_for(size, way):
     assert over(K.RBF().expression(), tensor(np.zeros((2, 3), np.float32))).dtype == np.float32
 
 
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_squares_that_float64_has_no_room_for(way):
     X = 1e160 * np.random.default_rng(0).normal(size=(9, 12))
     np.testing.assert_array_equal(as_numpy(over(K.RBF().expression(), tensor(X)).gram()), np.eye(9))
@@ -227,6 +228,13 @@ def test_log_sum_exp_of_nothing_and_of_next_to_nothing(way):
     pairs = over(-0.5 * statistic("sqdist"), tensor(X), tensor(X[:1]))
     np.testing.assert_allclose(as_numpy(pairs.log_sum_exp()), [0.0, -5e33], rtol=1e-12)
     assert as_numpy(pairs.log_sum_exp(np.array([-np.inf]))).tolist() == [-np.inf, -np.inf]
+
+
+def test_the_same_formula_over_other_points(way):
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    pairs = over(K.RBF(0.3).expression(), tensor(X))
+    pairs.gram()
+    within(pairs.at(tensor(X[:4]), tensor(X[4:])).gram(), K.RBF(0.3)(X[:4], X[4:]), np.float64)
 
 
 def test_positions_that_are_not_there(way):
