@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.utils.validation import check_array
 
-from mercer.other_libraries import taken
+from mercer.other_libraries import is_tensor, taken
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WORTH_ASKING = 2**26  # bytes of a matrix for which a device is asked what it has free
@@ -35,11 +34,6 @@ class Later:
 
 
 torch: Any = Later("torch")
-
-
-def is_tensor(X: Any) -> bool:
-    """Whether X is a torch tensor, on whatever device; torch is not imported to find out."""
-    return "torch" in sys.modules and isinstance(X, torch.Tensor)
 
 
 def namespace(X: Any) -> Any:
@@ -77,7 +71,10 @@ def sum_of_squares(A: Any) -> float:
 
 def as_numpy(X: Any) -> np.ndarray:
     """X as a NumPy array, in this machine's own memory."""
-    return X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
+    if not is_tensor(X):
+        return np.asarray(X)
+    X = X.detach().cpu()
+    return (X.double() if X.dtype == torch.bfloat16 else X).numpy()  # which NumPy does not have
 
 
 def read_on_host(X: Any, reader: str) -> np.ndarray:

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from mercer.other_libraries import handed_back, taken
+from mercer.other_libraries import handed_back, is_tensor, taken
 
 
 def is_collection(X: Any) -> bool:
@@ -35,13 +35,17 @@ def numbers(*values: Any) -> tuple[float, ...]:
 def over_blocks(method: Callable) -> Callable:
     """A method of points that, given a Dask collection of them, maps over its blocks, lazily.
 
-    Arrays of other libraries are answered in kind.
+    Arrays of other libraries are answered in kind; labels of tensors, if they were learned in kind.
     """
 
     @functools.wraps(method)
     def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if is_collection(X):
             return distributed().map_blocks(self, method.__name__, X, *arguments, **named)
-        return handed_back(method(self, taken(X), *arguments, **named), X)
+        found = method(self, taken(X), *arguments, **named)
+        labels = method.__name__ == "predict" and hasattr(self, "classes_")
+        if labels and is_tensor(X) and not getattr(self, "_labels_in_tensors", False):
+            return found
+        return handed_back(found, X)
 
     return mapped

@@ -1,18 +1,24 @@
-"""Arrays of other libraries that follow the array API, taken in and handed back without a copy.
+"""Arrays of other libraries, taken in and handed back without a copy.
 
-It is scikit-learn's setting ``array_api_dispatch`` that asks for it. On the host they are worked on
-as NumPy's, on a device as torch's tensors.
+Of those that follow the array API it is scikit-learn's setting ``array_api_dispatch`` that asks for
+it: on the host they are worked on as NumPy's, on a device as torch's tensors.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import numpy as np
 import sklearn
 
 HOST = 1  # kDLCPU of DLPack
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a torch tensor, on whatever device; torch is not imported to find out."""
+    return "torch" in sys.modules and isinstance(X, sys.modules["torch"].Tensor)
 
 
 def is_foreign(X: Any) -> bool:
@@ -33,13 +39,28 @@ def taken(X: Any) -> Any:
     return importlib.import_module("torch").from_dlpack(X)
 
 
+def is_numbers(found: Any) -> bool:
+    """Whether it is an array of NumPy's that holds numbers."""
+    return isinstance(found, np.ndarray) and found.dtype.kind in "biufc"
+
+
+def tensor_where(values: np.ndarray, X: Any) -> Any:
+    """Numbers as a tensor on X's device, in their own dtype."""
+    values = np.require(values, requirements=("C", "W"))
+    return sys.modules["torch"].as_tensor(values, device=X.device)
+
+
 def handed_back(found: Any, X: Any) -> Any:
     """What was computed from X in X's library, as far as it is numbers where X is."""
+    if is_tensor(X) and is_numbers(found):
+        if found.dtype.kind == "f" and str(X.dtype) in ("torch.float32", "torch.float64"):
+            found = found.astype(str(X.dtype).removeprefix("torch."), copy=False)
+        return tensor_where(found, X)
     if not is_foreign(X):
         return found
     if isinstance(found, np.ndarray):
         on_host = X.__dlpack_device__()[0] == HOST
-        if not on_host or found.dtype.kind not in "biufc":
+        if not on_host or not is_numbers(found):
             return found  # labels, which stay on the host
         found = np.require(found, requirements=("C", "W"))
     return X.__array_namespace__().from_dlpack(found) if hasattr(found, "__dlpack__") else found

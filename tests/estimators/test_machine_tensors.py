@@ -58,7 +58,7 @@ def test_classes_are_those_of_arrays(classes, loss, span, few_rows, monkeypatch)
     assert is_there(model.dual_coef_)
     assert is_there(model.X_fit_)
     np.testing.assert_allclose(as_numpy(found), expected, atol=2e-4)
-    np.testing.assert_array_equal(model.predict(tensor(NEW)), found_classes)
+    np.testing.assert_array_equal(as_numpy(model.predict(tensor(NEW))), found_classes)
     assert (model.result_.bound is None) == (bound.bound is None)
     assert model.score(tensor(X), t) > 0.8
 

@@ -108,8 +108,10 @@ def test_a_matrix_too_large_for_the_device_is_refused_and_auto_does_without(monk
 
 @pytest.mark.skipif(DEVICE.type != "cpu", reason="tensors elsewhere are refused")
 def test_other_estimators_take_tensors_of_the_host_as_arrays():
+    expected = mercer.SVC(kernel="rbf").fit(X, y > 0).decision_function(NEW)
     model = mercer.SVC(kernel="rbf").fit(tensor(X), tensor(y > 0))
-    assert isinstance(model.predict(tensor(NEW)), np.ndarray)
+    np.testing.assert_array_equal(as_numpy(model.decision_function(tensor(NEW))), expected)
+    np.testing.assert_array_equal(model.decision_function(NEW), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -152,10 +154,11 @@ def test_what_densities_refuse():
         lambda: model.marginal([0]),
         lambda: model.conditional({0: 1.0}),
         lambda: model.partial_fit(NEW),
-        lambda: model.score_samples(NEW),
     ):
         with pytest.raises(TypeError, match="not there for tensors"):
             call()
+    with pytest.raises(TypeError, match="X is a ndarray and KernelDensity was fitted on tensors"):
+        model.score_samples(NEW)
 
 
 @pytest.mark.parametrize("labels", [np.where(y > 0, "up", "down"), np.digitize(y, [-0.5, 0.5])])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from mercer.expressions import TensorPairs, over, statistic
-from mercer.expressions.triton_source import product_source
+from mercer.expressions.triton_source import gram_source, log_sum_exp_source, product_source
 from mercer.expressions.triton_tiles import Launch, TritonTiles, compiled
 from naive_kernels import naive_cases, naive_gram, points
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
@@ -153,6 +155,99 @@ def test_a_distance_may_be_negative_by_rounding_only_in_an_exponent(monkeypatch)
         assert form.only_in_exponents(0) is only
 
 
+@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-9])
+def test_small_points_beside_large_ones_keep_their_digits(size, share, way):
+    rng = np.random.default_rng(0)
+    X, Y = (rng.normal(size=(n, 12)).astype(np.float32) for n in (20, 30))
+    X[: int(share * 20)] *= np.float32(size)
+    for kernel in (
+        K.Linear(),
+        K.Polynomial(2, 1.0, 0.0).normalize(),
+        K.RBF(0.05 / size**2),  # as wide as the small ones are far apart
+    ):
+        expected = kernel(X.astype(float), Y.astype(float)), kernel(X.astype(float))
+        pairs = (
+            over(kernel.expression(), tensor(X), tensor(Y)),
+            over(kernel.expression(), tensor(X)),
+        )
+        for found, wanted in zip(pairs, expected, strict=True):
+            rows = np.abs(wanted).max(axis=1, keepdims=True) + 1e-300
+            np.testing.assert_allclose(as_numpy(found.gram()) / rows, wanted / rows, atol=4e-6)
+
+
+@pytest.mark.parametrize("size", [1e-42, 1e-25, 1e25])
+def test_squares_that_float32_has_no_room_for(size, way):
+    rng = np.random.default_rng(0)
+    X = (size * rng.normal(size=(20, 12))).astype(np.float32)
+    for kernel in (
+        K.RBF(0.1 / size**2 if size > 1e-40 else 1.0),
+        K.Linear(),
+        K.Laplacian(1 / size),
+    ):
+        pairs = over(kernel.expression(), tensor(X))
+        assert pairs.dtype == np.float64
+        within(pairs.gram(), kernel(X), np.float64, times=256)
+    assert over(K.RBF().expression(), tensor(np.zeros((2, 3), np.float32))).dtype == np.float32
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_squares_that_float64_has_no_room_for(way):
+    X = 1e160 * np.random.default_rng(0).normal(size=(9, 12))
+    np.testing.assert_array_equal(as_numpy(over(K.RBF().expression(), tensor(X)).gram()), np.eye(9))
+    K_XY = over(K.RBF().expression(), tensor(X), tensor(X[:3])).gram()
+    np.testing.assert_array_equal(as_numpy(K_XY), np.eye(9)[:, :3])
+
+
+def test_rows_of_features_may_begin_beyond_32_bits():
+    X = torch.zeros((4, 6))
+    for kernel in (K.Laplacian(), K.RBF(1e6, scales=np.ones(6)), K.Min() * K.Linear()):
+        form = TritonTiles(*_parts(kernel, X)).form
+        for text in (product_source(form, 3), gram_source(form, True), log_sum_exp_source(form)):
+            assert not re.search(r"\b\d+ \* [nm]\b|\b[nm] \* \d", text.text)
+
+
+def _parts(kernel, X):
+    """What tiles over X and itself are made of."""
+    pairs = TensorPairs(kernel.expression(), X)
+    lowering = pairs.lowering
+    return (
+        lowering.program,
+        [pairs._leaf(node) for node in lowering.leaves],
+        [pairs.side(t, 0) for t in lowering.row_terms],
+        [pairs.side(t, 1) for t in lowering.column_terms],
+        len(X),
+        len(X),
+        X.device,
+        X.dtype,
+    )
+
+
+def test_log_sum_exp_of_nothing_and_of_next_to_nothing(way):
+    X = np.array([[0.0], [1e17]])
+    pairs = over(-0.5 * statistic("sqdist"), tensor(X), tensor(X[:1]))
+    np.testing.assert_allclose(as_numpy(pairs.log_sum_exp()), [0.0, -5e33], rtol=1e-12)
+    assert as_numpy(pairs.log_sum_exp(np.array([-np.inf]))).tolist() == [-np.inf, -np.inf]
+
+
+def test_the_same_formula_over_other_points(way):
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    pairs = over(K.RBF(0.3).expression(), tensor(X))
+    pairs.gram()
+    within(pairs.at(tensor(X[:4]), tensor(X[4:])).gram(), K.RBF(0.3)(X[:4], X[4:]), np.float64)
+
+
+def test_positions_that_are_not_there(way):
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    pairs = over(K.RBF().expression(), tensor(X))
+    for wrong in ([5], [-6], np.ones(4, dtype=bool)):
+        with pytest.raises(IndexError, match="not those of 5 points"):
+            pairs.block(wrong, slice(None))
+    assert tuple(pairs.block([], slice(None)).shape) == (0, 5)
+    assert as_numpy(pairs.combination([], np.zeros((0, 2)))).tolist() == [[0.0, 0.0]] * 5
+    within(pairs.block([-1], np.arange(5) > 2), K.RBF()(X)[[-1], 3:], np.float64)
+
+
 def test_log_sum_exp_far_away_and_weighted(way):
     X, Y = np.array([[0.0], [100.0]]), np.array([[0.0], [1.0], [3.0]])
     log_weight = np.array([0.0, -np.inf, -2.0])
@@ -167,19 +262,7 @@ def test_log_sum_exp_far_away_and_weighted(way):
 
 def test_a_new_hyperparameter_or_number_of_points_is_the_same_kernel():
     def text(kernel, n, columns=1):
-        X = torch.randn((n, 4))
-        pairs = TensorPairs(kernel.expression(), X)
-        program = pairs.lowering
-        tiles = TritonTiles(
-            program.program,
-            [pairs._leaf(node) for node in program.leaves],
-            [pairs.side(t, 0) for t in program.row_terms],
-            [pairs.side(t, 1) for t in program.column_terms],
-            n,
-            n,
-            X.device,
-            X.dtype,
-        )
+        tiles = TritonTiles(*_parts(kernel, torch.randn((n, 4))))
         return product_source(tiles.form, columns).text
 
     assert text(K.RBF(0.1), 10) == text(K.RBF(0.37), 345)

@@ -69,6 +69,28 @@ def test_results_have_the_dtype_of_the_vector(way):
     assert (gram(KERNEL, tensor(X)).single() @ tensor(X)).dtype == torch.float64
 
 
+@pytest.mark.parametrize("store", [True, False])
+def test_products_with_whole_numbers_and_what_is_no_column(store, way):
+    operator, whole = gram(KERNEL, tensor(X), tensor(Y), store=store), np.arange(40)
+    found = operator @ tensor(whole)
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(as_numpy(found), KERNEL(X, Y) @ whole, rtol=1e-11)
+    assert tuple((operator @ tensor(np.zeros((40, 0)))).shape) == (60, 0)
+    assert not (operator @ tensor(Y[:, 0]).requires_grad_()).requires_grad
+    np.testing.assert_allclose(as_numpy(operator.rows(-1)), KERNEL(X, Y)[-1], rtol=1e-11)
+    for wrong in (np.zeros(1), np.zeros((1, 2)), np.zeros((40, 2, 2)), np.zeros(60)):
+        with pytest.raises(ValueError, match=r"V has shape .*; expected \(40,\) or \(40, c\)"):
+            operator @ tensor(wrong)
+    with pytest.raises(ValueError, match=r"expected \(60,\)"):
+        operator.T @ tensor(whole)
+
+
+def test_single_precision_where_it_has_room():
+    assert gram(K.RBF(1e-3), tensor(X)).single().dtype == np.float32
+    for huge, kernel in ((1e25 * X, K.RBF(1.0)), (X, 1e50 * K.Linear())):
+        assert gram(kernel, tensor(huge)).single().dtype == np.float64
+
+
 def test_a_matrix_that_does_not_fit_is_not_stored(way, monkeypatch):
     monkeypatch.setattr("mercer.operators.tensors.device_budget", lambda device: 3 * 8 * 60**2 - 1)
     assert "recomputed in tiles: 0 MiB exceed a third" in gram(KERNEL, tensor(X)).reason

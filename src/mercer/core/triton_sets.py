@@ -45,19 +45,26 @@ def _extremes(F, a, lo, hi, own, at, member):
     return tl.reduce((rising, at, hi - a, own, falling), 0, _lower)
 
 
+@triton.jit
+def _machine(A, F, LO, HI, Q, TARGET, LIMIT, most, size: tl.constexpr):
+    """This program's machine: its variables, rows of Q and their diagonal, target and limit."""
+    b = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, size)
+    place, rows = b * size + at, Q + b * size * size
+    f, a, lo, hi = tl.load(F + place), tl.load(A + place), tl.load(LO + place), tl.load(HI + place)
+    own = tl.load(rows + at * (size + 1)).to(tl.float64)
+    target, limit = tl.load(TARGET + b), tl.minimum(tl.load(LIMIT + b), most)
+    return at, place, f, a, lo, hi, rows, own, target, limit
+
+
 @triton.jit(do_not_specialize=["most"])
 def _pairs_kernel(A, F, LO, HI, GROUP, Q, TARGET, LIMIT, STEPS, flat, most, size: tl.constexpr,
                   groups: tl.constexpr):  # fmt: skip
     """Steps of pairs until the violation within the set is small enough."""
-    b = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, size)
-    f, a = tl.load(F + b * size + at), tl.load(A + b * size + at)
-    lo, hi = tl.load(LO + b * size + at), tl.load(HI + b * size + at)
-    group = tl.load(GROUP + b * size + at)
-    rows = Q + b * size * size
-    own = tl.load(rows + at * (size + 1)).to(tl.float64)
-    target = tl.load(TARGET + b)
-    limit = tl.minimum(tl.load(LIMIT + b), most)
+    at, place, f, a, lo, hi, rows, own, target, limit = _machine(
+        A, F, LO, HI, Q, TARGET, LIMIT, most, size
+    )
+    group = tl.load(GROUP + place)
     taken = limit * 0
     going = taken < limit
     while going:
@@ -87,22 +94,18 @@ def _pairs_kernel(A, F, LO, HI, GROUP, Q, TARGET, LIMIT, STEPS, flat, most, size
             a = tl.where(at == j, tl.where(step >= fallen, lo, a - step), a)
             taken += 1
             going = (taken < limit) & (step > 0)
-    tl.store(A + b * size + at, a)
-    tl.store(STEPS + b, taken)
+    tl.store(A + place, a)
+    tl.store(STEPS + tl.program_id(0), taken)
 
 
 @triton.jit(do_not_specialize=["most"])
 def _singles_kernel(A, F, LO, HI, GROUP, Q, TARGET, LIMIT, STEPS, flat, most, size: tl.constexpr,
                     groups: tl.constexpr):  # fmt: skip
     """The same without sums to keep: one variable at a time."""
-    b = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, size)
-    f, a = tl.load(F + b * size + at), tl.load(A + b * size + at)
-    lo, hi = tl.load(LO + b * size + at), tl.load(HI + b * size + at)
-    rows = Q + b * size * size
-    own = tl.maximum(tl.load(rows + at * (size + 1)).to(tl.float64), flat)
-    target = tl.load(TARGET + b)
-    limit = tl.minimum(tl.load(LIMIT + b), most)
+    at, place, f, a, lo, hi, rows, own, target, limit = _machine(
+        A, F, LO, HI, Q, TARGET, LIMIT, most, size
+    )
+    own = tl.maximum(own, flat)
     taken = limit * 0
     going = taken < limit
     while going:
@@ -119,8 +122,8 @@ def _singles_kernel(A, F, LO, HI, GROUP, Q, TARGET, LIMIT, STEPS, flat, most, si
             a = tl.where(at == i, reached, a)
             taken += 1
             going = (taken < limit) & (change != 0)
-    tl.store(A + b * size + at, a)
-    tl.store(STEPS + b, taken)
+    tl.store(A + place, a)
+    tl.store(STEPS + tl.program_id(0), taken)
 
 
 @triton.jit(do_not_specialize=["length", "n"])
@@ -170,7 +173,8 @@ def work(a: Any, F: Any, lo: Any, hi: Any, group: Any, Q: Any, target: Any, limi
     size = a.shape[1]
     kernel = _pairs_kernel if groups else _singles_kernel
     kernel[(len(a),)](a, F, lo, hi, group, Q, target, limit, steps, flat, most, size=size,
-                      groups=groups, num_warps=max(1, min(8, size // 128)), enable_fp_fusion=True)  # fmt: skip
+                      groups=groups, num_warps=max(1, min(8, size // 128)),
+                      enable_fp_fusion=True)  # fmt: skip
 
 
 def follow(K: Any, column: Any, F: Any, point: Any, amount: Any, count: Any) -> None:

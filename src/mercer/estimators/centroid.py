@@ -124,7 +124,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         operator = training_gram(self, X, self.kernel_)
         members = np.where(codes[:, None] == np.arange(len(self.classes_)), weight[:, None], 0.0)
         means = following(members / members.sum(axis=0), X)
-        self.squared_norms_ = as_numpy(namespace(X).einsum("ij,ij->j", means, operator @ means))
+        self.squared_norms_ = namespace(X).einsum("ij,ij->j", means, operator @ means)
         self.dual_coef_ = operator.carry(means)
         biases = -0.5 * self.squared_norms_
         self.intercept_ = float(biases[1] - biases[0]) if len(biases) == 2 else biases

@@ -18,7 +18,7 @@ from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import validated
+from mercer.estimators.inputs import query_beside, validated
 from mercer.estimators.labels import checked_weights
 from mercer.estimators.mixtures import LARGEST_GRID, METHODS, Mixture
 from mercer.estimators.selectors import RULES, rule_bandwidth
@@ -223,11 +223,9 @@ class KernelDensity(BaseEstimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """log p(x) at each row of ``X: (m, d)``, shape (m,)."""
         check_is_fitted(self)
-        if is_tensor(X) and is_tensor(self.X_fit_):
-            X = as_vectors(X)
-            _check_n_features(self, X, reset=False)
+        X = query_beside(self, X)
+        if is_tensor(X):
             return beside(self._mixture().log_density(X), X)
-        self._refuse_tensors("this fit on tensors with other points", self.X_fit_)
         X = validated(self, X, dtype=np.float64, reset=False)
         return self._log_density(X, self.method, self.rtol, self.atol)
 

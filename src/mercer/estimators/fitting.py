@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.elsewhere import distributed, is_collection
 from mercer.estimators.progress import announced
-from mercer.other_libraries import handed_back, taken
+from mercer.other_libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
 
 # Packages that call an estimator's fit on behalf of the user.
 BETWEEN = {"mercer", "sklearn", "joblib"}
@@ -36,6 +36,7 @@ def fitting(fit: Callable) -> Callable:
                 arguments = tuple(taken(A) for A in arguments)
                 named = {name: taken(A) for name, A in named.items()}
                 fitted = handed_back(work(self, *arguments, **named), X)
+                _follow(self, X, arguments[1] if len(arguments) > 1 else named.get("y"))
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -46,6 +47,17 @@ def fitting(fit: Callable) -> Callable:
             raise
 
     return _fit_context(prefer_skip_nested_validation=True)(guarded)
+
+
+def _follow(estimator: Any, X: Any, y: Any) -> None:
+    """Bring arrays that ``_follows`` names to a tensor X, and remember what labels were."""
+    for name in getattr(estimator, "_follows", ()) if is_tensor(X) else ():
+        value: Any = getattr(estimator, name, None)
+        if is_numbers(value):
+            setattr(estimator, name, tensor_where(value, X))
+    vars(estimator).pop("_labels_in_tensors", None)
+    if is_tensor(y) and hasattr(estimator, "classes_"):
+        estimator._labels_in_tensors = True
 
 
 def warn_of_convergence(message: str) -> None:

@@ -81,12 +81,9 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
     fitted: Any = getattr(estimator, "X_fit_", getattr(estimator, "support_vectors_", None))
-    if is_tensor(fitted) != (is_tensor(X) and _stays(estimator, X)) and not _comes(estimator, X):
-        was = f"tensors on {fitted.device}" if is_tensor(fitted) else "arrays in memory"
-        raise TypeError(
-            f"X is a {type(X).__name__} and {type(estimator).__name__} was fitted on {was}; pass "
-            "points of the same kind"
-        )
+    were, are = (is_tensor(P) and _stays(estimator, P) for P in (fitted, X))
+    if were != are and not _comes(estimator, X):
+        raise TypeError(_of_another_kind(estimator, fitted if were else None, X))
     if is_tensor(X):
         return _tensors(estimator, X, reset=False)
     known = getattr(estimator, "n_features_in_", None), hasattr(estimator, "feature_names_in_")
@@ -95,6 +92,26 @@ def validate_query(estimator: Any, X: Any) -> Any:
     if _reads_vectors(estimator, X):
         return _vectors(estimator, X, reset=False)
     return _collection(estimator, X, reset=False)
+
+
+def query_beside(estimator: Any, X: Any) -> Any:
+    """X checked where it is for an estimator fitted on tensors; from the host for one on arrays."""
+    fitted = estimator.X_fit_
+    if not is_tensor(fitted):
+        return read_on_host(X, type(estimator).__name__) if is_tensor(X) else X
+    if not is_tensor(X):
+        raise TypeError(_of_another_kind(estimator, fitted, X))
+    X = as_vectors(X)
+    _check_n_features(estimator, X, reset=False)
+    return X
+
+
+def _of_another_kind(estimator: Any, fitted: Any, X: Any) -> str:
+    was = "arrays in memory" if fitted is None else f"tensors on {fitted.device}"
+    return (
+        f"X is a {type(X).__name__} and {type(estimator).__name__} was fitted on {was}; pass "
+        "points of the same kind"
+    )
 
 
 def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) -> GramOperator:

@@ -20,7 +20,7 @@ from mercer.estimators.bandwidths import (
     simplest_form,
 )
 from mercer.estimators.columns import NUMERIC, ColumnCoding, checked_table
-from mercer.estimators.inputs import validated
+from mercer.estimators.inputs import query_beside, validated
 from mercer.estimators.labels import checked_weights
 from mercer.estimators.local_fits import LocalFits, expression_score, gaussian_score, has_slopes
 from mercer.estimators.neighbourhoods import (
@@ -92,9 +92,8 @@ class Smoother(BaseEstimator):
         check_is_fitted(self)
         if self.coding_ is not None:
             return self.coding_.transform(checked_table(self, X, reset=False))
-        if is_tensor(X) and is_tensor(self.X_fit_):
-            X = as_vectors(X)
-            _check_n_features(self, X, reset=False)
+        X = query_beside(self, X)
+        if is_tensor(X):
             return X
         return np.asarray(validated(self, X, dtype=np.float64, reset=False))
 
@@ -144,7 +143,7 @@ class Smoother(BaseEstimator):
 
     def _means(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The local fit of ``Y: (n, k)`` around each row of ``X: (m, d)``, (m, k)."""
-        if is_tensor(self.X_fit_) and is_tensor(X):
+        if is_tensor(X):
             return beside(self._tensor_fits(as_numpy(Y), X), X)
         near = self._neighbourhoods()
         if not self._fused(len(X)):

@@ -125,6 +125,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     """Base of the five machines; `SVC` documents the parameters they share."""
 
     _kernel_callable = "gram"
+    _follows = (
+        "support_vectors_", "dual_coef_", "pair_coef_", "intercept_", "offset_", "margin_"
+    )  # fmt: skip
 
     @staticmethod
     def _takes_tensors(X: Any) -> bool:
@@ -347,7 +350,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _columns(self) -> np.ndarray:
         """Coefficients of every function over the support points, (n_SV, n_functions)."""
-        return as_dense(self.dual_coef_).T
+        return as_dense(on_host(self.dual_coef_)).T
+
+    def _points(self) -> Any:
+        """The support vectors as they are computed with: on the host, or a tensor that stays."""
+        points = self.support_vectors_
+        return points if is_tensor(points) and self._takes_tensors(points) else on_host(points)
 
     def _expand(self, X: Any) -> np.ndarray:
         """Every function at the points of X, (m, n_functions)."""
@@ -359,15 +367,15 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             values = np.zeros((n_rows(X), coefficients.shape[1]))
         elif is_tensor(X):
             return beside(self._expand_tensor(X, coefficients), X)
-        elif (kept := kept_sum(self, self.support_vectors_, coefficients)) is not None:
+        elif (kept := kept_sum(self, self._points(), coefficients)) is not None:
             values = kept(X)
         else:
-            points = self.support_vectors_
+            points = self._points()
             if not self._single_is_enough(X, coefficients):
                 X, points = doubled(X), doubled(points)
             X, points = self._readable(X), self._readable(points)
             values = gram(self.kernel_, X, points, store=False) @ coefficients
-        return np.asarray(values, dtype=np.float64) + self.intercept_
+        return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
 
     def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
         points = self.support_vectors_
@@ -392,7 +400,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _single_is_enough(self, X: Any, coefficients: np.ndarray) -> bool:
         """Whether kernel values in float32 give f to within ``tol``: roundings of many signs."""
-        points = self.support_vectors_
+        points = self._points()
         if not (is_single(X) and is_single(points)):
             return False
         ends = [float(self.kernel_.diag(P).max()) for P in (X, points)]

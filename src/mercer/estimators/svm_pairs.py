@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, is_tensor
+from mercer.arrays import as_numpy, beside, is_tensor, on_host
 from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting, warn_the_caller
@@ -71,6 +71,11 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
                 FutureWarning,
             )
         training = self._prepare(X, y, sample_weight)
+        if self.probability is True and is_tensor(training.X):
+            raise ValueError(
+                "probability=True is not there for tensors on a device; use "
+                "KernelMachineClassifier(), whose probabilities are, or pass X.cpu()"
+            )
         self._learn(training)
         if self.probability is True:
             self.calibrated_ = self._calibrate(training.X, training.y, sample_weight)
@@ -158,7 +163,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         )
 
     def _columns(self) -> np.ndarray:
-        return self.pair_coef_
+        return on_host(self.pair_coef_)
 
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
@@ -228,7 +233,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(as_numpy(self.predict_proba(X)))
 
 
 def _has_probabilities(machine: PairwiseMachine) -> bool:

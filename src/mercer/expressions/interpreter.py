@@ -559,9 +559,9 @@ def _squares_fit(points: Any) -> bool:
         return True
     numbers = points.data if sp.issparse(points) else points
     total, size, info = sum_of_squares(numbers), math.prod(numbers.shape), np.finfo(np.float32)
-    if total < size * info.tiny / info.eps:
-        return not numbers.any()
-    return bool(total < info.max / 4)  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)
+    if total < size * float(info.tiny / info.eps):
+        return not bool(numbers.any())
+    return total < float(info.max / 4)  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)
 
 
 def _same_width(F: Any, G: Any) -> None:

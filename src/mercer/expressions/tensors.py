@@ -60,12 +60,16 @@ class TensorPairs(Pairs):
     def __init__(self, e: Expression, X: Any, Y: Any = None, precision: str = "fp16x3"):
         if precision not in PRECISIONS:
             raise ValueError(f"precision={precision!r}; expected one of {PRECISIONS}")
+        self.precision = precision
+        super().__init__(e, X, Y)
+
+    def _take(self, X: Any, Y: Any) -> None:
         places = [_place(P) for P in (X, Y) if P is not None]
         if len(set(places)) > 1:
             raise TypeError(f"X is {places[0]} and Y is {places[1]}; move both to one device")
-        self.precision, self.device = precision, X.device
+        self.device = X.device
         self._tiles: dict[Any, Any] = {}
-        super().__init__(e, X, Y)
+        super()._take(X, Y)
 
     def like(self, e: Expression, dtype: Any = None) -> TensorPairs:
         other = super().like(e, dtype)

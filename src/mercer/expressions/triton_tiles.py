@@ -118,6 +118,7 @@ class TritonTiles(PairTiles):
     def __post_init__(self) -> None:
         self._arrays: dict[str, Any] = {}
         self._scales: list[float] = []
+        self._numbers: dict[tuple[Slot, ...], Any] = {}
         self.form = self._made_ready()
         for side, terms in (("R", self.row_terms), ("C", self.column_terms)):
             for t, term in enumerate(terms):
@@ -207,9 +208,9 @@ class TritonTiles(PairTiles):
             return "ieee", 1.0
         if self.precision != "fp16x3":
             return self.precision, 1.0
-        sizes = [torch.linalg.vector_norm(A, math.inf, dim=1) for A in (leaf.X, leaf.Y)]
-        largest = max(float(size.max()) for size in sizes)
-        least = min(float(torch.where(size > 0, size, math.inf).min()) for size in sizes)
+        sizes = torch.cat([torch.linalg.vector_norm(A, math.inf, 1) for A in (leaf.X, leaf.Y)])
+        ends = [sizes.max(), torch.where(sizes > 0, sizes, math.inf).min()]
+        largest, least = torch.stack(ends).tolist()
         if not largest or (small_count and largest > SPREAD * least):
             return "tf32x3", 1.0
         exponent = math.frexp(LARGEST_HALF / largest)[1] - 1
@@ -260,15 +261,18 @@ class TritonTiles(PairTiles):
         return other
 
     def _constants(self, slots: tuple[Slot, ...]) -> Any:
-        found = []
-        for slot in slots:
-            value = slot.factor
-            if slot.operation is not None:
-                value *= float(self.program.constants[slot.operation, slot.which])
-            if slot.leaf is not None:
-                value *= self._scales[slot.leaf]
-            found.append(value)
-        return torch.tensor(found or [0.0], dtype=self.dtype, device=self.device)
+        if slots not in self._numbers:  # to which the device comes when it has done all before
+            found = [self._number(slot) for slot in slots]
+            self._numbers[slots] = torch.tensor(
+                found or [0.0], dtype=self.dtype, device=self.device
+            )
+        return self._numbers[slots]
+
+    def _number(self, slot: Slot) -> float:
+        value = slot.factor
+        if slot.operation is not None:
+            value *= float(self.program.constants[slot.operation, slot.which])
+        return value if slot.leaf is None else value * self._scales[slot.leaf]
 
     def _run(self, text: KernelText, usual: Launch, lay_out: LayOut) -> Any:
         """What the kernel puts out with the usual layout, or a smaller one the device has room for.

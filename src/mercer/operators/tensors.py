@@ -142,7 +142,8 @@ def _multiplied(multiply: Any, V: Any, shape: tuple[int, int], device: Any) -> A
     """A product with one column or several, in the library of V and, if that is one, its float."""
     given = V.detach() if is_tensor(V) else torch.as_tensor(np.array(V, np.float64), device=device)
     if given.ndim not in (1, 2) or len(given) != shape[1]:
-        raise ValueError(f"V has shape {tuple(given.shape)}; expected ({shape[1]},) or more columns")
+        shapes = f"({shape[1]},) or ({shape[1]}, c)"
+        raise ValueError(f"V has shape {tuple(given.shape)}; expected {shapes}")
     columns = given if given.ndim == 2 else given[:, None]
     out = multiply(columns).reshape(shape[0], *given.shape[1:])
     if not is_tensor(V):

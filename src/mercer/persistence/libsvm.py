@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from copy import copy
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
-from mercer.arrays import as_dense, memory_budget
+from mercer.arrays import as_dense, as_numpy, is_tensor, memory_budget
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import NAMES
@@ -162,6 +163,7 @@ def write_libsvm(estimator: Any, path: str | os.PathLike) -> None:
             "before"
         )
     check_is_fitted(estimator)
+    estimator = _with_arrays(estimator)
     lines = [f"svm_type {kind}", *_kernel_lines(estimator.kernel_)]
     if kind in CLASSIFIERS:
         labels, coefs, rho = _classifier_parts(estimator)
@@ -174,6 +176,13 @@ def write_libsvm(estimator: Any, path: str | os.PathLike) -> None:
     points = _written_points(estimator)
     lines += [f"{_row(row)} {point}" for row, point in zip(coefs, points, strict=True)]
     write_whole(path, ("\n".join(lines) + "\n").encode("ascii"))
+
+
+def _with_arrays(estimator: Any) -> Any:
+    """The same with arrays in place of tensors."""
+    other = copy(estimator)
+    vars(other).update({k: as_numpy(v) for k, v in vars(estimator).items() if is_tensor(v)})
+    return other
 
 
 # Reading.
