@@ -277,7 +277,7 @@ def test_bad_data():
     kde = KernelDensity()
     with pytest.raises(ValueError, match="NaN"):
         kde.fit([[np.nan, 1.0]])
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(ValueError, match="infinite value at row 0, column 0"):
         kde.fit([[np.inf, 1.0]])
     with pytest.raises(ValueError, match="minimum of 1"):
         kde.fit(np.empty((0, 2)))
