@@ -41,7 +41,7 @@ FEW_FEATURES = 8
 RESIDENT, STEP = 512, 128
 # In half precision numbers are scaled to below this, and where small points count as much as large
 # ones, those of none but zero may be smaller by more than that.
-LARGEST_HALF, SPREAD = 2.0**11, 2.0**14
+LARGEST_HALF, SPREAD = 2.0**11, 2.0**12
 # A squared norm is three numbers in half precision, each times one of these: 33 bits of it.
 NORM_UNITS = (2.0**13, 2.0**2, 2.0**-9)
 # Columns that are summed one by one; more go to the matrix unit, so many at a time.
