@@ -184,6 +184,27 @@ def test_double_takes_over_where_float32_leads_no_further(monkeypatch):
     assert program.solution(found.value.a).violation <= 1.001e-3
 
 
+def test_double_is_not_for_those_that_are_done(monkeypatch):
+    made, look = [], module._Batch.look
+    original = module._Matrix.__init__
+
+    def noted(self, gram):
+        original(self, gram)
+        made.append(self.single)
+
+    def still(self, going):
+        violations, _, spent = look(self, going)
+        return violations, violations <= 1e-3, spent
+
+    monkeypatch.setattr(module._Matrix, "__init__", noted)
+    monkeypatch.setattr(module._Batch, "look", still)
+    _, there = pair_of("c_svc", 20, C=20.0)
+    (first,) = solve([there], tol=1e-4)
+    made.clear()
+    assert all(found.status.ok for found in solve([there, there], starts=[first.value.a, None]))
+    assert made == [True]
+
+
 def test_from_where_the_last_ended_there_is_nothing_to_do():
     _, there = pair_of("nu_svc", 20)
     (first,) = solve([there], tol=1e-4)
