@@ -491,7 +491,7 @@ class _Tile:
 def _instruction(name: str) -> list[str]:
     """The text of a function for an instruction."""
     instruction, meaning = INSTRUCTIONS[name]
-    if os.environ.get("TRITON_INTERPRET") != "1":
+    if os.environ.get("TRITON_INTERPRET", "").lower() not in ("1", "true", "on", "yes", "y"):
         meaning = (
             f'tl.inline_asm_elementwise("{instruction} $0, $1;", "=f,f", [x], '
             "dtype=tl.float32, is_pure=True, pack=1)"
