@@ -21,11 +21,11 @@ weight = RNG.uniform(0.5, 1.0, size=40)
 NEW = RNG.normal(size=(7, 3))
 # Each with its targets.
 CASES = {
-    "SVC": (mercer.SVC(), classes),
-    "NuSVC": (mercer.NuSVC(nu=0.3), classes),
-    "SVR": (mercer.SVR(), y),
-    "NuSVR": (mercer.NuSVR(), y),
-    "OneClassSVM": (mercer.OneClassSVM(), None),
+    "SVC": (mercer.SVC(tol=1e-9), classes),
+    "NuSVC": (mercer.NuSVC(nu=0.3, tol=1e-9), classes),
+    "SVR": (mercer.SVR(tol=1e-9), y),
+    "NuSVR": (mercer.NuSVR(tol=1e-9), y),
+    "OneClassSVM": (mercer.OneClassSVM(tol=1e-9), None),
     "KernelRidge": (mercer.KernelRidge(0.1, kernel="rbf", fit_intercept=True), y),
     "KernelRidgeClassifier": (mercer.KernelRidgeClassifier(0.1), classes),
     "KernelRidgeCV": (mercer.KernelRidgeCV([0.1, 1.0], kernel="rbf"), y),

@@ -365,7 +365,8 @@ class TritonTiles(PairTiles):
         def lay_out(launch: Launch) -> tuple[tuple[int, int], Any, dict[str, Any]]:
             return (-(-self.n // launch.rows), -(-self.m // launch.columns)), out, more
 
-        return self._run(gram_source(self.form, symmetric), Launch(64, 64, 4), lay_out)
+        usual = Launch(64, 32 if symmetric else 64, 4)
+        return self._run(gram_source(self.form, symmetric), usual, lay_out)
 
     def log_sum_exp(self, log_weight: Any) -> Any:
         """log Σ_j w_j exp(k_ij) of shape (n,), in float64; ``log_weight`` has shape (m,)."""
