@@ -275,7 +275,7 @@ def test_bad_parameters(parameters, error, message):
 
 def test_bad_data():
     kde = KernelDensity()
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match=r"NaN. at row 0, column 0"):
         kde.fit([[np.nan, 1.0]])
     with pytest.raises(ValueError, match="infinite value at row 0, column 0"):
         kde.fit([[np.inf, 1.0]])

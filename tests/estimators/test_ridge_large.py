@@ -19,6 +19,7 @@ from mercer import kernels as K
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.ridge_classification import KernelRidgeClassifier
 from mercer.estimators.ridge_cv import KernelRidgeCV
+from mercer.solvers.refinement import solve_refined
 from mercer.solvers.result import Status
 from ridge_examples import data
 
@@ -111,6 +112,29 @@ def test_many_points_are_factorised_in_float32_unless_alpha_is_small(dtype, monk
         assert model.result_.method.startswith(method)
         assert_allclose(model.dual_coef_, expected.dual_coef_, rtol=1e-7, atol=1e-7)
         assert model.intercept_ == pytest.approx(expected.intercept_, rel=1e-9)
+
+
+@pytest.mark.parametrize(("features", "form"), [(3, "TiledGram"), (80, "DenseGram")])
+def test_refinement_multiplies_by_a_stored_matrix_where_features_are_many(
+    features, form, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, features)), rng.normal(size=300)
+    model = KernelRidge(0.1, kernel=K.RBF(0.3 / features))
+    expected = clone(model).fit(X, y).dual_coef_
+    used = []
+
+    def watched(operator, *problem, **named):
+        used.append(type(operator).__name__)
+        return solve_refined(operator, *problem, **named)
+
+    monkeypatch.setattr("mercer.estimators.ridge_solution.FLOAT32_FROM", 100)
+    monkeypatch.setattr("mercer.estimators.ridge_solution.solve_refined", watched)
+    monkeypatch.setattr("mercer.operators.choice.STORED", 0)
+    found = clone(model).fit(X, y)
+    assert used == [form]
+    assert found.result_.method.startswith("cholesky in float32, refined to float64")
+    assert_allclose(found.dual_coef_, expected, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -344,8 +344,9 @@ def _numbers(columns: list[np.ndarray], n: int) -> np.ndarray:
             values[:, j] = column
         else:
             values[:, j] = [_number(_word(value)) for value in column]
-    if np.any(np.isinf(values)):
-        raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
+    wrong = np.flatnonzero(np.isinf(values).any(axis=1))
+    if len(wrong):
+        raise ValueError(f"X has an infinite value at row {wrong[0]}; remove or clip it first")
     return values
 
 

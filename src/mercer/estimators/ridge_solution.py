@@ -53,6 +53,8 @@ EXACT_AT_MOST = 100_000
 EIGH_PAYS = 20
 # From so many points on a factorisation in float32, refined to float64, takes half the time.
 FLOAT32_FROM = 3000
+# From so many features on, refinement is faster on a matrix that is stored than on its tiles.
+WIDE = 64
 # From so many float32 points and targets on, conjugate gradients may reach float32 accuracy
 # before a factorisation is done: tried where half its time gives them at least so many steps.
 STEPS_FROM, ENOUGH_STEPS = 6000, 20
@@ -303,8 +305,9 @@ def _in_the_dual(
     steps: int = 1000,
 ) -> Fit:
     """By way of K; "pcg" takes so many steps at most unless the estimator has a number."""
-    store = solver != "pcg" and n_rows(X) < FLOAT32_FROM
-    operator = training_gram(estimator, doubled(X), estimator.kernel_, store or solver == "gd")
+    wide = len(getattr(X, "shape", ())) == 2 and X.shape[1] >= WIDE
+    store = solver == "gd" or (solver != "pcg" and (wide or n_rows(X) < FLOAT32_FROM))
+    operator = training_gram(estimator, doubled(X), estimator.kernel_, store)
     if solver == "pcg":
         fit = _by_products(estimator, operator, Y, lam, weight, start, steps)
     elif solver == "gd":
