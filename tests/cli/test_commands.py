@@ -622,6 +622,17 @@ def test_density(irises):
     assert isinstance(mercer.load("d.mercer"), mercer.KernelDensity)
 
 
+def test_densities_of_columns_that_hold_nothing_or_one_value(irises):
+    irises["empty"] = None
+    irises.to_csv("some.csv", index=False)
+    assert len(json.loads(run("density", "some.csv", "--json").stdout)["columns"]) == 4
+    assert "0 complete rows" in refused("density", "some.csv", "-c", "empty")
+    irises["same"] = 2.5
+    irises.to_csv("some.csv", index=False)
+    assert "column 'same' of some.csv is 2.5 throughout" in refused("density", "some.csv")
+    run("density", "some.csv", "-c", "same", "--bandwidth", "1")
+
+
 def test_densities_are_of_the_columns_asked_for(irises):
     irises.insert(0, "rownames", range(1, 151))
     irises.insert(1, "grower", irises.pop("soil"))

@@ -39,6 +39,13 @@ def estimate(
         raise ValueError(f"--kernel {kernel}: {suggested(kernel, sorted(SMOOTHING_KERNELS))}")
     X, names, missing = _numbers(data, columns)
     chosen = _bandwidth(bandwidth, X.shape[1])
+    same = np.flatnonzero(X.min(axis=0) == X.max(axis=0))
+    if len(same) and isinstance(chosen, str):
+        k = same[0]
+        raise ValueError(
+            f"column {names[k]!r} of {data.source} is {X[0, k]:g} throughout; choose others with "
+            "--column, or give --bandwidth as a number"
+        )
     density = mercer.KernelDensity(kernel=kernel, bandwidth=chosen).fit(X)
     fitted = time.perf_counter() - began
     folds = KFold(5, shuffle=True, random_state=0)
@@ -74,6 +81,7 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
         names = [f"column {k}" for k in range(X.shape[1])]
     else:
         frame = data.X.select_dtypes("number")
+        frame = frame if columns else frame.dropna(axis="columns", how="all")
         names, X = [str(name) for name in frame.columns], frame.to_numpy(dtype=np.float64)
     every = data.columns or names
     chosen = []
