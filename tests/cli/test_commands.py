@@ -23,10 +23,11 @@ from mercer import kernels as K
 from mercer.cli import fitting, main, models
 from mercer.cli.app import app
 from mercer.cli.columns import described, nonnumbers, numbers_meant, task_of
+from mercer.cli.density import estimate
 from mercer.cli.evaluation import quality
 from mercer.cli.pages import page
 from mercer.cli.predicting import score_of
-from mercer.cli.readers import read
+from mercer.cli.readers import Data, read
 
 runner = CliRunner()
 
@@ -631,6 +632,15 @@ def test_densities_of_columns_that_hold_nothing_or_one_value(irises):
     irises.to_csv("some.csv", index=False)
     assert "column 'same' of some.csv is 2.5 throughout" in refused("density", "some.csv")
     run("density", "some.csv", "-c", "same", "--bandwidth", "1")
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_densities_are_drawn_where_the_rows_are_in_any_unit(unit, irises):
+    x = unit * irises["petal length (cm)"]
+    _, _, _, summary = estimate(Data(pd.DataFrame({"x": x})), None, None, "gaussian")
+    at, density = np.array(summary["grid"]["axes"]["x"]), np.array(summary["grid"]["density"])
+    np.testing.assert_allclose(at[[0, -1]], unit * np.array([0.115, 7.785]))
+    assert np.trapezoid(density, at) == pytest.approx(1.0, abs=0.01)
 
 
 def test_densities_are_of_the_columns_asked_for(irises):

@@ -130,10 +130,11 @@ def _grid(density: Any, X: np.ndarray, names: list[str]) -> dict[str, Any] | Non
     d = X.shape[1]
     if d not in GRID:
         return None
-    spread = np.maximum(np.ptp(X, axis=0), 1e-9) * 0.15
+    spread = np.ptp(X, axis=0)
+    margins = np.where(spread > 0, 0.15 * spread, 3 * np.max(density.bandwidth_))
     axes = [
         np.linspace(x.min() - margin, x.max() + margin, GRID[d])
-        for x, margin in zip(X.T, spread, strict=True)
+        for x, margin in zip(X.T, margins, strict=True)
     ]
     at = np.stack([mesh.ravel() for mesh in np.meshgrid(*axes, indexing="ij")], axis=1)
     some = X[np.random.default_rng(0).permutation(len(X))[:SHOWN_POINTS]]
