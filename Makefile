@@ -57,7 +57,7 @@ IN_THREADS := tests/kernels/test_contracts.py tests/operators tests/estimators/t
 test-all: test
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m long tests
 	MERCER_TEST_LENGTH=20 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \
-	  tests/kernels tests/persistence tests/cli/test_readers.py
+	  tests/core/test_fuzz.py tests/kernels tests/persistence tests/cli/test_readers.py
 	MERCER_TEST_LENGTH=50 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/hardening
 	$(ONE_THREAD) $(BIN)/python -m pytest -q --parallel-threads=4 $(IN_THREADS)
 	for level in python baseline x86-64-v3; do \

@@ -5,7 +5,7 @@ A first look
 Every estimator once, on data sets that come with scikit-learn, beside the nearest thing
 scikit-learn has. Then what a kernel knows about itself, and a picture.
 
-This is what ``make demo`` runs. It takes some seconds and writes ``first_look.png``.
+It takes some seconds and writes ``first_look.png``.
 """
 
 # %%

@@ -23,10 +23,11 @@ from mercer import kernels as K
 from mercer.cli import fitting, main, models
 from mercer.cli.app import app
 from mercer.cli.columns import described, nonnumbers, numbers_meant, task_of
+from mercer.cli.density import estimate
 from mercer.cli.evaluation import quality
 from mercer.cli.pages import page
 from mercer.cli.predicting import score_of
-from mercer.cli.readers import read
+from mercer.cli.readers import Data, read
 
 runner = CliRunner()
 
@@ -238,17 +239,23 @@ def test_columns_are_described():
         (["fit", "iris.csv", "-t", "species", "--ignore", "soli"], "did you mean soil?"),
         (["predict", "iris.csv", "iris.csv"], "iris.csv is not a model"),
         (["predict", "-", "-"], "cannot both"),
-        (["fit", "iris.csv", "-t", "species", "-o", "./iris.csv"], "iris.csv is already used"),
-        (["fit", "iris.csv", "-t", "species", "-o", "m", "--report", "m"], "m is already used"),
+        (
+            ["fit", "iris.csv", "-t", "species", "-o", "./iris.csv"],
+            "nothing can be written to ./iris.csv: it is read",
+        ),
+        (
+            ["fit", "iris.csv", "-t", "species", "-o", "m", "--report", "m"],
+            "m: something else goes there",
+        ),
         (
             ["fit", "iris.csv", "-t", "species", "-o", "-", "--report", "-"],
-            "standard output is already used",
+            "standard output: something else",
         ),
         (["fit", "iris.csv", "-t", "species", "-o", "."], "not a regular file"),
-        (["predict", "iris.csv", "iris.csv", "-o", "iris.csv"], "already used"),
-        (["density", "iris.csv", "-o", "iris.csv"], "already used"),
-        (["density", "iris.csv", "--save", "d", "--report", "d"], "already used"),
-        (["report", "iris.csv", "-o", "iris.csv"], "already used"),
+        (["predict", "iris.csv", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
+        (["density", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
+        (["density", "iris.csv", "--save", "d", "--report", "d"], "d: something else"),
+        (["report", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
         (["predict", "it.mercer", "iris.csv", "-o", "p.xlsx"], "written as .csv"),
         (["density", "iris.csv", "-o", "p.parquet"], "written as .csv"),
         (["check", "RBF("], "RBF"),
@@ -620,6 +627,26 @@ def test_density(irises):
     found = json.loads(run("density", "iris.csv", "--json", "--save", "d.mercer").stdout)
     assert found["rows"] == 149
     assert isinstance(mercer.load("d.mercer"), mercer.KernelDensity)
+
+
+def test_densities_of_columns_that_hold_nothing_or_one_value(irises):
+    irises["empty"] = None
+    irises.to_csv("some.csv", index=False)
+    assert len(json.loads(run("density", "some.csv", "--json").stdout)["columns"]) == 4
+    assert "0 complete rows" in refused("density", "some.csv", "-c", "empty")
+    irises["same"] = 2.5
+    irises.to_csv("some.csv", index=False)
+    assert "column 'same' of some.csv is 2.5 throughout" in refused("density", "some.csv")
+    run("density", "some.csv", "-c", "same", "--bandwidth", "1")
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_densities_are_drawn_where_the_rows_are_in_any_unit(unit, irises):
+    x = unit * irises["petal length (cm)"]
+    _, _, _, summary = estimate(Data(pd.DataFrame({"x": x})), None, None, "gaussian")
+    at, density = np.array(summary["grid"]["axes"]["x"]), np.array(summary["grid"]["density"])
+    np.testing.assert_allclose(at[[0, -1]], unit * np.array([0.115, 7.785]))
+    assert np.trapezoid(density, at) == pytest.approx(1.0, abs=0.01)
 
 
 def test_densities_are_of_the_columns_asked_for(irises):

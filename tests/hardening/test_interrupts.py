@@ -14,9 +14,10 @@ from sklearn.base import clone
 from every_estimator import lesson, made, names, said
 
 # Points that take long enough to be interrupted, fewer where bandwidths are searched for, and
-# seconds until the signals.
+# seconds until the signals, of which `make test-all` asks for more.
 N, FEW = 250, 80
-SECONDS = (0.02, 0.05, 0.11)
+LENGTH = int(os.environ.get("MERCER_TEST_LENGTH", "1"))
+SECONDS = (0.02, 0.05, 0.11, *np.geomspace(0.002, 0.3, LENGTH // 2).tolist())
 
 
 @pytest.fixture

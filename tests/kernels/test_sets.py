@@ -209,3 +209,14 @@ def test_what_is_no_set_is_refused(bad):
         TypeError, match="where a set was expected, or another iterable of hashable"
     ):
         parse_set(bad)
+
+
+def test_a_known_vocabulary_is_looked_up_and_not_gone_through():
+    class Unlisted(dict):
+        def __iter__(self):
+            raise AssertionError("all items are gone through")
+
+    rows = SetIntersection().rows(
+        [frozenset({"milk", "tea"}), frozenset()], Unlisted(milk=0, beer=1), grow=False
+    )
+    assert_array_equal(rows.toarray(), [[1, 0], [0, 0]])

@@ -136,7 +136,10 @@ def fit(
     ignore: Annotated[
         list[str] | None, typer.Option(help="A column to leave out; may be given often.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="For the rows held out and all that is random.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=2**32 - 1, help="For the rows held out and all that is random."),
+    ] = 0,
     form: FormatOption = None,
     header: HeaderOption = True,
     as_json: JsonOption = False,

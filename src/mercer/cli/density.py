@@ -39,6 +39,13 @@ def estimate(
         raise ValueError(f"--kernel {kernel}: {suggested(kernel, sorted(SMOOTHING_KERNELS))}")
     X, names, missing = _numbers(data, columns)
     chosen = _bandwidth(bandwidth, X.shape[1])
+    same = np.flatnonzero(X.min(axis=0) == X.max(axis=0))
+    if len(same) and isinstance(chosen, str):
+        k = same[0]
+        raise ValueError(
+            f"column {names[k]!r} of {data.source} is {X[0, k]:g} throughout; choose others with "
+            "--column, or give --bandwidth as a number"
+        )
     density = mercer.KernelDensity(kernel=kernel, bandwidth=chosen).fit(X)
     fitted = time.perf_counter() - began
     folds = KFold(5, shuffle=True, random_state=0)
@@ -74,6 +81,7 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
         names = [f"column {k}" for k in range(X.shape[1])]
     else:
         frame = data.X.select_dtypes("number")
+        frame = frame if columns else frame.dropna(axis="columns", how="all")
         names, X = [str(name) for name in frame.columns], frame.to_numpy(dtype=np.float64)
     every = data.columns or names
     chosen = []
@@ -122,10 +130,11 @@ def _grid(density: Any, X: np.ndarray, names: list[str]) -> dict[str, Any] | Non
     d = X.shape[1]
     if d not in GRID:
         return None
-    spread = np.maximum(np.ptp(X, axis=0), 1e-9) * 0.15
+    spread = np.ptp(X, axis=0)
+    margins = np.where(spread > 0, 0.15 * spread, 3 * np.max(density.bandwidth_))
     axes = [
         np.linspace(x.min() - margin, x.max() + margin, GRID[d])
-        for x, margin in zip(X.T, spread, strict=True)
+        for x, margin in zip(X.T, margins, strict=True)
     ]
     at = np.stack([mesh.ravel() for mesh in np.meshgrid(*axes, indexing="ij")], axis=1)
     some = X[np.random.default_rng(0).permutation(len(X))[:SHOWN_POINTS]]

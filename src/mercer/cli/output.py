@@ -136,13 +136,13 @@ def refuse_places(*paths: str | None, read: tuple[str, ...] = ()) -> None:
     read : tuple of str
         What is read, and not to be lost.
     """
-    taken = {os.path.realpath(path) for path in read if path != "-"}
+    taken = {os.path.realpath(path): "it is read" for path in read if path != "-"}
     for path in filter(None, paths):
         place = path if path == "-" else os.path.realpath(path)
         if place in taken:
             shown = "standard output" if path == "-" else path
-            raise ValueError(f"{shown} is already used for something else")
-        taken.add(place)
+            raise ValueError(f"nothing can be written to {shown}: {taken[place]}")
+        taken[place] = "something else goes there"
         if path == "-":
             continue
         target = Path(place)

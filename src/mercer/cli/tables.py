@@ -48,7 +48,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     say("kernel", _shortened(readable(summary.get("kernel") or "")))
     if "size" in summary:
         say(summary["size"]["name"], f"{summary['size']['value']:,}")
-    say("bandwidth", summary.get("bandwidth"))
+    say("bandwidth", _shortened(summary.get("bandwidth") or ""))
     if "certificate" in summary:
         certificate = summary["certificate"]
         say("certificate", f"{certificate['status']}, gap {certificate['gap']:.1e}")

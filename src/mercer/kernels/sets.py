@@ -92,7 +92,8 @@ class SetIntersection(ExplicitKernel):
             for item in _sorted(set().union(*objects).difference(vocabulary)):
                 vocabulary[item] = len(vocabulary)
         else:
-            objects = [x.intersection(vocabulary) for x in objects]
+            # Not x.intersection(vocabulary), which goes through all of the vocabulary.
+            objects = [frozenset(filter(vocabulary.__contains__, x)) for x in objects]
         return _indicator_rows(objects, vocabulary)
 
     def statistic(self) -> PairStatistic:
