@@ -75,7 +75,7 @@ def _ridge_cv(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) 
         )
     alphas = estimator._regularisers()
     check = {"multi_output": True, "y_numeric": True}
-    with Points(estimator, X, y, sample_weight, check=check) as points:
+    with Points(estimator, X, y, sample_weight, check=check, squares=True) as points:
         estimator.kernel_ = points.kernel()
         fit = estimator._by_centres(points, points.targets, alphas, points.weights)
         store(estimator, None, fit, flat=points.survey.columns == 0)
@@ -83,7 +83,7 @@ def _ridge_cv(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) 
 
 
 def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
-    with Points(estimator, X) as points:
+    with Points(estimator, X, squares=True) as points:
         estimator.kernel_ = points.kernel()
         estimator._fit_centres(points)
     estimator._check_invertible(estimator.X_fit_)
@@ -93,7 +93,7 @@ def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
 
 
 def _machine_classifier(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    with Points(estimator, X, y, sample_weight, labels=True) as points:
+    with Points(estimator, X, y, sample_weight, labels=True, newton=True) as points:
         estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
         require_weight(points.classes, np.arange(len(points.classes)), points.class_totals())
         targets, weight = points.vectors()
@@ -107,7 +107,8 @@ def _machine_regressor(estimator: Any, X: Any, y: Any = None, sample_weight: Any
             f"quantile={estimator.quantile!r}; a Dask collection takes one level at a time, since "
             "fits that must not cross need all points in one memory"
         )
-    with Points(estimator, X, y, sample_weight, check={"y_numeric": True}) as points:
+    check = {"y_numeric": True}
+    with Points(estimator, X, y, sample_weight, check=check, newton=True) as points:
         estimator.kernel_ = points.kernel()
         if estimator.loss == "quantile":
             estimator.quantiles_ = np.atleast_1d(np.float64(estimator.quantile))

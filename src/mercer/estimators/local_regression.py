@@ -82,6 +82,7 @@ class Smoother(BaseEstimator):
     kernel_: SmoothingKernel
     n_features_in_: int
 
+    @over_blocks
     def weights(self, X: Any) -> np.ndarray:
         """w_n(x) for each row of ``X: (m, d)`` and training point, (m, n); each row sums to one."""
         X = self._queries(X)
@@ -422,6 +423,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         mean, half = self.predict(X), ndtri(0.5 + level / 2) * self.standard_error(X)
         return mean - half, mean + half
 
+    @over_blocks
     def conditional_quantile(self, X: Any, q: Any = 0.5) -> np.ndarray:
         """Quantiles of t given x, of the density that `conditional_density` gives.
 
