@@ -54,7 +54,7 @@ def cut_at(ends, kind):
 @pytest.mark.parametrize("kind", ["array", "table", "list"])
 @pytest.mark.parametrize("rows", [1, 7, 50, 1000])
 def test_all_rows_in_order_in_blocks_of_the_right_size(kind, rows):
-    ends = np.unique(RNG.integers(1, 600, size=20)).tolist() + [600]
+    ends = [*np.unique(RNG.integers(1, 600, size=20)).tolist(), 600]
     lengths = np.diff([0, *ends])
     found, sizes = sizing.resized(list(cut_at(ends, kind)), lengths, rows)
     computed = dask.compute(*found)
