@@ -10,6 +10,7 @@ import numpy as np
 from mercer.distributed.checkpoints import require_seed
 from mercer.distributed.points import Points
 from mercer.estimators import (
+    KernelDensity,
     KernelMachineClassifier,
     KernelMachineRegressor,
     KernelPCA,
@@ -33,9 +34,12 @@ def fitter(estimator: Any, method: str) -> Callable:
     name = type(estimator).__name__
     if not found or method != "fit":
         able = ", ".join(kind.__name__ for kind in FITS)
+        instead = f"one of {able}"
+        if isinstance(estimator, KernelDensity):
+            instead = "sum over all points with mercer.distributed.log_density"
         raise TypeError(
             f"{name}.{method} takes no Dask collection; fit a sample in memory (X.compute()), or "
-            f"one of {able}. Methods of a fitted {name} take them all"
+            f"{instead}. Methods of a fitted {name} take them all"
         )
     solver = getattr(estimator, "solver", getattr(estimator, "eigen_solver", "nystrom"))
     if solver not in ("auto", "nystrom"):
