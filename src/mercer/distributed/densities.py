@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import _check_feature_names
 
 from mercer.arrays import n_rows, take_rows
 from mercer.distributed.reduction import reduced
-from mercer.distributed.rows import placed, places_of, row_blocks_of
+from mercer.distributed.rows import is_table, placed, places_of, row_blocks_of
 from mercer.estimators import KernelDensity
 from mercer.estimators.labels import checked_weights
 from mercer.solvers.nystrom import Totals
@@ -57,6 +58,7 @@ def log_density(
     model.score_samples(take_rows(queries, slice(1)))  # checked here, before anything is read
     queries = np.asarray(queries, dtype=np.float64)
     blocks = zip(row_blocks_of(X, None, sample_weight), places_of(X), strict=True)
+    _check_feature_names(model, X._meta if is_table(X) else X, reset=False)
     return reduced("LogDensity", LogDensity, (fixed, queries), list(blocks)).value()
 
 
@@ -71,7 +73,7 @@ class LogDensity(Totals):
             s = checked_weights(weight, X, may_be_zero=True) if n_rows(X) else np.zeros(0)
             self.weight = float(n_rows(X)) if s is None else float(s.sum())
             if self.weight > 0:
-                self.logs = clone(model).fit(X, sample_weight=s).score_samples(queries)
+                self.logs = clone(model).fit(np.asarray(X), sample_weight=s).score_samples(queries)
                 self.logs += np.log(self.weight)
         except (TypeError, ValueError) as error:
             raise placed(error, place, X=X, sample_weight=weight) from error
