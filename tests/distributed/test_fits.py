@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
@@ -193,6 +194,8 @@ def test_the_bits_do_not_depend_on_the_scheduler():
         found = fitted(model, *data)
         assert_array_equal(found.dual_coef_, expected.dual_coef_)
         assert_array_equal(found.predict(data[0]).compute(), expected.predict(data[0]).compute())
+        names = {f"mercer-{name}" for name in ("survey", "rows", "FeatureSums", "predict")}
+        assert names <= set(cluster.scheduler.task_prefixes)  # as the dashboard shows them
     from mercer.distributed import keeping
 
     assert not keeping._HERE
@@ -389,6 +392,12 @@ def test_errors_say_what_to_do(refusal):
     with pytest.raises(error, match=words):
         model.fit(*data)
     assert not hasattr(model, "n_features_in_")
+
+
+def test_what_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mercer.distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'mercer\[dask\]'"):
+        CASES["ridge"][0].fit(as_dask(X), as_dask(Y))
 
 
 def test_a_missing_value_to_predict_for_is_found():

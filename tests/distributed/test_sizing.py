@@ -19,7 +19,7 @@ pytest.importorskip("distributed")
 
 from dask.delayed import delayed  # noqa: E402
 
-from mercer.distributed import points, reduction, sizing  # noqa: E402
+from mercer.distributed import checkpoint, points, reduction, sizing  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 3))
@@ -112,6 +112,17 @@ def test_many_small_blocks_cost_few_tasks(blocks_of, monkeypatch):
     # One task per block, and one for what all of them need.
     assert tasks.pop("survey") == (120, 121)
     assert set(tasks.values()) == {(3, 4)}
+
+
+@pytest.mark.parametrize("rows", [35, 300])
+def test_a_checkpoint_knows_blocks_that_were_joined_or_cut(rows, blocks_of, tmp_path, monkeypatch):
+    blocks_of(rows)
+    model = mercer.KernelRidge(kernel="rbf", solver="nystrom", n_centers=20, random_state=0)
+    data = da.from_array(X, chunks=(100, 3)), da.from_array(Y, chunks=100)
+    with checkpoint(tmp_path):
+        first = model.fit(*data).dual_coef_
+        monkeypatch.setattr(reduction, "_computed", None)
+        assert_array_equal(model.fit(*data).dual_coef_, first)
 
 
 def test_tasks_that_several_need_are_left_alone():
