@@ -30,6 +30,7 @@ import psutil
 from distributed import Client, LocalCluster
 from mercer import KernelMachineClassifier, KernelRidge
 from mercer.distributed.reduction import reduced
+from mercer.distributed.sizing import rows_per_block
 from mercer.solvers.nystrom import Totals
 
 clock = time.perf_counter
@@ -239,8 +240,9 @@ def overhead(options: argparse.Namespace) -> None:
         took = fitted.result_.n_iter
         print(f"{centres} centres: {1e6 * per_row:.2f} worker-µs per row for {took} passes and all")
     rows = 1e9
-    blocks = rows / options.part
-    print(f"10^9 rows in {blocks:,.0f} blocks of {options.part:,}, {passes} passes:")
+    part = rows_per_block(int(rows), centres, D, 1, squares=False)
+    blocks = rows / part
+    print(f"10^9 rows in {blocks:,.0f} blocks of {part:,}, {passes} passes:")
     print("| workers | computing s | scheduling s | total | limited by |")
     print("|---|---|---|---|---|")
     for count in (10, 100, 1000):

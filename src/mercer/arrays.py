@@ -212,13 +212,14 @@ def take_rows(X: Any, indices: Any) -> Any:
     return [X[i] for i in indices]
 
 
-def joined(X: Any, Y: Any) -> Any:
-    """The objects of X and then those of Y, both of one form."""
-    if hasattr(X, "iloc"):
-        return importlib.import_module("pandas").concat([X, Y])
-    if sp.issparse(X):
-        return sp.vstack([X, Y], format="csr")
-    return np.concatenate([X, Y]) if hasattr(X, "shape") else [*X, *Y]
+def joined(*parts: Any) -> Any:
+    """The objects of each in turn, all of one form."""
+    first = parts[0]
+    if hasattr(first, "iloc"):
+        return importlib.import_module("pandas").concat(parts)
+    if sp.issparse(first):
+        return sp.vstack(parts, format="csr")
+    return np.concatenate(parts) if hasattr(first, "shape") else [x for part in parts for x in part]
 
 
 def median_row(X: Any) -> Any:

@@ -22,7 +22,10 @@ def is_elsewhere(X: Any) -> bool:
 
 def distributed() -> Any:
     """What works on Dask collections, imported when the first of them comes."""
-    return importlib.import_module("mercer.distributed")
+    try:
+        return importlib.import_module("mercer.distributed")
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{error}; Dask collections need: pip install 'mercer[dask]'") from error
 
 
 def numbers(*values: Any) -> tuple[float, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -192,6 +194,8 @@ def test_the_bits_do_not_depend_on_the_scheduler():
         found = fitted(model, *data)
         assert_array_equal(found.dual_coef_, expected.dual_coef_)
         assert_array_equal(found.predict(data[0]).compute(), expected.predict(data[0]).compute())
+        names = {f"mercer-{name}" for name in ("survey", "rows", "FeatureSums", "predict")}
+        assert names <= set(cluster.scheduler.task_prefixes)  # as the dashboard shows them
     from mercer.distributed import keeping
 
     assert not keeping._HERE
@@ -225,30 +229,43 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_points_come_from_files(files):
-    model, y = CASES["ridge"]
-    expected = fitted(model, pd.DataFrame(X, columns=["u", "v", "w"]), y).predict(
-        pd.DataFrame(X, columns=["u", "v", "w"])
-    )
-    for table in (dd.read_parquet(files / "parquet"), dd.read_csv(files / "table.csv")):
-        points = table[["u", "v", "w"]]
-        found = fitted(model, points, table["y"])
-        assert list(found.feature_names_in_) == ["u", "v", "w"]
-        predicted = found.predict(points)
-        assert isinstance(predicted, dd.Series)
-        assert_allclose(predicted.compute(), expected, atol=1e-10)
-        error = ((predicted - table["y"]) ** 2).mean().compute()
-        assert_allclose(error, np.mean((expected - y) ** 2))
-    mapped = da.from_array(np.load(files / "points.npy", mmap_mode="r"), chunks=(70, 3))
-    assert_allclose(fitted(model, mapped, y).predict(X), expected, atol=1e-10)
+READERS = {
+    "parquet": lambda files: dd.read_parquet(files / "parquet", aggregate_files=False),
+    "csv": lambda files: dd.read_csv(files / "table.csv", blocksize=4096),
+}
 
 
-def test_points_come_from_zarr(tmp_path):
-    pytest.importorskip("zarr", reason="zarr is not installed")
+@pytest.mark.parametrize("kind", READERS)
+def test_tables_come_from_files(kind, files):
     model, y = CASES["ridge"]
-    as_dask(X).to_zarr(str(tmp_path / "points.zarr"))
-    points = da.from_zarr(str(tmp_path / "points.zarr"))
-    assert_allclose(fitted(model, points, y).predict(X), fitted(model, X, y).predict(X), atol=1e-10)
+    here = pd.DataFrame(X, columns=["u", "v", "w"])
+    expected = fitted(model, here, y).predict(here)
+    table = READERS[kind](files)
+    assert table.npartitions > 2
+    points = table[["u", "v", "w"]]
+    found = fitted(model, points, table["y"])
+    assert list(found.feature_names_in_) == ["u", "v", "w"]
+    predicted = found.predict(points)
+    assert isinstance(predicted, dd.Series)
+    assert_allclose(predicted.compute(), expected, atol=1e-10)
+    error = ((predicted - table["y"]) ** 2).mean().compute()
+    assert_allclose(error, np.mean((expected - y) ** 2))
+
+
+@pytest.mark.parametrize("kind", ["memory map", "zarr"])
+def test_arrays_come_from_files(kind, files):
+    if kind == "zarr":
+        pytest.importorskip("zarr", reason="zarr is not installed")
+        as_dask(X).to_zarr(str(files / "points.zarr"))
+        points = da.from_zarr(str(files / "points.zarr"))
+    else:
+        points = da.from_array(np.load(files / "points.npy", mmap_mode="r"), chunks=(70, 3))
+    assert points.numblocks[0] > 2
+    model, y = CASES["ridge"]
+    found = fitted(model, points, as_dask(y, 90))
+    predicted = found.predict(points)
+    assert predicted.chunks[0] == points.chunks[0]
+    assert_allclose(predicted.compute(), fitted(model, X, y).predict(X), atol=1e-10)
 
 
 def test_blocks_may_be_empty_and_their_lengths_unknown():
@@ -260,6 +277,32 @@ def test_blocks_may_be_empty_and_their_lengths_unknown():
     found = fitted(model, points, some["y"])
     rest = table[["u", "v", "w"]][100:]
     expected = fitted(model, rest, y[100:]).predict(rest)
+    assert_allclose(found.predict(points).compute(), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["ridge", "three classes"])
+def test_lengths_of_the_blocks_of_arrays_may_be_unknown(name):
+    """Targets and weights, labels among them, are then cut as the points are."""
+    model, y = CASES[name]
+    table = dd.from_pandas(pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=y, s=W), npartitions=5)
+    points, targets, weight = (table[each].to_dask_array() for each in (["u", "v", "w"], "y", "s"))
+    assert np.isnan(points.shape[0])
+    found = fitted(model, points, targets, weight)
+    predicted, expected = found.predict(points), fitted(model, X, y, W).predict(X)
+    assert np.isnan(predicted.shape[0])
+    if name == "ridge":
+        assert_allclose(predicted.compute(), expected, atol=1e-10)
+    else:
+        assert_array_equal(predicted.compute(), expected)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        fitted(model, points, as_dask(y, 48))
+
+
+def test_blocks_may_be_sparse():
+    model, y = CASES["ridge"]
+    points = as_dask(X).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
+    expected = fitted(model.set_params(gamma=0.1), X, y).predict(X)
+    found = fitted(model, points, as_dask(y))
     assert_allclose(found.predict(points).compute(), expected, atol=1e-10)
 
 
@@ -302,7 +345,19 @@ def refusals():
     exact = mercer.KernelRidge(solver="cholesky")
     yield "solver", exact, (points, targets), ValueError, "solver='cholesky' needs all points"
     yield "rows", ridge, (points, targets[:-1]), ValueError, "X has 240 rows and y has 239"
-    yield "missing", ridge, (as_dask(hole), targets), ValueError, "block 2 .*NaN"
+    missing = r"block 2 \(from row 100 on\): X has a missing value \(NaN\) at row 30, column 1"
+    yield "missing", ridge, (as_dask(hole), targets), ValueError, missing
+    rows = dd.from_pandas(pd.DataFrame(hole, columns=["u", "v", "w"]), npartitions=4)
+    missing = r"block 2: X has a missing value \(NaN\) at row 10, column 'v'"
+    yield "missing cell", ridge, (rows, rows["u"]), ValueError, missing
+    wild = as_dask(np.where(np.arange(240) == 51, np.inf, Y))
+    yield (
+        "infinite",
+        ridge,
+        (points, wild),
+        ValueError,
+        "block 1 .*y has an infinite value at row 1",
+    )
     yield "no targets", ridge, (points, None), ValueError, "requires y"
     yield "no weight", ridge, (points, targets, 0.0 * targets), ValueError, "zero for every row"
     yield "vector", ridge, (targets, targets), ValueError, "1 dimensions"
@@ -337,3 +392,18 @@ def test_errors_say_what_to_do(refusal):
     with pytest.raises(error, match=words):
         model.fit(*data)
     assert not hasattr(model, "n_features_in_")
+
+
+def test_what_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mercer.distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'mercer\[dask\]'"):
+        CASES["ridge"][0].fit(as_dask(X), as_dask(Y))
+
+
+def test_a_missing_value_to_predict_for_is_found():
+    model, y = CASES["ridge"]
+    hole = X.copy()
+    hole[130, 1] = np.nan
+    predicted = fitted(model, X, y).predict(as_dask(hole))
+    with pytest.raises(ValueError, match=r"in block 2: X has a missing .* row 30, column 1"):
+        predicted.compute()

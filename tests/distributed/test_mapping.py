@@ -18,17 +18,23 @@ dask = pytest.importorskip("dask", reason="Dask is not installed: pip install me
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
-METHODS = [
-    "predict",
-    "decision_function",
-    "predict_proba",
-    "predict_log_proba",
-    "transform",
-    "score_samples",
-    "pdf",
-    "standard_error",
-    "reconstruction_error",
-]
+# Methods of points that are no fits and give no single number, and what else they need.
+LAZY = {
+    "predict": {},
+    "decision_function": {},
+    "predict_proba": {},
+    "predict_log_proba": {},
+    "transform": {},
+    "score_samples": {},
+    "pdf": {},
+    "standard_error": {},
+    "reconstruction_error": {},
+    "weights": {},
+    "confidence_band": {},
+    "conditional_quantile": {"q": [0.1, 0.5, 0.9]},
+    "conditional_density": {"t": None},
+}
+AT_ONCE = ["fit", "fit_predict", "fit_transform", "partial_fit", "score", "leave_one_out", "path"]
 MORE = {
     "NuSVC": {"nu": 0.2},
     "KernelPerceptron": {"random_state": 0},
@@ -61,31 +67,63 @@ def fitted(name):
     return model.fit(X, y), X
 
 
+def methods_of(model):
+    """The methods of points that a fitted model has."""
+    for name, method in inspect.getmembers(model, inspect.ismethod):
+        if not name.startswith("_") and "X" in inspect.signature(method).parameters:
+            assert name in LAZY or name in AT_ONCE or name == "inverse_transform", name
+            if name in LAZY:
+                yield name, {**LAZY[name]}
+
+
+def several(found):
+    return found if isinstance(found, tuple) else (found,)
+
+
+def equal(found, expected):
+    if expected.dtype.kind == "f":
+        assert_allclose(found, expected, atol=1e-10)
+    else:
+        assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_methods_of_every_estimator_map_over_blocks(name):
     model, X = fitted(name)
-    points = da.from_array(X, chunks=(17, 1))
-    table = dd.from_pandas(pd.DataFrame(X), npartitions=3)
-    tried = [method for method in METHODS if hasattr(model, method)]
+    read = []
+
+    def block(values):
+        read.append(len(values))
+        return values
+
+    known = da.from_array(X, chunks=(17, 1))
+    points = known.map_blocks(block, meta=np.zeros((0, 0)))
+    table = dd.from_pandas(pd.DataFrame(X), npartitions=3).map_partitions(
+        block, meta=pd.DataFrame(X)
+    )
+    tried = list(methods_of(model))
     assert tried
-    for method in tried:
-        expected = getattr(model, method)(X)
-        found = getattr(model, method)(points)
-        assert isinstance(found, da.Array)
-        assert found.shape == expected.shape
-        assert found.dtype == expected.dtype
-        blocks = found.compute()
-        if expected.dtype.kind == "f":
-            assert_allclose(blocks, expected, atol=1e-10, err_msg=method)
-        else:
-            assert_array_equal(blocks, expected)
-    lazy = getattr(model, tried[0])(table)
-    assert lazy.npartitions == 3
-    first, expected = np.asarray(lazy.compute()), getattr(model, tried[0])(X)
-    if expected.dtype.kind == "f":
-        assert_allclose(first, expected, atol=1e-10)
-    else:
-        assert_array_equal(first, expected)
+    for method, more in tried:
+        if "t" in more:
+            more["t"] = SPECIES[:1] if hasattr(model, "classes_") else Y_REG[:2]
+        expected = several(getattr(model, method)(X, **more))
+        for data, kind in ((points, da.Array), (table, (dd.Series, dd.DataFrame))):
+            lazy = several(getattr(model, method)(data, **more))
+            assert read == []
+            for each, wanted in zip(lazy, expected, strict=True):
+                assert isinstance(each, kind), method
+                if kind is da.Array:
+                    assert each.chunks == (known.chunks[0], *((size,) for size in wanted.shape[1:]))
+                    assert each.dtype == each._meta.dtype == wanted.dtype
+                    assert each._meta.ndim == wanted.ndim
+                else:
+                    assert each.npartitions == 3
+                    assert_array_equal(each.index.compute(), np.arange(len(X)))
+                    assert set(np.atleast_1d(each._meta.dtypes)) == {wanted.dtype}
+                    read.clear()
+                equal(np.asarray(each.compute()), wanted)
+                assert len(read) > 0
+                read.clear()
 
 
 def test_several_arrays_come_as_several_collections():

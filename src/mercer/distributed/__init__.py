@@ -5,7 +5,8 @@ the points are, and merged in a fixed order.
 """
 
 from mercer.distributed.checkpoints import checkpoint
+from mercer.distributed.densities import log_density
 from mercer.distributed.fits import fitter
 from mercer.distributed.mapping import map_blocks
 
-__all__ = ["checkpoint", "fitter", "map_blocks"]
+__all__ = ["checkpoint", "fitter", "log_density", "map_blocks"]

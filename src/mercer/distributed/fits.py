@@ -10,6 +10,7 @@ import numpy as np
 from mercer.distributed.checkpoints import require_seed
 from mercer.distributed.points import Points
 from mercer.estimators import (
+    KernelDensity,
     KernelMachineClassifier,
     KernelMachineRegressor,
     KernelPCA,
@@ -33,9 +34,12 @@ def fitter(estimator: Any, method: str) -> Callable:
     name = type(estimator).__name__
     if not found or method != "fit":
         able = ", ".join(kind.__name__ for kind in FITS)
+        instead = f"one of {able}"
+        if isinstance(estimator, KernelDensity):
+            instead = "sum over all points with mercer.distributed.log_density"
         raise TypeError(
             f"{name}.{method} takes no Dask collection; fit a sample in memory (X.compute()), or "
-            f"one of {able}. Methods of a fitted {name} take them all"
+            f"{instead}. Methods of a fitted {name} take them all"
         )
     solver = getattr(estimator, "solver", getattr(estimator, "eigen_solver", "nystrom"))
     if solver not in ("auto", "nystrom"):
@@ -75,7 +79,7 @@ def _ridge_cv(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) 
         )
     alphas = estimator._regularisers()
     check = {"multi_output": True, "y_numeric": True}
-    with Points(estimator, X, y, sample_weight, check=check) as points:
+    with Points(estimator, X, y, sample_weight, check=check, squares=True) as points:
         estimator.kernel_ = points.kernel()
         fit = estimator._by_centres(points, points.targets, alphas, points.weights)
         store(estimator, None, fit, flat=points.survey.columns == 0)
@@ -83,7 +87,7 @@ def _ridge_cv(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) 
 
 
 def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
-    with Points(estimator, X) as points:
+    with Points(estimator, X, squares=True) as points:
         estimator.kernel_ = points.kernel()
         estimator._fit_centres(points)
     estimator._check_invertible(estimator.X_fit_)
@@ -93,7 +97,7 @@ def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
 
 
 def _machine_classifier(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    with Points(estimator, X, y, sample_weight, labels=True) as points:
+    with Points(estimator, X, y, sample_weight, labels=True, newton=True) as points:
         estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
         require_weight(points.classes, np.arange(len(points.classes)), points.class_totals())
         targets, weight = points.vectors()
@@ -107,7 +111,8 @@ def _machine_regressor(estimator: Any, X: Any, y: Any = None, sample_weight: Any
             f"quantile={estimator.quantile!r}; a Dask collection takes one level at a time, since "
             "fits that must not cross need all points in one memory"
         )
-    with Points(estimator, X, y, sample_weight, check={"y_numeric": True}) as points:
+    check = {"y_numeric": True}
+    with Points(estimator, X, y, sample_weight, check=check, newton=True) as points:
         estimator.kernel_ = points.kernel()
         if estimator.loss == "quantile":
             estimator.quantiles_ = np.atleast_1d(np.float64(estimator.quantile))

@@ -13,8 +13,8 @@ from dask.base import tokenize
 from dask.delayed import delayed
 from sklearn import config_context
 
-from mercer.arrays import rows_in_order
-from mercer.distributed.rows import is_table, require_array_or_table
+from mercer.arrays import n_rows, rows_in_order
+from mercer.distributed.rows import is_table, placed, require_array_or_table
 from mercer.distributed.workers import settle_here
 
 # What a fit keeps to learn from more points, and who listens to it: no prediction needs them.
@@ -32,13 +32,19 @@ class _Call:
     named: dict
     part: int | None = None
 
-    def __call__(self, block: Any, model: Any, nothing: np.ndarray) -> Any:
+    def __call__(
+        self, block: Any, model: Any, nothing: np.ndarray, block_id: tuple[int, ...] | None = None
+    ) -> Any:
         settle_here()
         found = nothing
-        if len(block):
+        if n_rows(block):
             block = rows_in_order(block) if isinstance(block, np.ndarray) else block
-            with config_context(working_memory=MEGABYTES):
-                found = getattr(model, self.method)(block, *self.arguments, **self.named)
+            try:
+                with config_context(working_memory=MEGABYTES):
+                    found = getattr(model, self.method)(block, *self.arguments, **self.named)
+            except ValueError as error:
+                place = "a block" if block_id is None else f"block {block_id[0]}"
+                raise placed(error, place, X=block) from error
             found = found if self.part is None else found[self.part]
         return _indexed(block, found) if hasattr(block, "index") else np.asarray(found)
 

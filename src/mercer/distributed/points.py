@@ -12,24 +12,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from mercer.arrays import doubled, memory_budget, take_rows
+from mercer.arrays import doubled, memory_budget, n_rows, take_rows
 from mercer.distributed.keeping import Kept, kept
-from mercer.distributed.reduction import mapped, reduced
-from mercer.distributed.rows import is_table, row_blocks_of
+from mercer.distributed.reduction import fused, mapped, reduced
+from mercer.distributed.rows import is_table, places_of, row_blocks_of
+from mercer.distributed.sizing import resized, rows_per_block
 from mercer.distributed.spans import RemoteSpan, Sample, as_vector, hold
 from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, class_weights, require_targets
-from mercer.estimators.ridge_nystrom import VALUE, Centres
+from mercer.estimators.ridge_nystrom import VALUE, Centres, default_centres
 from mercer.kernels import Kernel
 from mercer.solvers.nystrom import Sums
 from mercer.solvers.span import Span
 
 # Bytes from which on what all tasks need is no part of the graph, but sent to the workers.
 LARGE = 2**20
-# Points per centre that precondition Newton steps by products, and how many products a pass for
-# the curvature must take as long as for these to be quicker.
-SAMPLE, PRODUCTS_PAY = 10, 20
+# Points per centre that precondition Newton steps by products; how many products a pass for the
+# curvature must take as long as for these to be quicker; and centres from which on M x M numbers
+# are too many to travel in every step.
+SAMPLE, PRODUCTS_PAY, MANY = 10, 20, 2000
 
 
 class Points:
@@ -46,11 +48,14 @@ class Points:
         For `labelled`.
     labels : bool
         Whether targets are class labels; ``classes`` has them then.
+    squares, newton : bool
+        Whether passes over all points sum M x M numbers; and whether Newton steps do so unless
+        products pay.
 
     Attributes
     ----------
     data, lengths : list, ndarray of shape (n_blocks,)
-        The blocks that have rows, and how many.
+        Blocks of rows worth about a second, and how many rows they have.
     targets : ndarray of shape (n, t)
         Stands for the targets, and has nothing but their shape.
     weights : Weights or None
@@ -67,6 +72,8 @@ class Points:
         *,
         check: dict | None = None,
         labels: bool = False,
+        squares: bool = False,
+        newton: bool = False,
     ):
         if labels or check is not None:
             require_targets(estimator, y)
@@ -78,26 +85,32 @@ class Points:
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):
                 setattr(stub, name, getattr(estimator, name))
+        if hasattr(stub, "centers"):
+            stub.centers = "uniform"  # centres that were given go another way
         self.preparation = Preparation(stub, check or {}, y is not None)
         self.dtype = getattr(example, "dtype", np.dtype(np.float64))
         self._open = ExitStack()
         self._kept: list[tuple[Centres, Kept]] = []
         self._known_diagonal: Diagonal | None = None
         self._seen: tuple[np.ndarray, Any] | None = None
-        numbered = [(block, i) for i, block in enumerate(self.data)]
-        self.survey: Survey = reduced("survey", Survey, (self.preparation, labels), numbered)
+        given = list(zip(self.data, places_of(X), strict=True))
+        self.survey: Survey = reduced("survey", Survey, (self.preparation, labels), given)
         filled = np.flatnonzero(self.survey.lengths)
         if not len(filled):
             raise ValueError("X has no rows; expected at least one")
-        self.lengths = self.survey.lengths[filled]
-        self.data = [self.data[i] for i in filled]
-        self.alone = [(block,) for block in self.data]
-        self.ends = np.cumsum(self.lengths)
-        self.shape = (int(self.ends[-1]), example.shape[1])
+        n, d = int(self.survey.lengths.sum()), example.shape[1]
         if labels:
             self._settle_classes()
         columns = len(self.classes) if labels and len(self.classes) > 2 else self.survey.columns
-        self.targets = np.broadcast_to(0.0, (self.shape[0], max(columns, int(y is not None))))
+        self.shape, t = (n, d), max(columns, int(y is not None))
+        self.targets = np.broadcast_to(0.0, (n, t))
+        M = _centres_of(estimator, n)
+        rows = rows_per_block(n, M, d, t, squares or (newton and not _products_pay(M, d)))
+        given = [self.data[i] for i in filled], self.survey.lengths[filled]
+        blocks, self.lengths = resized(*given, rows)
+        self.data = fused(blocks)
+        self.alone = [(block,) for block in self.data]
+        self.ends = np.cumsum(self.lengths)
         self.weights = None
         if weight is not None or self.preparation.class_weight is not None:
             self.weights = Weights(self)
@@ -184,16 +197,16 @@ class Points:
     def _sample(self, centres: Centres, fit_intercept: bool) -> Sample | None:
         """Points that precondition Newton steps, where products pay."""
         (n, d), r = self.shape, len(centres.whitening.kept)
-        products, m = r // (d + VALUE), SAMPLE * r
+        m = SAMPLE * r
         over = centres.kernel.over(doubled(centres.points), doubled(centres.points))
-        if products < PRODUCTS_PAY or n < 4 * m or not over.native:
+        if not _products_pay(r, d) or n < 4 * m or not over.native:
             return None
         rng = check_random_state(self.estimator.random_state)
         drawn = np.sort(sample_without_replacement(n, m, random_state=rng))
         points = self[drawn]
         keep = 8 * m * r <= memory_budget()
         span = Span(lambda: centres.features(points), m, r, fit_intercept, keep)
-        return Sample(drawn, span, products)
+        return Sample(drawn, span, max(r // (d + VALUE), PRODUCTS_PAY))
 
     def vectors(self) -> tuple[Any, Any]:
         """Targets (n, t) and weights (n,) or None as Dask arrays, which stay with the points."""
@@ -213,6 +226,19 @@ class Points:
         handle = self._open.enter_context(kept(centres, *identity))
         self._kept.append((centres, handle))
         return handle
+
+
+def _centres_of(estimator: Any, n: int) -> int:
+    """How many centres there are going to be, or a few more."""
+    given = getattr(estimator, "centers", "pivoted")
+    if not isinstance(given, str):
+        return n_rows(given)
+    return default_centres(n) if estimator.n_centers is None else estimator.n_centers
+
+
+def _products_pay(centres: int, features: int) -> bool:
+    """Whether Newton steps are better solved for by products than with the curvature."""
+    return centres // (features + VALUE) >= PRODUCTS_PAY or centres >= MANY
 
 
 def _target(preparation: Preparation, block: tuple) -> np.ndarray:

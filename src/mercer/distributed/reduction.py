@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from dask._task_spec import Alias, GraphNode, Task, convert_legacy_graph
 from dask.base import compute, tokenize
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph
+from dask.utils import ensure_dict
 
 from mercer.distributed.checkpoints import recalled
 from mercer.distributed.workers import settle_here
@@ -65,10 +68,35 @@ def _mapped(
     name: str, token: str, piece: Callable, common: Any, blocks: Sequence[tuple]
 ) -> list[Any]:
     shared = delayed(common, name=f"{name}-common-{token}", traverse=False)
-    return [
+    return fused(
         delayed(_piece)(piece, shared, *block, dask_key_name=f"{name}-{token}-{i}")
         for i, block in enumerate(blocks)
-    ]
+    )
+
+
+def fused(parts: Iterable[Any]) -> list[Any]:
+    """The same Dask objects, each with all that nothing else needs in one task with it.
+
+    So to read a block, or several, and to sum over it costs the scheduler one task.
+    """
+    parts = list(parts)
+    graph = ensure_dict(HighLevelGraph.merge(*(part.dask for part in parts)))
+    nodes = convert_legacy_graph(graph)
+    needed_by: dict[Any, set] = {}
+    for key, node in nodes.items():
+        for needed in node.dependencies:
+            needed_by.setdefault(needed, set()).add(key)
+    for part in parts:
+        inside, more = {part.key: nodes[part.key]}, [*nodes[part.key].dependencies]
+        while more:
+            key = more.pop()
+            if isinstance(nodes.get(key), Task | Alias) and needed_by[key] <= inside.keys():
+                inside[key] = nodes[key]
+                more += nodes[key].dependencies
+        for key in inside:
+            del graph[key]
+        graph[part.key] = GraphNode.fuse(*inside.values(), key=part.key)
+    return [Delayed(part.key, graph) for part in parts]
 
 
 def _piece(piece: Callable, common: Any, *block: Any) -> Any:

@@ -6,7 +6,9 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from scipy.sparse import issparse
 
+from mercer.arrays import refuse_non_finite
 from mercer.elsewhere import is_collection
 
 
@@ -60,6 +62,48 @@ def require_array_or_table(X: Any) -> None:
         )
 
 
+def places_of(X: Any) -> list[str]:
+    """What each block of rows is called in errors, and the row it begins with where that is known.
+
+    Examples
+    --------
+    >>> places_of(da.zeros((5, 2), chunks=(3, 2)))
+    ['block 0 (from row 0 on)', 'block 1 (from row 3 on)']
+    """
+    if is_table(X):
+        return [f"block {i}" for i in range(X.npartitions)]
+    starts = np.append(0, np.cumsum(X.chunks[0]))[:-1]
+    return [
+        f"block {i}" + ("" if np.isnan(start) else f" (from row {int(start)} on)")
+        for i, start in enumerate(starts)
+    ]
+
+
+def placed(error: Exception, place: str, **parts: Any) -> Exception:
+    """What is wrong with a block of points, targets and weights, and where.
+
+    Of numbers that are missing or infinite the first is named, as scikit-learn does not.
+    """
+    for name, part in parts.items():
+        if "NaN" in str(error) or "infinity" in str(error):
+            try:
+                refuse_non_finite(_numbers(part), name, list(getattr(part, "columns", [])))
+            except ValueError as found:
+                error = found
+    return type(error)(f"in {place}: {error}")
+
+
+def _numbers(part: Any) -> Any:
+    """Numbers as a matrix; none where there are none."""
+    if part is None or issparse(part):
+        return np.zeros((0, 0)) if part is None else part
+    try:
+        values = np.asarray(part, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.zeros((0, 0))
+    return values.reshape(len(values), -1)
+
+
 def _together(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     return X, y, weight
 
@@ -81,9 +125,9 @@ def _cut_as(X: Any, given: Any, name: str) -> Any:
         if given.shape[0] != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and {name} has {given.shape[0]}")
         return given.rechunk({0: X.chunks[0], **dict.fromkeys(range(1, given.ndim), -1)})
-    if given.numblocks[0] != X.numblocks[0]:
+    if given.numblocks[0] != X.numblocks[0] or not np.isnan([X.shape[0], given.shape[0]]).all():
         raise ValueError(
-            f"{name} has {given.numblocks[0]} blocks and X has {X.numblocks[0]}, of lengths not "
-            "known; call compute_chunk_sizes() on both first"
+            f"{name} has {given.numblocks[0]} blocks and X has {X.numblocks[0]}, and the lengths "
+            "are not all known; call compute_chunk_sizes() on both first"
         )
     return given

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import joined, n_rows, rows_in_order, take_rows
+from mercer.distributed.rows import placed
 from mercer.estimators.inputs import validate_training
 from mercer.estimators.labels import checked_weights, labelled, signed_targets
 from mercer.kernels import Kernel
@@ -78,7 +79,7 @@ class Survey(Totals):
         The distinct targets and their weights, where they were asked for.
     """
 
-    def __init__(self, given: tuple[Preparation, bool], block: tuple, number: int):
+    def __init__(self, given: tuple[Preparation, bool], block: tuple, place: str):
         preparation, with_labels = given
         self.lengths = np.array([n_rows(block[0])])
         self.mass = self.mean = self.squares = 0.0
@@ -88,7 +89,8 @@ class Survey(Totals):
         try:
             X, y, weight = preparation.checked(*block)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"in block {number} of the rows, counted from 0: {error}") from error
+            parts = dict(zip(("X", "y", "sample_weight"), block, strict=True))
+            raise placed(error, place, **parts) from error
         s = np.ones(n_rows(X)) if weight is None else weight
         if isinstance(X, np.ndarray) and X.dtype.kind == "f" and s.any():
             self.mass = float(s.sum()) * X.shape[1]

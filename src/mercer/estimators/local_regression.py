@@ -147,6 +147,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         mean, half = self.predict(X), ndtri(0.5 + level / 2) * self.standard_error(X)
         return mean - half, mean + half
 
+    @over_blocks
     def conditional_quantile(self, X: Any, q: Any = 0.5) -> np.ndarray:
         """Quantiles of t given x, of the density that `conditional_density` gives.
 

@@ -260,6 +260,7 @@ class LocalLinearRegressor(LocalRegressor):
         """
         return self._fit(X, y, sample_weight, lambda d: smoothing_kernel(self.kernel, d))
 
+    @over_blocks
     def weights(self, X: Any) -> np.ndarray:
         """l_n(x) with y(x) = Σ l_n(x) t_n, (m, n); rows sum to one, some entries are negative."""
         X, near = self._queries(X), self._neighbourhoods()

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_n_features, check_consistent_length, check_is_fitted
 
 from mercer.arrays import as_numpy, as_vectors, beside, doubled, is_tensor
+from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
     feature_scales,
@@ -56,6 +57,7 @@ class Smoother(BaseEstimator):
     kernel_: SmoothingKernel
     n_features_in_: int
 
+    @over_blocks
     def weights(self, X: Any) -> np.ndarray:
         """w_n(x) for each row of ``X: (m, d)`` and training point, (m, n); each row sums to one."""
         X = self._queries(X)
