@@ -79,6 +79,31 @@ inline void multiply_transposed(const T* values, const T* U, int c, std::ptrdiff
   }
 }
 
+// multiply_one and multiply_transposed, for one column each, from one reading of the values.
+template <class T>
+inline void multiply_both(const T* values, const T* v, const T* u, T* partial, T* sums) {
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
+  Vector<T> along[C / W], across[C / W];
+#pragma GCC unroll 4
+  for (int j = 0; j < C / W; ++j) {
+    along[j] = load<T>(v + j * W);
+    across[j] = load<T>(sums + j * W);
+  }
+  for (int r = 0; r < R; ++r) {
+    const Vector<T> x = broadcast<T>(u[r]);
+    Vector<T> sum = load<T>(partial + r * W);
+#pragma GCC unroll 4
+    for (int j = 0; j < C / W; ++j) {
+      const Vector<T> value = load<T>(values + r * C + j * W);
+      sum += value * along[j];
+      across[j] += value * x;
+    }
+    store<T>(partial + r * W, sum);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < C / W; ++j) store<T>(sums + j * W, across[j]);
+}
+
 // out[size] = the sum of so many arrays laid end to end, in their order.
 inline void add_up(const std::vector<double>& arrays, std::ptrdiff_t count, double* out,
                    std::ptrdiff_t size) {
@@ -203,9 +228,15 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
                 pairs.sums(scratch, b - first, t);
                 known = gaussian->multiply(values, b, t, v, partial.get(), U ? values : nullptr);
               }
+              const std::ptrdiff_t rows = std::min<std::ptrdiff_t>(R, pairs.n - b * R);
+              T* beside = across.get() + (t - t0) * C;
               if (!known) {
                 values = pairs.tile(scratch, b, b - first, t);
                 if ((t + 1) * C > pairs.m) clear_right<T>(values, pairs.m - t * C);
+                if (c == 1 && U && c2 == 1 && rows == R && !crosses) {
+                  multiply_both<T>(values, v, U + b * R, partial.get(), beside);
+                  continue;
+                }
                 if (crosses) clear_left<T>(values, b * R, t * C, false);
                 if (c == 1)
                   multiply_one<T>(values, v, partial.get());
@@ -213,10 +244,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
                   multiply_many<T>(values, v, wide, partial.get());
                 if (crosses) clear_left<T>(values, b * R, t * C, true);
               }
-              if (U)
-                multiply_transposed<T>(values, U + b * R * c2, c2,
-                                       std::min<std::ptrdiff_t>(R, pairs.n - b * R),
-                                       across.get() + (t - t0) * C, stride);
+              if (U) multiply_transposed<T>(values, U + b * R * c2, c2, rows, beside, stride);
             }
             add_partial<T>(partial.get(), c, wide, sum);
             if (U && ((b - first + 1) % row_blocks_per_task == 0 || b + 1 == last))

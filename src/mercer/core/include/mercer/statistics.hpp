@@ -420,6 +420,16 @@ inline T exact_distance(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_t 
   return T(sum);
 }
 
+// Less than zero where x is not above zero, or is infinity less infinity; of x = 0 nothing is said.
+template <class T>
+MERCER_INLINE Mask<T> not_positive(const Vector<T>& x) {
+#if defined(__x86_64__)
+  return bits<T>(x);  // the NaN that comes of infinities has its sign set
+#else
+  return ~(x > T(0));
+#endif
+}
+
 // From a tile of dot products to squared distances: norms added, near pairs recomputed from
 // differences (and those whose norms overflow). X_norms, Y_norms: of the tile's rows and columns.
 template <class T>
@@ -429,15 +439,19 @@ inline void finish_sqdist(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_
   constexpr T near = nearness<T>;
   constexpr int many = R * C / 8;
   using V = Vector<T>;
-  Mask<T> far = ~Mask<T>{};
+  Mask<T> close{};
+  V columns[C / W];
+#pragma GCC unroll 4
+  for (int j = 0; j < C / W; ++j) columns[j] = load<T>(Y_norms + j * W);
   for (int r = 0; r < R; ++r)
-    for (int j = 0; j < C; j += W) {
-      const V norms = X_norms[r] + load<T>(Y_norms + j);
-      const V distance = norms - T(2) * load<T>(dots + r * C + j);
-      far &= distance > near * norms;
-      store<T>(out + r * C + j, distance);
+#pragma GCC unroll 4
+    for (int j = 0; j < C / W; ++j) {
+      const V norms = columns[j] + X_norms[r];
+      const V distance = norms - T(2) * load<T>(dots + r * C + j * W);
+      close |= not_positive<T>(distance - near * norms);
+      store<T>(out + r * C + j * W, distance);
     }
-  if (!any<T>(~far)) return;
+  if (!any<T>(close < 0)) return;
   std::int16_t found[R * C];
   int count = 0;
   for (int i = 0; i < R * C; ++i)
