@@ -66,16 +66,6 @@ MERCER_INLINE Vector<T> within(const Vector<T>& x, T limit) {
   return low > below ? low : below;
 }
 
-// y 2^n for integers n, where the result is a normal number; NaN stays NaN.
-template <class T>
-MERCER_INLINE Vector<T> times_power_of_two(const Vector<T>& y, const Vector<T>& n) {
-  using F = FloatFormat<T>;
-  if constexpr (sizeof(T) == 4)
-    return from_bits<T>(bits<T>(y) + (__builtin_convertvector(n, Mask<T>) << F::mantissa_bits));
-  else  // Few machines convert doubles to integers by the vector. The low bits of n + magic hold n.
-    return from_bits<T>(bits<T>(y) + (bits<T>(n + F::magic) << F::mantissa_bits));
-}
-
 // 2^y for y <= 0 or not far above it; with `Any`, for any y, and infinity where it overflows. Of what
 // is below the least normal number nothing is known but that, and that it is zero in the end.
 template <class T, bool Any = false>
@@ -91,11 +81,11 @@ class ExpTwo {
     // At both ends r is 0 and p is 1, of which the power of two makes the bits of zero and infinity.
     const Vector<T> above = y < lowest_ ? lowest_ : y;
     const Vector<T> a = Any ? (above > highest_ ? highest_ : above) : above;
-    const Vector<T> n = a + magic_ - magic_, r = a - n;
+    const Vector<T> n = a + magic_, r = a - (n - magic_);  // the low bits of n hold the integer
     Vector<T> p = coefficients_[terms - 1];
 #pragma GCC unroll 16
     for (int k = terms - 2; k >= 0; --k) p = p * r + coefficients_[k];
-    return times_power_of_two<T>(p, n);
+    return from_bits<T>(bits<T>(p) + (bits<T>(n) << FloatFormat<T>::mantissa_bits));
   }
 
  private:

@@ -152,8 +152,14 @@ struct Operand {
   }
 };
 
-// One pass, with its operation f of one operand (b is ignored) or two.
-template <class T, Op Before, Op After, class F>
+// Whether numbers in an operation are such that it needs no multiplication by them.
+constexpr bool is_plain(const Instruction& i) {
+  return i.c == 1 && i.d == (i.op == Op::add ? 1 : 0);
+}
+
+// One pass, with its operation f of one operand (b is ignored) or two; with `Plain`, the numbers in
+// what comes after are.
+template <class T, Op Before, Op After, bool Plain, class F>
 MERCER_INLINE void pass_over(const Tile<T>& tile, const Pass& pass, F f) {
   using V = Vector<T>;
   const Instruction& first = Before == Op::constant ? pass.main : *pass.before;
@@ -177,9 +183,10 @@ MERCER_INLINE void pass_over(const Tile<T>& tile, const Pass& pass, F f) {
         value = f(value);
       else
         value = f(value, load<T>(y));
-      if constexpr (After == Op::add) value = c1 * value + d1 * load<T>(w);
-      if constexpr (After == Op::multiply) value = c1 * value * load<T>(w) + d1;
-      if constexpr (After == Op::accumulate) value = load<T>(out + j) + c1 * value * load<T>(w);
+      if constexpr (After != Op::constant && After != Op::add && !Plain) value = c1 * value;
+      if constexpr (After == Op::add) value = Plain ? value + load<T>(w) : c1 * value + d1 * load<T>(w);
+      if constexpr (After == Op::multiply) value = value * load<T>(w) + (Plain ? T(0) : d1);
+      if constexpr (After == Op::accumulate) value = load<T>(out + j) + value * load<T>(w);
       store<T>(out + j, value);
     }
   }
@@ -188,22 +195,28 @@ MERCER_INLINE void pass_over(const Tile<T>& tile, const Pass& pass, F f) {
 // out = f(a) or f(a, b), and what comes after it.
 template <class T, Op Before = Op::constant, class F>
 MERCER_INLINE void each(const Tile<T>& tile, const Pass& pass, F f) {
+  const auto with = [&]<Op After>(std::integral_constant<Op, After>) {
+    if (is_plain(*pass.after))
+      pass_over<T, Before, After, true>(tile, pass, f);
+    else
+      pass_over<T, Before, After, false>(tile, pass, f);
+  };
   switch (pass.after ? pass.after->op : Op::constant) {
     case Op::add:
-      return pass_over<T, Before, Op::add>(tile, pass, f);
+      return with(std::integral_constant<Op, Op::add>());
     case Op::multiply:
-      return pass_over<T, Before, Op::multiply>(tile, pass, f);
+      return with(std::integral_constant<Op, Op::multiply>());
     case Op::accumulate:
-      return pass_over<T, Before, Op::accumulate>(tile, pass, f);
+      return with(std::integral_constant<Op, Op::accumulate>());
     default:
-      return pass_over<T, Before, Op::constant>(tile, pass, f);
+      return pass_over<T, Before, Op::constant, false>(tile, pass, f);
   }
 }
 
 // The same with nothing before or after it.
 template <class T, class F>
 MERCER_INLINE void alone(const Tile<T>& tile, const Pass& pass, F f) {
-  pass_over<T, Op::constant, Op::constant>(tile, pass, f);
+  pass_over<T, Op::constant, Op::constant, false>(tile, pass, f);
 }
 
 // The same, of a sum or of an affine function.
@@ -288,13 +301,19 @@ inline void run(const Program& program, const Tile<T>& tile) {
         each<T>(tile, pass, [c, d](V x) { return c * x + d; });
         break;
       case Op::add:
-        each<T>(tile, pass, [c, d](V x, V y) { return c * x + d * y; });
+        if (d == T(1))
+          each<T>(tile, pass, [c](V x, V y) { return c * x + y; });
+        else
+          each<T>(tile, pass, [c, d](V x, V y) { return c * x + d * y; });
         break;
       case Op::multiply:
-        each<T>(tile, pass, [c, d](V x, V y) { return c * x * y + d; });
+        if (is_plain(i))
+          each<T>(tile, pass, [](V x, V y) { return x * y; });
+        else
+          each<T>(tile, pass, [c, d](V x, V y) { return c * x * y + d; });
         break;
       case Op::accumulate:
-        pass_over<T, Op::constant, Op::accumulate>(tile, {{}, i, i}, [](V x) { return x; });
+        each<T>(tile, {{}, i, i}, [](V x) { return x; });
         break;
       case Op::divide:
         each<T>(tile, pass, [c](V x, V y) {
