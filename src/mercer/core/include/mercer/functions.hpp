@@ -176,4 +176,28 @@ MERCER_INLINE Vector<T> sqrt(const Vector<T>& x) {
   return y;
 }
 
+// Whether the processor has a first guess at 1 / sqrt(x), which saves the division and the root.
+#if defined(__AVX512F__)
+template <class T>
+constexpr bool guesses_roots = sizeof(T) == 4;
+#else
+template <class T>
+constexpr bool guesses_roots = false;
+#endif
+
+// 1 / sqrt(x) for x >= 0.
+template <class T>
+MERCER_INLINE Vector<T> inverse_sqrt(const Vector<T>& x) {
+#if defined(__AVX512F__)
+  if constexpr (guesses_roots<T>) {
+    Vector<T> y;
+    asm("vrsqrt14ps %1, %0" : "=v"(y) : "v"(x));
+    // One step of Newton's. Where x is 0 or infinite, and the error NaN, the guess is right.
+    const Vector<T> error = T(1) - x * y * y, half = T(0.5) * y, better = y + half * error;
+    return error == error ? better : y;
+  }
+#endif
+  return T(1) / sqrt<T>(x);
+}
+
 }  // namespace mercer

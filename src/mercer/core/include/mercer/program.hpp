@@ -54,7 +54,7 @@ constexpr bool is_exp(Op op) { return op == Op::exp || op == Op::exp_negative; }
 // it, if nobody else needs to know either. Reading and writing registers costs more than most
 // arithmetic.
 struct Pass {
-  std::optional<Instruction> before;  // affine before a power, add before an exponential
+  std::optional<Instruction> before;  // affine before a power, add or sqrt before an exponential
   Instruction main;
   std::optional<Instruction> after;  // add, multiply or accumulate; its a is the value
 };
@@ -101,7 +101,8 @@ class Program {
   bool goes_before(std::size_t k) const {
     if (!joins(k)) return false;
     const Op op = instructions_[k].op, next = instructions_[k + 1].op;
-    return (op == Op::affine && is_power(next)) || (op == Op::add && is_exp(next));
+    return (op == Op::affine && is_power(next)) ||
+           ((op == Op::add || op == Op::sqrt) && is_exp(next));
   }
   bool goes_after(std::size_t k) const {
     const Op op = instructions_[k].op;
@@ -179,12 +180,14 @@ MERCER_INLINE void pass_over(const Tile<T>& tile, const Pass& pass, F f) {
       V value = load<T>(a + j);
       if constexpr (Before == Op::affine) value = c0 * value + d0;
       if constexpr (Before == Op::add) value = c0 * value + d0 * load<T>(y);
+      if constexpr (Before == Op::sqrt) value = sqrt<T>(value);
       if constexpr (std::is_invocable_v<F, V>)
         value = f(value);
       else
         value = f(value, load<T>(y));
       if constexpr (After != Op::constant && After != Op::add && !Plain) value = c1 * value;
-      if constexpr (After == Op::add) value = Plain ? value + load<T>(w) : c1 * value + d1 * load<T>(w);
+      if constexpr (After == Op::add)
+        value = Plain ? value + load<T>(w) : c1 * value + d1 * load<T>(w);
       if constexpr (After == Op::multiply) value = value * load<T>(w) + (Plain ? T(0) : d1);
       if constexpr (After == Op::accumulate) value = load<T>(out + j) + value * load<T>(w);
       store<T>(out + j, value);
@@ -256,6 +259,11 @@ void real_power(const Tile<T>& tile, const Pass& pass) {
   if (std::abs(power) < 32 && std::fmod(std::abs(power), 1.0) == 0.5) {
     const int whole = int(std::abs(power));
     const bool below = power < 0;
+    if (guesses_roots<T> && power == -1.5)
+      return each_after<T, Op::affine>(tile, pass, [](V x) {
+        const V y = inverse_sqrt<T>(x);
+        return y * y * y;
+      });
     each_after<T, Op::affine>(tile, pass, [=](V x) {
       const V y = raised<T>(x, whole) * sqrt<T>(x);
       return below ? T(1) / y : y;
@@ -268,11 +276,20 @@ void real_power(const Tile<T>& tile, const Pass& pass) {
   }
 }
 
-// exp(c a); with `Any`, for any a.
+// exp(c a), or of the sum before it; with `Any`, for any a.
 template <class T, bool Any>
 void exponential(const Tile<T>& tile, const Pass& pass) {
   each_after<T, Op::add>(
       tile, pass, [c = factor_of_two<T>(pass.main.c), exp_two = ExpTwo<T, Any>()](Vector<T> x) {
+        return exp_two(c * x);
+      });
+}
+
+// exp(c sqrt(a)). By itself, lest the numbers of the one above be read from memory.
+template <class T>
+void exponential_of_root(const Tile<T>& tile, const Pass& pass) {
+  each<T, Op::sqrt>(
+      tile, pass, [c = factor_of_two<T>(pass.main.c), exp_two = ExpTwo<T, true>()](Vector<T> x) {
         return exp_two(c * x);
       });
 }
@@ -328,10 +345,13 @@ inline void run(const Program& program, const Tile<T>& tile) {
         real_power<T>(tile, pass);
         break;
       case Op::exp:
-        exponential<T, true>(tile, pass);
-        break;
       case Op::exp_negative:
-        exponential<T, false>(tile, pass);
+        if (pass.before && pass.before->op == Op::sqrt)
+          exponential_of_root<T>(tile, pass);
+        else if (i.op == Op::exp)
+          exponential<T, true>(tile, pass);
+        else
+          exponential<T, false>(tile, pass);
         break;
       case Op::sqrt:
         each<T>(tile, pass, [](V x) { return sqrt<T>(x); });
