@@ -146,6 +146,7 @@ def test_terms_and_several_statistics(level, dtype):
 
 JOINED = {
     "before and after": [(Op.ADD, 3, 0, 1), (Op.EXP_NEGATIVE, 3, 3, 0), (Op.MULTIPLY, 2, 3, 2)],
+    "a root before": [(Op.SQRT, 3, 0, 0), (Op.EXP_NEGATIVE, 3, 3, 0), (Op.ADD, 2, 3, 2)],
     "value on the right": [(Op.AFFINE, 0, 0, 0), (Op.INTEGER_POWER, 0, 0, 0), (Op.ADD, 2, 1, 0)],
     "into a sum": [(Op.EXP, 3, 0, 0), (Op.ACCUMULATE, 2, 1, 3)],
     "a sum of itself": [(Op.AFFINE, 2, 0, 0), (Op.ACCUMULATE, 2, 2, 1)],
@@ -167,11 +168,14 @@ JOINED = {
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", JOINED)
-def test_operations_that_may_go_in_one_pass(level, dtype, name):
+@pytest.mark.parametrize("plain", [False, True])
+def test_operations_that_may_go_in_one_pass(level, dtype, name, plain):
     rng = np.random.default_rng(5)
     X, Y = (points(rng, k, 6, dtype, Kind.CHI2) for k in (40, 150))
     f, g = rng.random(40).astype(dtype) + 1, rng.random(150).astype(dtype) + 1
     constants = {Op.INTEGER_POWER: (3.0, 0.0), Op.EXP_NEGATIVE: (-0.4, 0.0), Op.ADD: (0.7, 0.3)}
+    if plain:  # numbers that nothing is multiplied by
+        constants |= {Op.ADD: (1.0, 1.0), Op.MULTIPLY: (1.0, 0.0), Op.ACCUMULATE: (1.0, 0.0)}
     steps = program(
         *((*o[:4], *constants.get(o[0], (0.2, 0.5)), *o[4:]) for o in JOINED[name]),
         leaves=3,
