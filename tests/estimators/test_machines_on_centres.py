@@ -43,7 +43,8 @@ def distance(one, other):
     """``||f - g||`` in the kernel's space, over machines, without biases."""
     points = np.vstack([one.X_fit_, other.X_fit_])
     coef = np.concatenate([one.dual_coef_, -other.dual_coef_]).reshape(len(points), -1)
-    return np.sqrt(np.max(np.sum(coef * (one.kernel_(points) @ coef), axis=0)))
+    squared = np.max(np.sum(coef * (one.kernel_(points) @ coef), axis=0))
+    return np.sqrt(max(squared, 0.0))  # which rounding may leave below zero
 
 
 def slack(exact, y):
