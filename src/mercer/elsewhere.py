@@ -29,9 +29,12 @@ def distributed() -> Any:
 
 
 def numbers(*values: Any) -> tuple[float, ...]:
-    """Numbers as they are; those that Dask has yet to compute, all in one go."""
+    """Numbers as they are; those that Dask has yet to compute, all in one go.
+
+    Not optimised: a task that several graphs share is then the same in all, as workers expect.
+    """
     if any(is_collection(value) for value in values):
-        values = importlib.import_module("dask").compute(*values)
+        values = importlib.import_module("dask").compute(*values, optimize_graph=False)
     return tuple(float(value) for value in values)
 
 

@@ -116,7 +116,7 @@ class RemoteSpan(Span):
         reach = 2.0 ** np.arange(TRIALS // 2)
         trials = np.concatenate([-reach[::-1], reach])
         weight = getattr(loss, "_weight", None)
-        parts = [vector.to_delayed() for vector in (y, weight) if vector is not None]
+        parts = [as_given(vector) for vector in (y, weight) if vector is not None]
         blocks = list(zip(*parts, strict=True))
         alone = loss if weight is None else loss.weighted(None)
         low = high = 0.0
@@ -130,7 +130,7 @@ class RemoteSpan(Span):
         return 0.5 * (low + high)
 
     def _summed(self, name: str, piece: Callable, vector: Any, *more: Any) -> Any:
-        parts = vector.rechunk({1: -1} if vector.ndim == 2 else {}).to_delayed().ravel()
+        parts = as_given(vector.rechunk({1: -1} if vector.ndim == 2 else {})).ravel()
         given = (self.task, *more) if more else self.task
         return reduced(name, piece, given, list(zip(self.data, parts, strict=True)))
 
@@ -155,7 +155,7 @@ class Sample:
 
     def of(self, vector: Any) -> np.ndarray:
         """The entries of a vector over all points, shape (m,)."""
-        return vector[self.positions].compute()
+        return vector[self.positions].compute(optimize_graph=False)
 
     def share(self, n: int) -> float:
         """What sums over these points are multiplied by to stand for those over n."""
@@ -241,4 +241,9 @@ def as_vector(parts: list[Any], lengths: np.ndarray, width: int) -> Any:
 
 def hold(vector: Any) -> Any:
     """The vector, computed where its blocks are and kept there."""
-    return vector.persist()
+    return vector.persist(optimize_graph=False)
+
+
+def as_given(vector: Any) -> Any:
+    """Its blocks, by tasks that have the same names and contents whatever else is made of them."""
+    return vector.to_delayed(optimize_graph=False)
