@@ -29,6 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
+from mercer import core
 from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
 
 CLASSES = ("spambase", "pendigits", "a9a", "mnist")
@@ -109,6 +110,7 @@ def main() -> None:
     now = time.process_time if asked.cpu else time.perf_counter
     if asked.data is None:
         parser.error("--data or MERCER_DATA is needed")
+    core.level()  # loads it, as importing scikit-learn loads its own
     today = datetime.date.today().isoformat()
     print(f"{today}  {platform.machine()}  {os.cpu_count()} cores")
     print(f"{'set':10s} {'trained':>10s} {'mercer':>8s} {'grid':>8s} {'se':>7s}")

@@ -5,11 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
-_inside: list[threadpool_limits] = []
+_inside: list[Any] = []
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Of the libraries that are loaded, which takes longer to find out than a small fit."""
+    return ThreadpoolController()
 
 
 @contextmanager
@@ -22,7 +30,7 @@ def one_blas_thread() -> Iterator[None]:
     """
     with _lock:
         # The first knows how many there were; those that come later share its limits.
-        _inside.append(_inside[0] if _inside else threadpool_limits(1, user_api="blas"))
+        _inside.append(_inside[0] if _inside else _controller().limit(limits=1, user_api="blas"))
     try:
         yield
     finally:
