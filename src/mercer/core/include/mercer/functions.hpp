@@ -5,7 +5,9 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "mercer/simd.hpp"
@@ -29,6 +31,8 @@ struct FloatFormat<float> {
                                                0.0416683880927f,
                                                0.00836871709086f,
                                                0.00138145963823f};
+  // Of (2^r - 1) / r for r up to 1 / 64 in size; relative error of 2^r 5.8e-10.
+  static constexpr float rest_coefficients[] = {0.69314718056f, 0.24022650696f, 0.055504108665f};
 };
 
 template <>
@@ -50,6 +54,11 @@ struct FloatFormat<double> {
                                                 0.000002755758637033838729,
                                                 2.763024893189953030e-7,
                                                 2.500006354925759723e-8};
+  // For r up to 1 / 32 in size; relative error 7.1e-18.
+  static constexpr double rest_coefficients[] = {0.69314718055994688866,  0.24022650695910167029,
+                                                 0.055504108651954586090, 0.0096181291020536239683,
+                                                 0.0013333820232815162885,
+                                                 0.00015404211699335224095};
 };
 
 template <class T>
@@ -58,44 +67,111 @@ MERCER_INLINE Vector<T> absolute(const Vector<T>& x) {
   return from_bits<T>(bits<T>(x) & std::numeric_limits<Int>::max());
 }
 
-// x between -limit and limit.
+// x between low and high.
 template <class T>
-MERCER_INLINE Vector<T> within(const Vector<T>& x, T limit) {
-  const Vector<T> high = kept<T>(limit), low = kept<T>(-limit);
+MERCER_INLINE Vector<T> within(const Vector<T>& x, const Vector<T>& low, const Vector<T>& high) {
   const Vector<T> below = high < x ? high : x;
   return low > below ? low : below;
 }
+
+// p[0] + p[1] u + p[2] u^2 + ..., with its numbers in registers.
+template <class T, int N>
+class Polynomial {
+ public:
+  MERCER_INLINE explicit Polynomial(const Spread<T, N>& numbers) {
+#pragma GCC unroll 16
+    for (int k = 0; k < N; ++k) p_[k] = numbers[k];
+  }
+  MERCER_INLINE Vector<T> operator()(const Vector<T>& u) const {
+    Vector<T> y = p_[N - 1];
+#pragma GCC unroll 16
+    for (int k = N - 2; k >= 0; --k) y = y * u + p_[k];
+    return y;
+  }
+
+ private:
+  Vector<T> p_[N];
+};
 
 // 2^y for y <= 0 or not far above it; with `Any`, for any y, and infinity where it overflows. Of what
 // is below the least normal number nothing is known but that, and that it is zero in the end.
 template <class T, bool Any = false>
 class ExpTwo {
  public:
-  MERCER_INLINE ExpTwo() {
-    double power = 1;  // exp(r ln 2) = 2^r
-    for (int k = 0; k < terms; ++k, power *= 0.6931471805599453)
-      coefficients_[k] = kept<T>(T(double(c[k]) * power));
-  }
-
   MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const {
     // At both ends r is 0 and p is 1, of which the power of two makes the bits of zero and infinity.
     const Vector<T> above = y < lowest_ ? lowest_ : y;
     const Vector<T> a = Any ? (above > highest_ ? highest_ : above) : above;
     const Vector<T> n = a + magic_, r = a - (n - magic_);  // the low bits of n hold the integer
-    Vector<T> p = coefficients_[terms - 1];
-#pragma GCC unroll 16
-    for (int k = terms - 2; k >= 0; --k) p = p * r + coefficients_[k];
-    return from_bits<T>(bits<T>(p) + (bits<T>(n) << FloatFormat<T>::mantissa_bits));
+    return from_bits<T>(bits<T>(power_(r)) + (bits<T>(n) << FloatFormat<T>::mantissa_bits));
   }
 
  private:
-  static constexpr auto& c = FloatFormat<T>::exp_coefficients;
-  static constexpr int terms = int(sizeof c / sizeof *c);
-  Vector<T> magic_ = kept<T>(FloatFormat<T>::magic);
-  Vector<T> lowest_ = kept<T>(T(std::numeric_limits<T>::min_exponent - 2));
-  Vector<T> highest_ = kept<T>(T(std::numeric_limits<T>::max_exponent));
-  Vector<T> coefficients_[terms];
+  using F = FloatFormat<T>;
+  static constexpr Spread<T, 3> numbers{{F::magic, T(std::numeric_limits<T>::min_exponent - 2),
+                                         T(std::numeric_limits<T>::max_exponent)}};
+  static constexpr int terms = int(std::size(F::exp_coefficients));
+  static constexpr Spread<T, terms> coefficients = [] {
+    T scaled[terms];
+    double power = 1;  // exp(r ln 2) = 2^r
+    for (int k = 0; k < terms; ++k, power *= 0.6931471805599453)
+      scaled[k] = T(double(F::exp_coefficients[k]) * power);
+    return Spread<T, terms>(scaled);
+  }();
+  Polynomial<T, terms> power_{coefficients};
+  Vector<T> magic_ = numbers[0], lowest_ = numbers[1], highest_ = numbers[2];
 };
+
+#if defined(__AVX512F__)
+// a[index], or b[index] of what comes after a: the low bits of the index say where.
+template <class T>
+MERCER_INLINE Vector<T> looked_up(Mask<T> index, const Vector<T>& a, const Vector<T>& b) {
+  if constexpr (sizeof(T) == 4)
+    asm("vpermi2ps %2, %1, %0" : "+v"(index) : "v"(a), "v"(b));
+  else
+    asm("vpermi2pd %2, %1, %0" : "+v"(index) : "v"(a), "v"(b));
+  return from_bits<T>(index);
+}
+
+// With two vectors to look numbers up in, 2^y is 2^(n / size) 2^r with a smaller r, for which a
+// shorter polynomial does.
+template <class T>
+class ExpTwo<T, false> {
+ public:
+  MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const {
+    const Vector<T> a = y < lowest_ ? lowest_ : y;
+    const Vector<T> n = a + magic_, r = a - (n - magic_);  // the low bits of n hold n
+    const Mask<T> root = bits<T>(looked_up<T>(bits<T>(n), roots_[0], roots_[1]));
+    const Vector<T> power = from_bits<T>(root + (bits<T>(n) << shift));
+    return r * rest_(r) * power + power;
+  }
+
+ private:
+  using F = FloatFormat<T>;
+  using Int = typename Simd<T>::Int;
+  static constexpr int W = Simd<T>::width, size = 2 * W;
+  static constexpr int shift = F::mantissa_bits + 1 - std::bit_width(unsigned(size));
+
+  // 2^(k / size), less what its own bits of n will add to the exponent and below.
+  struct Roots {
+    alignas(vector_bytes) T lanes[size];
+    constexpr Roots() {
+      for (int k = 0; k < size; ++k) {
+        long double x = k * 0.693147180559945309417232121458176568L / size, sum = 1, term = 1;
+        for (int i = 1; i < 30; ++i) sum += term *= x / i;
+        lanes[k] = std::bit_cast<T>(Int(std::bit_cast<Int>(T(sum)) - (Int(k) << shift)));
+      }
+    }
+  };
+  static constexpr Roots roots{};
+  static constexpr Spread<T, 2> numbers{{F::magic / size, T(std::numeric_limits<T>::min_exponent - 2)}};
+  static constexpr int terms = int(std::size(F::rest_coefficients));
+  static constexpr Spread<T, terms> coefficients{F::rest_coefficients};
+  Polynomial<T, terms> rest_{coefficients};
+  Vector<T> magic_ = numbers[0], lowest_ = numbers[1];
+  Vector<T> roots_[2] = {load<T>(anew(roots.lanes)), load<T>(anew(roots.lanes + W))};
+};
+#endif
 
 constexpr double log2_e = 1.4426950408889634;
 
@@ -138,36 +214,51 @@ MERCER_INLINE Vector<T> log(const Vector<T>& x) {
   return zero ? below : (odd ? none : y);
 }
 
-// p[0] + p[1] u + p[2] u^2 + ...
-template <class T, std::size_t N>
-MERCER_INLINE Vector<T> polynomial(const T (&p)[N], const Vector<T>& u) {
-  Vector<T> y = broadcast<T>(p[N - 1]);
-#pragma GCC unroll 16
-  for (int k = int(N) - 2; k >= 0; --k) y = y * u + p[k];
-  return y;
-}
-
-// In float one rational function does for all x up to 9 in size (relative error 1.3e-9, fitted), and
-// what is beyond is moved to where it rounds to 1; in double a continued fraction near zero and
-// (1 - e) / (1 + e) with e = exp(-2|x|) elsewhere.
 template <class T>
-MERCER_INLINE Vector<T> tanh(const Vector<T>& x) {
-  if constexpr (sizeof(T) == 4) {
-    constexpr float p[] = {0.9999999987f,   0.136808483f,     0.003869497494f,
-                           2.803108246e-5f, 3.064191952e-8f, -1.224575055e-11f};
-    constexpr float q[] = {1.0f, 0.4701418039f, 0.02725011895f, 0.0003940694262f, 1.289018314e-6f};
-    const Vector<T> a = within<T>(x, 9.125f), u = a * a;
-    return within<T>(a * polynomial<T>(p, u) / polynomial<T>(q, u), 1.0f);
-  } else {
-    constexpr double p[] = {135135, 17325, 378, 1}, q[] = {135135, 62370, 3150, 28};
-    const Vector<T> a = absolute<T>(within<T>(x, 22.0)), u = a * a;
-    const Vector<T> e = ExpTwo<T>()(factor_of_two<T>(-2.0) * a);
-    const Mask<T> near = a < 0.3;
-    const Vector<T> above = 1.0 - e, below = 1.0 + e, numerator = a * polynomial<T>(p, u);
-    const Vector<T> y = (near ? numerator : above) / (near ? polynomial<T>(q, u) : below);
-    return x < T(0) ? -y : y;
+struct TanhNumbers;
+
+// One rational function does for all x up to 9 in size (relative error 1.3e-9, fitted), and what is
+// beyond is moved to where it rounds to 1.
+template <>
+struct TanhNumbers<float> {
+  static constexpr Spread<float, 6> above{{0.9999999987f, 0.136808483f, 0.003869497494f,
+                                           2.803108246e-5f, 3.064191952e-8f, -1.224575055e-11f}};
+  static constexpr Spread<float, 5> below{
+      {1.0f, 0.4701418039f, 0.02725011895f, 0.0003940694262f, 1.289018314e-6f}};
+  static constexpr Spread<float, 2> limits{{9.125f, 1.0f}};
+};
+
+// A continued fraction near zero, and (1 - e) / (1 + e) with e = exp(-2|x|) elsewhere.
+template <>
+struct TanhNumbers<double> {
+  static constexpr Spread<double, 4> above{{135135, 17325, 378, 1}};
+  static constexpr Spread<double, 4> below{{135135, 62370, 3150, 28}};
+  static constexpr Spread<double, 2> limits{{22.0, 1.0}};
+};
+
+template <class T>
+class Tanh {
+ public:
+  MERCER_INLINE Vector<T> operator()(const Vector<T>& x) const {
+    if constexpr (sizeof(T) == 4) {
+      const Vector<T> a = within<T>(x, -limit_, limit_), u = a * a;
+      return within<T>(a * above_(u) / below_(u), -one_, one_);
+    } else {
+      const Vector<T> a = absolute<T>(within<T>(x, -limit_, limit_)), u = a * a;
+      const Vector<T> e = ExpTwo<T>()(factor_of_two<T>(-2.0) * a);
+      const Mask<T> near = a < 0.3;
+      const Vector<T> above = one_ - e, below = one_ + e, numerator = a * above_(u);
+      const Vector<T> y = (near ? numerator : above) / (near ? below_(u) : below);
+      return x < T(0) ? -y : y;
+    }
   }
-}
+
+ private:
+  using N = TanhNumbers<T>;
+  Polynomial<T, N::above.size> above_{N::above};
+  Polynomial<T, N::below.size> below_{N::below};
+  Vector<T> limit_ = N::limits[0], one_ = N::limits[1];
+};
 
 template <class T>
 MERCER_INLINE Vector<T> sqrt(const Vector<T>& x) {

@@ -47,7 +47,7 @@ bool normal_product(Pairs<T>& pairs, const T* V, int c, const T* targets, const 
                 const T* v = padded.get() + t * C * wide;
                 if (gaussian) {
                   pairs.sums(scratch, b - b0, t);
-                  if (gaussian->multiply(scratch.registers.get(), b, t, v, partial.get(), kept))
+                  if (gaussian->multiply(scratch.runner.at(0), b, t, v, partial.get(), kept))
                     continue;
                 }
                 T* values = pairs.tile(scratch, b, b - b0, t);

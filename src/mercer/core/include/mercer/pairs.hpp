@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <new>
 
 #include "mercer/program.hpp"
 #include "mercer/statistics.hpp"
@@ -19,19 +18,6 @@ constexpr int row_blocks_per_task = 16;
 // so many tiles. Both go by the shape alone, so that sums do not depend on the number of threads.
 constexpr std::ptrdiff_t enough_tasks = 64, tiles_per_part = 64;
 
-template <class T>
-struct AlignedDelete {
-  void operator()(T* p) const { ::operator delete[](p, std::align_val_t(64)); }
-};
-template <class T>
-using Buffer = std::unique_ptr<T[], AlignedDelete<T>>;
-
-template <class T>
-Buffer<T> allocate(std::ptrdiff_t size) {
-  return Buffer<T>(static_cast<T*>(::operator new[](std::max<std::ptrdiff_t>(size, 1) * sizeof(T),
-                                                    std::align_val_t(64))));
-}
-
 // An expression over two sets of points, with everything its tiles need.
 template <class T>
 struct Pairs {
@@ -40,7 +26,8 @@ struct Pairs {
   std::vector<const T*> row_terms, column_terms;  // (n,) and (m,), by the program's numbering
   std::ptrdiff_t n = 0, m = 0;
 
-  static constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
+  static constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
+  static_assert(C == row_vectors * W);
 
   std::ptrdiff_t row_blocks() const { return (n + R - 1) / R; }
   std::ptrdiff_t column_tiles() const { return (m + C - 1) / C; }
@@ -104,23 +91,26 @@ struct Pairs {
     return some;
   }
 
-  // Room for one thread: packed rows of each group, and the program's registers.
+  // Room for one thread: packed rows of each group, terms of rows, each number spread over a vector,
+  // and the program's registers.
   struct Scratch {
-    std::vector<Buffer<T>> rows;
-    Buffer<T> registers;
-    std::vector<const T*> rows_of, columns_of;
+    std::vector<Buffer<T>> rows, terms;
+    Runner<T> runner;
   };
 
   // For the rows of some blocks, packed.
   Scratch scratch(std::ptrdiff_t first_block, std::ptrdiff_t blocks) const {
-    Scratch s;
+    Scratch s{{}, {}, Runner<T>(program, R, row_terms.size(), column_terms.size())};
     for (const Group& group : groups_) {
       s.rows.push_back(allocate<T>(blocks * R * group.length()));
       group.pack(group.X, first_block * R, blocks * R, n, R, s.rows.back().get());
     }
-    s.registers = allocate<T>(std::ptrdiff_t(program.registers) * R * C);
-    s.rows_of.resize(row_terms.size());
-    s.columns_of.resize(column_terms.size());
+    for (const T* term : row_terms) {
+      s.terms.push_back(allocate<T>(blocks * R * W));
+      for (std::ptrdiff_t i = 0; i < blocks * R; ++i)
+        store<T>(s.terms.back().get() + i * W,
+                 broadcast<T>(term[std::min(first_block * R + i, n - 1)]));
+    }
     return s;
   }
 
@@ -128,33 +118,31 @@ struct Pairs {
   T* tile(Scratch& s, std::ptrdiff_t block, std::ptrdiff_t local,
           std::ptrdiff_t column_tile) const {
     const std::ptrdiff_t row = block * R, column = column_tile * C;
-    const Tile<T> here{s.registers.get(), R, C, s.rows_of.data(), s.columns_of.data()};
     sums(s, local, column_tile);
     for (std::size_t l = 0; l < leaves.size(); ++l) {
-      if (leaves[l].block) copy_block<T>(leaves[l], row, column, here.at(int(l)));
+      T* out = s.runner.at(int(l));
+      if (leaves[l].block) copy_block<T>(leaves[l], row, column, out);
       if (leaves[l].needs_norms())
         finish_sqdist<T>(leaves[l], row, column, X_norms_[l].get() + row,
-                         columns_->norms[l].get() + column, here.at(dots_of_[l]), here.at(int(l)));
+                         columns_->norms[l].get() + column, s.runner.at(dots_of_[l]), out);
     }
     for (std::size_t k = 0; k < row_terms.size(); ++k)
-      s.rows_of[k] = padded_rows_[k].get() + row;
+      s.runner.row_terms[k] = s.terms[k].get() + local * R * W;
     for (std::size_t k = 0; k < column_terms.size(); ++k)
-      s.columns_of[k] = columns_->terms[k].get() + column;
-    run<T>(program, here);
-    return here.at(program.result);
+      s.runner.column_terms[k] = columns_->terms[k].get() + column;
+    return s.runner.run();
   }
 
   // What is summed over the features, for one tile, in the registers of the statistics. Where
   // distances are asked for, these are dot products.
   void sums(Scratch& s, std::ptrdiff_t local, std::ptrdiff_t column_tile) const {
     constexpr int P = Geometry<T>::panel;
-    const Tile<T> here{s.registers.get(), R, C, nullptr, nullptr};
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const Group& group = groups_[g];
       const T* X = s.rows[g].get() + local * R * group.length();
       const T* Y = columns_->points[g].get() + column_tile * C * group.length();
       T* out[std::popcount(all_sums)];
-      for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = here.at(group.leaves[k]);
+      for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = s.runner.at(group.leaves[k]);
       for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.length())
         if (group.sums)
           group.compute(X, Y, group.d, out, p * P, T(1));
@@ -211,8 +199,6 @@ struct Pairs {
     X_norms_.resize(leaves.size());
     for (std::size_t l = 0; l < leaves.size(); ++l)
       if (leaves[l].needs_norms()) X_norms_[l] = padded(leaves[l].X_norms, n, row_blocks() * R);
-    padded_rows_.clear();
-    for (const T* term : row_terms) padded_rows_.push_back(padded(term, n, row_blocks() * R));
   }
 
   void gather() {
@@ -260,7 +246,7 @@ struct Pairs {
 
   std::vector<Group> groups_;
   std::vector<int> dots_of_;  // the register with the dot products that distances are made from
-  std::vector<Buffer<T>> X_norms_, padded_rows_;
+  std::vector<Buffer<T>> X_norms_;
   std::shared_ptr<const Columns> columns_;
   std::vector<Buffer<T>> taken_;  // rows of a part
 };

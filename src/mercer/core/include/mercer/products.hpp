@@ -222,7 +222,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
               if (symmetric && (t + 1) * C <= b * R) continue;
               const bool crosses = symmetric && t * C < (b + 1) * R;
               const T* v = padded.get() + t * C * wide;
-              T* values = scratch.registers.get();  // of the sums, and then of the Gaussian
+              T* values = scratch.runner.at(0);  // of the sums, and then of the Gaussian
               bool known = false;
               if (gaussian && !crosses) {
                 pairs.sums(scratch, b - first, t);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "mercer/buffers.hpp"
 #include "mercer/functions.hpp"
 
 namespace mercer {
@@ -57,6 +58,9 @@ struct Pass {
   std::optional<Instruction> before;  // affine before a power, add or sqrt before an exponential
   Instruction main;
   std::optional<Instruction> after;  // add, multiply or accumulate; its a is the value
+  // Of a Matern kernel, exp(c r) (d + e r), or (g + f r (d + e r)) in place of the bracket: what is
+  // done with the root r before it; its exponential is what the value is multiplied by.
+  std::vector<Instruction> bracket;
 };
 
 class Program {
@@ -67,7 +71,13 @@ class Program {
   Program(std::vector<Instruction> instructions, int registers, int result)
       : registers(registers), result(result), instructions_(std::move(instructions)) {
     for (std::size_t k = 0; k < instructions_.size(); ++k) {
-      Pass pass{{}, instructions_[k], {}};
+      if (const std::size_t length = matern_at(k)) {
+        const auto first = instructions_.begin() + k, last = first + length - 1;
+        passes_.push_back({*first, *(last - 1), *last, {first + 1, last - 1}});
+        k += length - 1;
+        continue;
+      }
+      Pass pass{{}, instructions_[k], {}, {}};
       if (goes_before(k)) {
         pass.before = instructions_[k];
         pass.main = instructions_[++k];
@@ -91,12 +101,43 @@ class Program {
   bool joins(std::size_t k) const {
     const int index = instructions_[k].out;
     if (k + 1 == instructions_.size() || reads(instructions_[k + 1], index) != 1) return false;
-    if (instructions_[k + 1].out == index) return true;
-    for (std::size_t later = k + 2; later < instructions_.size(); ++later) {
-      if (reads(instructions_[later], index)) return false;
-      if (instructions_[later].out == index) return true;
+    return instructions_[k + 1].out == index || !needed_after(k + 1, index);
+  }
+  // How many instructions from the k-th on are a root, a bracket of it, its exponential, and their
+  // product, none of which is needed again; 0 if they are anything else.
+  std::size_t matern_at(std::size_t k) const {
+    const auto op_at = [&](std::size_t i, Op op) {
+      return i < instructions_.size() && instructions_[i].op == op;
+    };
+    const auto both = [&](std::size_t i, int x, int y) {
+      const Instruction& by = instructions_[i];
+      return by.source == Source::tile && std::minmax(by.a, by.b) == std::minmax(x, y);
+    };
+    if (!op_at(k, Op::sqrt) || !op_at(k + 1, Op::affine)) return 0;
+    const int root = instructions_[k].out, bracket = instructions_[k + 1].out;
+    if (instructions_[k + 1].a != root || bracket == root) return 0;
+    std::size_t next = k + 2;
+    if (op_at(next, Op::multiply)) {
+      if (!both(next, root, bracket) || instructions_[next].out != bracket) return 0;
+      ++next;
     }
-    return index != result;
+    if (!op_at(next, Op::exp_negative) || instructions_[next].a != root) return 0;
+    const int power = instructions_[next++].out;
+    if (power != root || !(op_at(next, Op::multiply) || op_at(next, Op::accumulate))) return 0;
+    const int out = instructions_[next].out;
+    if (!both(next, bracket, power) || (op_at(next, Op::accumulate) && (out == root || out == bracket)))
+      return 0;
+    for (const int index : {root, bracket})
+      if (index != out && needed_after(next, index)) return 0;
+    return next + 1 - k;
+  }
+  // Whether anything after instruction k reads what is in a register then.
+  bool needed_after(std::size_t k, int index) const {
+    for (std::size_t later = k + 1; later < instructions_.size(); ++later) {
+      if (reads(instructions_[later], index)) return true;
+      if (instructions_[later].out == index) return false;
+    }
+    return index == result;
   }
   bool goes_before(std::size_t k) const {
     if (!joins(k)) return false;
@@ -120,37 +161,36 @@ class Program {
   std::vector<Pass> passes_;
 };
 
-// One tile of a program at work: its registers, and its one-sided terms from the tile's first row
-// and column on.
-template <class T>
-struct Tile {
-  T* registers;
-  int rows, columns;
-  const T* const* row_terms;
-  const T* const* column_terms;
+// Vectors in a row of a tile, whatever their width.
+constexpr int row_vectors = 4;
+// Rows that one step does before the next one's turn: so many that constants are seldom read, and so
+// few that a division of one step goes on beside the arithmetic of the next.
+constexpr int rows_together = 6;
 
-  T* at(int index) const { return registers + std::ptrdiff_t(index) * rows * columns; }
-};
-
-// What an operation reads: a register or a one-sided term. Vectors follow each other by `step`, which
-// is 0 for the terms of rows, and rows by `stride`, which is 0 for those of columns.
+// What a step reads: row r begins at *base + r * stride, and its vectors follow each other by `step`,
+// which is 0 for the terms of rows, each spread over one vector.
 template <class T>
 struct Operand {
-  static constexpr int W = Simd<T>::width;
-  const T* first;
-  int step = W, stride;
-  T spread[tile_rows * W];
+  const T* const* base;
+  int stride, step;
 
-  MERCER_INLINE Operand(const Tile<T>& tile, int index, Source source) {
-    if (source == Source::row) {
-      for (int r = 0; r < tile.rows; ++r)
-        store<T>(spread + r * W, broadcast<T>(tile.row_terms[index][r]));
-      first = spread, step = 0, stride = W;
-    } else {
-      first = source == Source::tile ? tile.at(index) : tile.column_terms[index];
-      stride = source == Source::tile ? tile.columns : 0;
-    }
-  }
+  MERCER_INLINE const T* row(int r) const { return *base + std::ptrdiff_t(r) * stride; }
+};
+
+// A pass with its places in memory, which does one row of a tile at a time. So the passes over a row
+// follow each other closely enough for the processor to work on several at once, and divisions and
+// roots take their time beside the arithmetic of others.
+template <class T>
+struct Step {
+  void (*apply)(const Step&, int first, int last);
+  Operand<T> a, b, other;  // of the first operation; the second operand of what comes after
+  T* out;
+  Pass pass;
+  // c and d of what is before, of the main operation, of what comes after, and of the bracket.
+  Spread<T, 10> numbers;
+
+  MERCER_INLINE Vector<T> c() const { return numbers[2]; }
+  MERCER_INLINE Vector<T> d() const { return numbers[3]; }
 };
 
 // Whether numbers in an operation are such that it needs no multiplication by them.
@@ -158,51 +198,47 @@ constexpr bool is_plain(const Instruction& i) {
   return i.c == 1 && i.d == (i.op == Op::add ? 1 : 0);
 }
 
-// One pass, with its operation f of one operand (b is ignored) or two; with `Plain`, the numbers in
-// what comes after are.
-template <class T, Op Before, Op After, bool Plain, class F>
-MERCER_INLINE void pass_over(const Tile<T>& tile, const Pass& pass, F f) {
+// One row of a pass. Make turns the step into its operation, of one operand (b is ignored) or two;
+// with `Plain`, the numbers in what comes after are.
+template <class T, Op Before, Op After, bool Plain, class Make>
+void step_over(const Step<T>& step, int first, int last) {
   using V = Vector<T>;
-  const Instruction& first = Before == Op::constant ? pass.main : *pass.before;
-  const Instruction& last = After == Op::constant ? pass.main : *pass.after;
-  const T c0 = T(first.c), d0 = T(first.d), c1 = T(last.c), d1 = T(last.d);
-  const bool two = takes_two(first.op);
-  const T* a = tile.at(first.a);
-  T* out = tile.at(last.out);
-  const Operand<T> b(tile, two ? first.b : first.a, two ? first.source : Source::tile);
-  const Operand<T> other(tile, After == Op::constant ? first.a : last.b,
-                         After == Op::constant ? Source::tile : last.source);
-  const bool flat = b.stride == tile.columns && other.stride == tile.columns;
-  const int rows = flat ? 1 : tile.rows, columns = flat ? tile.rows * tile.columns : tile.columns;
-  for (int r = 0; r < rows; ++r, a += columns, out += columns) {
-    const T *y = b.first + r * b.stride, *w = other.first + r * other.stride;
-    for (int j = 0; j < columns; j += Simd<T>::width, y += b.step, w += other.step) {
-      V value = load<T>(a + j);
-      if constexpr (Before == Op::affine) value = c0 * value + d0;
-      if constexpr (Before == Op::add) value = c0 * value + d0 * load<T>(y);
-      if constexpr (Before == Op::sqrt) value = sqrt<T>(value);
-      if constexpr (std::is_invocable_v<F, V>)
-        value = f(value);
-      else
-        value = f(value, load<T>(y));
-      if constexpr (After != Op::constant && After != Op::add && !Plain) value = c1 * value;
-      if constexpr (After == Op::add)
-        value = Plain ? value + load<T>(w) : c1 * value + d1 * load<T>(w);
-      if constexpr (After == Op::multiply) value = value * load<T>(w) + (Plain ? T(0) : d1);
-      if constexpr (After == Op::accumulate) value = load<T>(out + j) + value * load<T>(w);
-      store<T>(out + j, value);
-    }
+  constexpr int W = Simd<T>::width;
+  const auto f = Make()(step);
+  const V c0 = step.numbers[0], d0 = step.numbers[1], c1 = step.numbers[4], d1 = step.numbers[5];
+  const Operand<T> A = step.a, B = step.b, O = step.other;
+  T* const to = step.out;
+  for (int row = first; row < last; ++row)
+#pragma GCC unroll 4
+  for (int j = 0; j < row_vectors; ++j) {
+    const T *a = A.row(row) + j * A.step, *y = B.row(row) + j * B.step, *w = O.row(row) + j * O.step;
+    T* out = to + (row * row_vectors + j) * W;
+    V value = load<T>(a);
+    if constexpr (Before == Op::affine) value = c0 * value + d0;
+    if constexpr (Before == Op::add) value = c0 * value + d0 * load<T>(y);
+    if constexpr (Before == Op::sqrt) value = sqrt<T>(value);
+    if constexpr (std::is_invocable_v<decltype(f), V>)
+      value = f(value);
+    else
+      value = f(value, load<T>(y));
+    if constexpr (After != Op::constant && After != Op::add && !Plain) value = c1 * value;
+    if constexpr (After == Op::add)
+      value = Plain ? value + load<T>(w) : c1 * value + d1 * load<T>(w);
+    if constexpr (After == Op::multiply) value = Plain ? value * load<T>(w) : value * load<T>(w) + d1;
+    if constexpr (After == Op::accumulate) value = load<T>(out) + value * load<T>(w);
+    store<T>(out, value);
   }
 }
 
+template <class T>
+using Apply = void (*)(const Step<T>&, int, int);
+
 // out = f(a) or f(a, b), and what comes after it.
-template <class T, Op Before = Op::constant, class F>
-MERCER_INLINE void each(const Tile<T>& tile, const Pass& pass, F f) {
-  const auto with = [&]<Op After>(std::integral_constant<Op, After>) {
-    if (is_plain(*pass.after))
-      pass_over<T, Before, After, true>(tile, pass, f);
-    else
-      pass_over<T, Before, After, false>(tile, pass, f);
+template <class T, Op Before = Op::constant, class Make>
+Apply<T> each(const Pass& pass, Make) {
+  const auto with = [&]<Op After>(std::integral_constant<Op, After>) -> Apply<T> {
+    if (is_plain(*pass.after)) return &step_over<T, Before, After, true, Make>;
+    return &step_over<T, Before, After, false, Make>;
   };
   switch (pass.after ? pass.after->op : Op::constant) {
     case Op::add:
@@ -212,20 +248,20 @@ MERCER_INLINE void each(const Tile<T>& tile, const Pass& pass, F f) {
     case Op::accumulate:
       return with(std::integral_constant<Op, Op::accumulate>());
     default:
-      return pass_over<T, Before, Op::constant, false>(tile, pass, f);
+      return &step_over<T, Before, Op::constant, false, Make>;
   }
 }
 
 // The same with nothing before or after it.
-template <class T, class F>
-MERCER_INLINE void alone(const Tile<T>& tile, const Pass& pass, F f) {
-  pass_over<T, Op::constant, Op::constant, false>(tile, pass, f);
+template <class T, class Make>
+Apply<T> alone(Make) {
+  return &step_over<T, Op::constant, Op::constant, false, Make>;
 }
 
 // The same, of a sum or of an affine function.
-template <class T, Op Before, class F>
-MERCER_INLINE void each_after(const Tile<T>& tile, const Pass& pass, F f) {
-  pass.before ? each<T, Before>(tile, pass, f) : each<T>(tile, pass, f);
+template <class T, Op Before, class Make>
+Apply<T> each_after(const Pass& pass, Make make) {
+  return pass.before ? each<T, Before>(pass, make) : each<T>(pass, make);
 }
 
 template <class T>
@@ -240,142 +276,212 @@ MERCER_INLINE Vector<T> raised(Vector<T> base, int power) {
 
 // a ** int(c).
 template <class T>
-void integer_power(const Tile<T>& tile, const Pass& pass) {
+Apply<T> integer_power(const Pass& pass) {
   using V = Vector<T>;
-  const int power = int(pass.main.c);
-  if (power == 2)
-    each_after<T, Op::affine>(tile, pass, [](V x) { return x * x; });
-  else if (power == 3)
-    each_after<T, Op::affine>(tile, pass, [](V x) { return x * x * x; });
-  else
-    each_after<T, Op::affine>(tile, pass, [power](V x) { return raised<T>(x, power); });
+  switch (int(pass.main.c)) {
+    case 2:
+      return each_after<T, Op::affine>(
+          pass, [](const Step<T>&) { return [](V x) { return x * x; }; });
+    case 3:
+      return each_after<T, Op::affine>(
+          pass, [](const Step<T>&) { return [](V x) { return x * x * x; }; });
+    default:
+      return each_after<T, Op::affine>(pass, [](const Step<T>& step) {
+        return [power = int(step.pass.main.c)](V x) { return raised<T>(x, power); };
+      });
+  }
 }
 
 // a ** c for a >= 0; multiples of one half need no logarithm.
 template <class T>
-void real_power(const Tile<T>& tile, const Pass& pass) {
+Apply<T> real_power(const Pass& pass) {
   using V = Vector<T>;
   const double power = pass.main.c;
-  if (std::abs(power) < 32 && std::fmod(std::abs(power), 1.0) == 0.5) {
-    const int whole = int(std::abs(power));
-    const bool below = power < 0;
-    if (guesses_roots<T> && power == -1.5)
-      return each_after<T, Op::affine>(tile, pass, [](V x) {
+  if (std::abs(power) >= 32 || std::fmod(std::abs(power), 1.0) != 0.5)
+    return each_after<T, Op::affine>(pass, [](const Step<T>& step) {
+      return [c = step.c(), exp_two = ExpTwo<T, true>()](V x) {
+        return exp_two(c * log<T>(x));
+      };
+    });
+  if (guesses_roots<T> && power == -1.5)
+    return each_after<T, Op::affine>(pass, [](const Step<T>&) {
+      return [](V x) {
         const V y = inverse_sqrt<T>(x);
         return y * y * y;
-      });
-    each_after<T, Op::affine>(tile, pass, [=](V x) {
+      };
+    });
+  return each_after<T, Op::affine>(pass, [](const Step<T>& step) {
+    const double power = step.pass.main.c;
+    return [whole = int(std::abs(power)), below = power < 0](V x) {
       const V y = raised<T>(x, whole) * sqrt<T>(x);
       return below ? T(1) / y : y;
-    });
-  } else {
-    each_after<T, Op::affine>(
-        tile, pass, [c = factor_of_two<T>(power), exp_two = ExpTwo<T, true>()](V x) {
-          return exp_two(c * log<T>(x));
-        });
+    };
+  });
+}
+
+// exp(c a), or of the sum or the root before it; with `Any`, for any a.
+template <class T, bool Any>
+Apply<T> exponential(const Pass& pass) {
+  const auto make = [](const Step<T>& step) {
+    return [c = step.c(), exp_two = ExpTwo<T, Any>()](Vector<T> x) {
+      return exp_two(c * x);
+    };
+  };
+  if (!pass.before) return each<T>(pass, make);
+  return pass.before->op == Op::sqrt ? each<T, Op::sqrt>(pass, make)
+                                     : each<T, Op::add>(pass, make);
+}
+
+// exp(c r) times a bracket, for the root r of a; added to what is there with `Adds`.
+template <class T, bool Quadratic, bool Adds>
+void matern_over(const Step<T>& step, int first, int last) {
+  using V = Vector<T>;
+  constexpr int C = row_vectors * Simd<T>::width;
+  const ExpTwo<T> exp_two;
+  const V c = step.c(), c1 = step.numbers[4], d1 = step.numbers[5];
+  const V d = step.numbers[6], e = step.numbers[7], f = step.numbers[8], g = step.numbers[9];
+  const T* a = step.a.row(first);
+  T* out = step.out + first * C;
+  for (int i = 0; i < (last - first) * C; i += Simd<T>::width) {
+    const V r = sqrt<T>(load<T>(a + i)), line = e * r + d;
+    const V bracket = Quadratic ? f * r * line + g : line;
+    const V value = exp_two(c * r) * bracket;
+    store<T>(out + i, c1 * value + (Adds ? load<T>(out + i) : d1));
   }
 }
 
-// exp(c a), or of the sum before it; with `Any`, for any a.
-template <class T, bool Any>
-void exponential(const Tile<T>& tile, const Pass& pass) {
-  each_after<T, Op::add>(
-      tile, pass, [c = factor_of_two<T>(pass.main.c), exp_two = ExpTwo<T, Any>()](Vector<T> x) {
-        return exp_two(c * x);
-      });
-}
-
-// exp(c sqrt(a)). By itself, lest the numbers of the one above be read from memory.
+// The function that does some rows of the pass.
 template <class T>
-void exponential_of_root(const Tile<T>& tile, const Pass& pass) {
-  each<T, Op::sqrt>(
-      tile, pass, [c = factor_of_two<T>(pass.main.c), exp_two = ExpTwo<T, true>()](Vector<T> x) {
-        return exp_two(c * x);
-      });
-}
-
-template <class T>
-inline void run(const Program& program, const Tile<T>& tile) {
-  const int size = tile.rows * tile.columns;
+Apply<T> apply_for(const Pass& pass) {
   using V = Vector<T>;
-  for (const Pass& pass : program.passes()) {
-    const Instruction& i = pass.main;
-    const T c = T(i.c), d = T(i.d);
-    T* out = tile.at(i.out);
-    switch (i.op) {
-      case Op::row:
-        for (int r = 0; r < tile.rows; ++r)
-          std::fill_n(out + r * tile.columns, tile.columns, tile.row_terms[i.a][r]);
-        break;
-      case Op::column:
-        for (int r = 0; r < tile.rows; ++r)
-          std::copy_n(tile.column_terms[i.a], tile.columns, out + r * tile.columns);
-        break;
-      case Op::constant:
-        std::fill_n(out, size, c);
-        break;
-      case Op::affine:
-        each<T>(tile, pass, [c, d](V x) { return c * x + d; });
-        break;
-      case Op::add:
-        if (d == T(1))
-          each<T>(tile, pass, [c](V x, V y) { return c * x + y; });
-        else
-          each<T>(tile, pass, [c, d](V x, V y) { return c * x + d * y; });
-        break;
-      case Op::multiply:
-        if (is_plain(i))
-          each<T>(tile, pass, [](V x, V y) { return x * y; });
-        else
-          each<T>(tile, pass, [c, d](V x, V y) { return c * x * y + d; });
-        break;
-      case Op::accumulate:
-        each<T>(tile, {{}, i, i}, [](V x) { return x; });
-        break;
-      case Op::divide:
-        each<T>(tile, pass, [c](V x, V y) {
+  using S = Step<T>;
+  if (!pass.bracket.empty()) {
+    const bool quadratic = pass.bracket.size() == 2, adds = pass.after->op == Op::accumulate;
+    return quadratic ? adds ? &matern_over<T, true, true> : &matern_over<T, true, false>
+           : adds    ? &matern_over<T, false, true>
+                     : &matern_over<T, false, false>;
+  }
+  switch (pass.main.op) {
+    case Op::row:
+    case Op::column:
+      return alone<T>([](const S&) { return [](V, V y) { return y; }; });
+    case Op::constant:
+      return alone<T>([](const S& s) { return [c = s.c()](V) { return c; }; });
+    case Op::affine:
+      return each<T>(pass, [](const S& s) {
+        return [c = s.c(), d = s.d()](V x) { return c * x + d; };
+      });
+    case Op::add:
+      if (T(pass.main.d) == T(1))
+        return each<T>(pass, [](const S& s) { return [c = s.c()](V x, V y) { return c * x + y; }; });
+      return each<T>(pass, [](const S& s) {
+        return [c = s.c(), d = s.d()](V x, V y) { return c * x + d * y; };
+      });
+    case Op::multiply:
+      if (is_plain(pass.main))
+        return each<T>(pass, [](const S&) { return [](V x, V y) { return x * y; }; });
+      return each<T>(pass, [](const S& s) {
+        return [c = s.c(), d = s.d()](V x, V y) { return c * x * y + d; };
+      });
+    case Op::accumulate:
+      return each<T>({{}, pass.main, pass.main, {}}, [](const S&) { return [](V x) { return x; }; });
+    case Op::divide:
+      return each<T>(pass, [](const S& s) {
+        return [c = s.c()](V x, V y) {
           const V quotient = x / y;
-          return y == T(0) ? broadcast<T>(c) : quotient;
-        });
-        break;
-      case Op::integer_power:
-        integer_power<T>(tile, pass);
-        break;
-      case Op::real_power:
-        real_power<T>(tile, pass);
-        break;
-      case Op::exp:
-      case Op::exp_negative:
-        if (pass.before && pass.before->op == Op::sqrt)
-          exponential_of_root<T>(tile, pass);
-        else if (i.op == Op::exp)
-          exponential<T, true>(tile, pass);
-        else
-          exponential<T, false>(tile, pass);
-        break;
-      case Op::sqrt:
-        each<T>(tile, pass, [](V x) { return sqrt<T>(x); });
-        break;
-      case Op::tanh:
-        each<T>(tile, pass, [c, d](V x) { return tanh<T>(c * x + d); });
-        break;
-      case Op::log:
-        alone<T>(tile, pass, [](V x) { return log<T>(x); });
-        break;
-      case Op::inverse_sqrt:
-        alone<T>(tile, pass, [](V x) {
+          return y == T(0) ? c : quotient;
+        };
+      });
+    case Op::integer_power:
+      return integer_power<T>(pass);
+    case Op::real_power:
+      return real_power<T>(pass);
+    case Op::exp:
+      return exponential<T, true>(pass);
+    case Op::exp_negative:
+      return exponential<T, false>(pass);
+    case Op::sqrt:
+      return each<T>(pass, [](const S&) { return [](V x) { return sqrt<T>(x); }; });
+    case Op::tanh:
+      return each<T>(pass, [](const S& s) {
+        return [c = s.c(), d = s.d(), tanh = Tanh<T>()](V x) { return tanh(c * x + d); };
+      });
+    case Op::log:
+      return alone<T>([](const S&) { return [](V x) { return log<T>(x); }; });
+    case Op::inverse_sqrt:
+      return alone<T>([](const S&) {
+        return [](V x) {
           const V y = T(1) / sqrt<T>(x);
           return x == T(0) ? V{} : y;
-        });
-        break;
-      case Op::positive:
-        alone<T>(tile, pass, [](V x) { return x < T(0) ? V{} : x; });
-        break;
-      case Op::step:
-        alone<T>(tile, pass, [](V x) { return x > T(0) ? broadcast<T>(T(1)) : V{}; });
-        break;
+        };
+      });
+    case Op::positive:
+      return alone<T>([](const S&) { return [](V x) { return x < T(0) ? V{} : x; }; });
+    case Op::step:
+      return alone<T>([](const S&) {
+        return [](V x) { return x > T(0) ? broadcast<T>(T(1)) : V{}; };
+      });
+  }
+  __builtin_unreachable();
+}
+
+// A program over tiles of so many rows, of row_vectors vectors each, with its registers. The terms of
+// the tile's rows, each number spread over a vector, and of its columns are set before a run.
+template <class T>
+class Runner {
+ public:
+  static constexpr int W = Simd<T>::width, C = row_vectors * W;
+
+  Runner(const Program& program, int rows, std::size_t row_terms, std::size_t column_terms)
+      : row_terms(row_terms), column_terms(column_terms), rows_(rows), result_(program.result),
+        registers_(allocate<T>(std::ptrdiff_t(program.registers) * rows * C)) {
+    for (int k = 0; k < program.registers; ++k) places_.push_back(at(k));
+    for (const Pass& pass : program.passes()) {
+      const Instruction& first = pass.before ? *pass.before : pass.main;
+      const Instruction& last = pass.after ? *pass.after : pass.main;
+      const bool powers = is_exp(pass.main.op) || pass.main.op == Op::real_power;
+      const T c = powers ? factor_of_two<T>(pass.main.c) : T(pass.main.c);
+      T numbers[10] = {T(first.c), T(first.d), c, T(pass.main.d), T(last.c), T(last.d)};
+      for (std::size_t k = 0; k < pass.bracket.size(); ++k) {
+        numbers[6 + 2 * k] = T(pass.bracket[k].d);
+        numbers[7 + 2 * k] = T(pass.bracket[k].c);
+      }
+      std::swap(numbers[8], numbers[9]);
+      Step<T> step{apply_for<T>(pass), tile(first.a), tile(first.a), tile(last.out),
+                   at(last.out),       pass,          Spread<T, 10>(numbers)};
+      if (pass.main.op == Op::accumulate) step.pass.after = pass.main;
+      if (first.op <= Op::constant) step.a = tile(first.out);
+      if (first.op <= Op::column)
+        step.b = term(first.op == Op::row ? Source::row : Source::column, first.a);
+      if (takes_two(first.op)) step.b = term(first.source, first.b);
+      if (step.pass.after && pass.bracket.empty()) step.other = term(step.pass.after->source, step.pass.after->b);
+      steps_.push_back(step);
     }
   }
-}
+
+  T* at(int index) const { return registers_.get() + std::ptrdiff_t(index) * rows_ * C; }
+
+  // The values of the tile whose statistics are in the first registers.
+  T* run() const {
+    for (int r = 0; r < rows_; r += rows_together)
+      for (const Step<T>& step : steps_) step.apply(step, r, std::min(rows_, r + rows_together));
+    return at(result_);
+  }
+
+  std::vector<const T*> row_terms, column_terms;
+
+ private:
+  Operand<T> tile(int index) const { return {&places_[index], C, W}; }
+  Operand<T> term(Source source, int index) const {
+    if (source == Source::tile) return tile(index);
+    if (source == Source::row) return {&row_terms[index], W, 0};
+    return {&column_terms[index], 0, W};
+  }
+
+  int rows_, result_;
+  Buffer<T> registers_;
+  std::vector<const T*> places_;
+  std::vector<Step<T>> steps_;
+};
 
 }  // namespace mercer

@@ -63,6 +63,29 @@ MERCER_INLINE Vector<T> kept(T value) {
   return v;
 }
 
+// The same address, unknown to the compiler.
+template <class T>
+MERCER_INLINE const T* anew(const T* p) {
+#if defined(__AVX512F__)
+  asm volatile("" : "+r"(p));
+#endif
+  return p;
+}
+
+// Numbers spread over vectors beforehand: reading one takes no time beside arithmetic, spreading it
+// does.
+template <class T, int N>
+struct Spread {
+  static constexpr int size = N;
+  alignas(vector_bytes) T lanes[N][Simd<T>::width];
+
+  constexpr explicit Spread(const T (&numbers)[N]) {
+    for (int k = 0; k < N; ++k)
+      for (T& lane : lanes[k]) lane = numbers[k];
+  }
+  MERCER_INLINE Vector<T> operator[](int k) const { return load<T>(anew(lanes[k])); }
+};
+
 template <class T>
 MERCER_INLINE Mask<T> bits(const Vector<T>& v) {
   Mask<T> m;
@@ -89,8 +112,18 @@ MERCER_INLINE bool any(const Mask<T>& m) {
 
 template <class T>
 MERCER_INLINE double total(const Vector<T>& v) {
+  Vector<double> parts;
+  if constexpr (sizeof(T) == 4) {
+    typedef T Half __attribute__((vector_size(vector_bytes / 2)));
+    Half halves[2];
+    std::memcpy(halves, &v, sizeof v);
+    parts = __builtin_convertvector(halves[0], Vector<double>) +
+            __builtin_convertvector(halves[1], Vector<double>);
+  } else {
+    parts = v;
+  }
   double sum = 0;
-  for (int i = 0; i < Simd<T>::width; ++i) sum += double(v[i]);
+  for (int i = 0; i < Simd<double>::width; ++i) sum += parts[i];
   return sum;
 }
 

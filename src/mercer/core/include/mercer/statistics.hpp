@@ -75,13 +75,6 @@ constexpr bool broadcasts_are_operands = true;
 constexpr bool broadcasts_are_operands = false;
 #endif
 
-// The same address, unknown to the compiler, which else would spread what is there only once.
-template <class T>
-MERCER_INLINE const T* anew(const T* p) {
-  if constexpr (broadcasts_are_operands) asm volatile("" : "+r"(p));
-  return p;
-}
-
 // min(x, z), in the form that compilers do not find.
 template <class T>
 MERCER_INLINE Vector<T> minimum(const T& x, const Vector<T>& z) {
@@ -182,6 +175,8 @@ MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out
   constexpr bool in_halves =
       broadcasts_are_operands && Which != of_dot && !(Which & of_chi2);
   const V ones = broadcast<T>(one);
+  T* ends[sums];  // read once: for all the compiler knows, what is stored may change `out`
+  for (int s = 0; s < sums; ++s) ends[s] = out[s] + offset;
   const auto place = [](Sum sum) { return std::popcount(Which & (unsigned(sum) - 1)); };
   for (std::ptrdiff_t first = 0; first == 0 || first < d; first += features_at_once) {
     V acc[sums][Rows][2];
@@ -220,7 +215,7 @@ MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out
       for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 2
         for (int h = 0; h < 2; ++h) {
-          T* to = out[s] + offset + r * C + h * W;
+          T* to = ends[s] + r * C + h * W;
           const bool product = (Which & of_conjunction) && s == place(of_conjunction);
           if (first) acc[s][r][h] = product ? acc[s][r][h] * load<T>(to) : acc[s][r][h] + load<T>(to);
           store<T>(to, acc[s][r][h]);
@@ -297,13 +292,15 @@ void paired_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
   constexpr int P = Geometry<T>::panel;
   using V = Vector<T>;
+  T* const end = out[0] + offset;
   for (std::ptrdiff_t first = 0; first < d; first += paired_at_once) {
     V acc[2][R];
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       const V products = load<T>(Y + h * W);
+      const T* x = anew(X);
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) acc[h][r] = products + X[r];
+      for (int r = 0; r < R; ++r) acc[h][r] = products + x[r];
     }
     X += R;
     Y += P;
@@ -326,15 +323,16 @@ void paired_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::
     for (; k < here; ++k, X += R, Y += P)
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h) {
+        const T* x = anew(X);
         const V z = load<T>(Y + h * W);
 #pragma GCC unroll 16
-        for (int r = 0; r < R; ++r) acc[h][r] += z * X[r];
+        for (int r = 0; r < R; ++r) acc[h][r] += z * x[r];
       }
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h)
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
-        T* to = out[0] + offset + r * C + h * W;
+        T* to = end + r * C + h * W;
         store<T>(to, first ? acc[h][r] + load<T>(to) : acc[h][r]);
       }
   }
@@ -454,8 +452,14 @@ inline void finish_sqdist(const Leaf<T>& leaf, std::ptrdiff_t row, std::ptrdiff_
   if (!any<T>(close < 0)) return;
   std::int16_t found[R * C];
   int count = 0;
-  for (int i = 0; i < R * C; ++i)
-    if (!(out[i] > near * (X_norms[i / C] + Y_norms[i % C]))) found[count++] = std::int16_t(i);
+  for (int r = 0; r < R; ++r)
+    for (int j = 0; j < C; j += W) {
+      const V limit = near * (load<T>(Y_norms + j) + X_norms[r]);
+      const Mask<T> here = ~(load<T>(out + r * C + j) > limit);
+      if (!any<T>(here)) continue;
+      for (int i = 0; i < W; ++i)
+        if (here[i]) found[count++] = std::int16_t(r * C + j + i);
+    }
   if (count > many) return exact_tile<T>(leaf, row, column, out);
   for (int i = 0; i < count; ++i)
     out[found[i]] = exact_distance<T>(leaf, row + found[i] / C, column + found[i] % C);

@@ -70,25 +70,6 @@ class Boxes {
   std::ptrdiff_t d_, leaf_;
 };
 
-// Columns of a program over squared distances: evaluated on tiles of distances held in register 0.
-class RadialProgram {
- public:
-  RadialProgram(const Program& program, int rows, int columns)
-      : program_(program), rows_(rows), columns_(columns),
-        registers_(std::size_t(program.registers) * rows * columns) {}
-  double* distances() { return registers_.data(); }
-  const double* values() {
-    const Tile<double> tile{registers_.data(), rows_, columns_, nullptr, nullptr};
-    run<double>(program_, tile);
-    return tile.at(program_.result);
-  }
-
- private:
-  const Program& program_;
-  int rows_, columns_;
-  std::vector<double> registers_;
-};
-
 // out[n] with |out_i - s_i| <= atol + rtol s_i, s_i = sum_j w_j k(|u_i - v_j|^2), for a program k
 // that does not rise with its one statistic, the squared distance, and weights w_j >= 0.
 // U (n, d), V (m, d).
@@ -130,7 +111,9 @@ bool tree_sums(const Program& program, const double* U, const double* V, const d
         const int block = blocks[task];
         const auto& queries = rows.boxes[block];
         const int count = int(queries.last - queries.first);
-        RadialProgram leaf(program, R, C), bounds(program, 1, std::max(4, W));
+        constexpr int row = Runner<double>::C;
+        static_assert(R * C % row == 0 && row >= 4);
+        Runner<double> leaf(program, R * C / row, 0, 0), bounds(program, 1, 0, 0);
         std::vector<double> sums(R, 0.0);
         double low_total = 0, middle_total = 0;  // of the boxes taken as a whole, the same for all
         double used = 0, seen = 0;               // shares of the tolerance, of the weight
@@ -153,13 +136,13 @@ bool tree_sums(const Program& program, const double* U, const double* V, const d
         };
         const auto candidates = [&](int first, int second, Candidate* found) {
           const int boxes_of[] = {first, second};
-          std::fill_n(bounds.distances(), std::max(4, W), 0.0);
+          std::fill_n(bounds.at(0), row, 0.0);
           for (int b = 0; b < 2; ++b) {
-            double* at = bounds.distances() + 2 * b;
+            double* at = bounds.at(0) + 2 * b;
             squared_range(boxes_of[b], at[0], at[1]);
             found[b].nearest = at[0];
           }
-          const double* values = bounds.values();
+          const double* values = bounds.run();
           for (int b = 0; b < 2; ++b)
             found[b] = {boxes_of[b], found[b].nearest, values[2 * b], values[2 * b + 1]};
         };
@@ -193,7 +176,7 @@ bool tree_sums(const Program& program, const double* U, const double* V, const d
           }
           seen += mass[here.box];
           const double* Z = packed.data() + place[here.box] * d;
-          double* distances = leaf.distances();
+          double* distances = leaf.at(0);
           for (int r = 0; r < R; ++r) {
             const double* x = U + rows.order[std::min(queries.first + r, queries.last - 1)] * d;
             for (int j = 0; j < C; j += W) {
@@ -205,7 +188,7 @@ bool tree_sums(const Program& program, const double* U, const double* V, const d
               store<double>(distances + r * C + j, sum);
             }
           }
-          const double* values = leaf.values();
+          const double* values = leaf.run();
           const double* w = weights.data() + place[here.box];
           for (int r = 0; r < R; ++r) {
             Vector<double> sum{};
