@@ -14,7 +14,7 @@ import math
 import os
 import sys
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mercer.core.programs import Kind, Op, Source
 
@@ -33,6 +33,8 @@ FEATUREWISE = {
     # The quotient before the second product, so that tiny and huge entries survive.
     Kind.CHI2: "{s} += ({x} - {y}) / tl.where({x} + {y} == 0, 1, {x} + {y}) * ({x} - {y})",
 }
+# The same by the instruction for an inverse: the least normal number stands for zero.
+CHI2_SINGLE = "{s} += ({x} - {y}) * reciprocal(tl.maximum({x} + {y}, 1.2e-38)) * ({x} - {y})"
 TANGENTS = {
     Kind.DIFFERENCE_PRODUCT: "{s} += ({x} - {y}) * ({dx} - {dy})",
     Kind.SIGN_PRODUCT: (
@@ -126,12 +128,16 @@ class TileForm:
 
 
 class Slot(NamedTuple):
-    """One number of the array that a kernel reads: a constant of the program, times others."""
+    """One number of the array that a kernel reads: a constant of the program, times others.
+
+    ``leaf`` is the one whose scale is among them, or with ``divided`` that it is divided by.
+    """
 
     operation: int | None
     which: int
     leaf: int | None = None
     factor: float = 1.0
+    divided: bool = False
 
 
 def chunks(width: int) -> list[tuple[int, int]]:
@@ -180,15 +186,15 @@ class _Epilogue:
         self.single = form.dtype == "float32"
         self._names = 0
         for i, leaf in enumerate(form.leaves):
-            matrix = leaf.width > 0 and not leaf.features
-            self.registers[i] = (f"s{i}", True, i if matrix else None)
+            self.registers[i] = (f"s{i}", True, i if leaf.width else None)
         for k, operation in enumerate(form.operations):
             self._run(k, *operation)
         name, full = self._value(form.result)
         self.result = name if full else f"tl.broadcast_to({name}, (BM, BN))"
 
-    def slot(self, operation: int | None, which: int, leaf: int | None, factor: float = 1.0) -> str:
-        wanted = Slot(operation, which, leaf, factor)
+    def slot(self, *wanted: Any) -> str:
+        """The name of a number, whose `Slot` has these fields."""
+        wanted = Slot(*wanted)
         if wanted not in self.slots:
             self.slots.append(wanted)
         return f"q{self.slots.index(wanted)}"
@@ -254,6 +260,10 @@ class _Epilogue:
             case Op.DIVIDE:
                 y, _ = self._second(b, source)
                 at_zero = self.slot(k, 0, None)
+                if self.single:
+                    # A quarter of each, since the inverse of the largest numbers would be 0.
+                    quotient = f"0.25 * {x} * {self._instruction('reciprocal', f'0.25 * {y}')}"
+                    return f"tl.where({y} == 0, {at_zero}, {quotient})", True
                 return f"tl.where({y} == 0, {at_zero}, {x} / tl.where({y} == 0, 1, {y}))", True
             case Op.INTEGER_POWER:
                 return self._integer_power(x, exponent), full
@@ -288,7 +298,9 @@ class _Epilogue:
                 square = self._name()
                 self.lines.append(f"{square} = {power} * {power}")
                 power = square
-        return result if exponent > 0 else f"1 / ({result})"
+        if exponent > 0:
+            return result
+        return self._instruction("reciprocal", result) if self.single else f"1 / ({result})"
 
     def _instruction(self, name: str, argument: str) -> str:
         self.instructions.add(name)
@@ -322,6 +334,7 @@ class _Statistics:
         self.before: list[str] = []  # once for the rows
         self.inside: list[str] = []  # for every tile
         self.after: list[str] = []  # once the dot products are there
+        self.instructions: set[str] = set()
         alike: dict[int, list[int]] = {}
         for i, leaf in enumerate(form.leaves):
             if not leaf.width:
@@ -404,16 +417,21 @@ class _Statistics:
         self.arguments += [f"A{i}", f"B{i}"]
         near = NEAR[self.form.dtype]
         self.after += [
-            f"n{i} = ~(s{i} < {near} * (u{i} + w{i}))",  # and those whose norms overflow
-            f"s{i} = tl.maximum(s{i} * {{scale{i}}}, 0)",
-            f"if tl.max(n{i}.to(tl.int32)) > 0:",
+            f"if tl.max(s{i} - {near} * u{i} - {near} * w{i}) >= 0:",
             f"    e{i} = tl.zeros((BM, BN), {self._type})",
             f"    for f in range({leaf.features}):",
             f"        p{i} = tl.load(A{i} + tl.cast(f, tl.int64) * n + rows)[:, None]",
             f"        o{i} = tl.load(B{i} + tl.cast(f, tl.int64) * m + columns)[None, :]",
             f"        e{i} += (p{i} - o{i}) * (p{i} - o{i})",
-            f"    s{i} = tl.where(n{i}, e{i}, s{i})",
+            f"    s{i} = e{i} * {{unscaled{i}}}",
         ]
+
+    def _update(self, kind: Kind) -> str:
+        """How one feature is added to a statistic."""
+        if kind == Kind.CHI2 and self.form.dtype == "float32":
+            self.instructions.add("reciprocal")
+            return CHI2_SINGLE
+        return UPDATES[kind]
 
     def _by_features(self, source: int, leaves: list[int]) -> None:
         """Statistics of the same features, in one pass over them."""
@@ -431,7 +449,7 @@ class _Statistics:
             x, y = f"a{source}", f"b{source}"
             names = {"x": f"{x}_{k}", "y": f"{y}_{k}", "dx": f"{x}_{k + 1}", "dy": f"{y}_{k + 1}"}
             return [
-                UPDATES[leaf.kind].format(s=f"s{i}", **names)
+                self._update(leaf.kind).format(s=f"s{i}", **names)
                 for i, leaf in zip(leaves, forms, strict=True)
             ]
 
@@ -461,11 +479,12 @@ class _Tile:
     def __init__(self, form: TileForm):
         statistics, self.epilogue = _Statistics(form), _Epilogue(form)
         scales = {
-            f"scale{i}": self.epilogue.slot(None, 0, i)
+            f"unscaled{i}": self.epilogue.slot(None, 0, i, 1.0, True)
             for i, leaf in enumerate(form.leaves)
             if leaf.width and leaf.features
         }
         after = [line.format(**scales) for line in statistics.after]
+        self.instructions = statistics.instructions | self.epilogue.instructions
         rows, columns = sorted(self.epilogue.rows), sorted(self.epilogue.columns)
         self.arguments = [
             "constants",
@@ -517,7 +536,7 @@ def _assembled(
         "import triton.language as tl",
         "",
         "",
-        *(line for name in sorted(tile.epilogue.instructions) for line in _instruction(name)),
+        *(line for name in sorted(tile.instructions) for line in _instruction(name)),
         # Numbers of points say nothing about the code to make.
         '@triton.jit(do_not_specialize=["tiles", "rows_out", "columns_out"])',
         f"def {name}({arguments}, BM: tl.constexpr, BN: tl.constexpr):",

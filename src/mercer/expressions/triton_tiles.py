@@ -148,7 +148,7 @@ class TritonTiles(PairTiles):
             return self._by_features(i, leaf, before)
         careful = leaf.kind == Kind.SQDIST and self._needs_care(i, leaf)
         d = leaf.X.shape[1]
-        if careful and d <= FEW_FEATURES:
+        if careful and (d <= FEW_FEATURES or not self._norms_fit(leaf)):
             return self._by_features(i, leaf, before)
         shared = None
         for k, other in enumerate(self.leaves[:i]):
@@ -219,6 +219,10 @@ class TritonTiles(PairTiles):
             return "tf32x3", 1.0
         return "fp16", 2.0**exponent
 
+    @staticmethod
+    def _norms_fit(leaf: Leaf) -> bool:
+        return all(bool(norms.isfinite().all()) for norms in (leaf.X_norms, leaf.Y_norms))
+
     def _needs_care(self, i: int, leaf: Leaf) -> bool:
         """Whether values near k(x, x) would feel the rounding of a distance made from norms."""
         norms = leaf.X_norms
@@ -272,7 +276,10 @@ class TritonTiles(PairTiles):
         value = slot.factor
         if slot.operation is not None:
             value *= float(self.program.constants[slot.operation, slot.which])
-        return value if slot.leaf is None else value * self._scales[slot.leaf]
+        if slot.leaf is None:
+            return value
+        scale = self._scales[slot.leaf]
+        return value / scale if slot.divided else value * scale
 
     def _run(self, text: KernelText, usual: Launch, lay_out: LayOut) -> Any:
         """What the kernel puts out with the usual layout, or a smaller one the device has room for.
