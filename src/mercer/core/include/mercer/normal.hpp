@@ -11,26 +11,25 @@ namespace mercer {
 template <class T, class Interrupted>
 bool normal_product(Pairs<T>& pairs, const T* V, int c, const T* targets, const T* weight,
                     double* side, double* total, int threads, Interrupted interrupted) {
-  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
   constexpr std::ptrdiff_t most_shares = 16;
   if (!pairs.prepare(threads, interrupted)) return false;
   const std::ptrdiff_t blocks = pairs.row_blocks(), tiles = pairs.column_tiles();
-  const int wide = c == 1 ? 1 : (c + W - 1) / W * W, lanes = std::max(wide, W);
-  const Buffer<T> padded = with_zeros<T>(V, pairs.m, c, tiles * C, wide);
+  const RightSide<T> right(V, pairs.m, c, tiles);
   const std::ptrdiff_t at_once = pairs.tiles_at_once(), stride = tiles * C;
   const std::ptrdiff_t blocks_per_share =
       std::max<std::ptrdiff_t>(row_blocks_per_task, (blocks + most_shares - 1) / most_shares);
   const std::ptrdiff_t count = (blocks + blocks_per_share - 1) / blocks_per_share;
   std::vector<double> shares(count * pairs.m * c), totals(count * c);
   std::optional<GaussianTerms<T>> gaussian;
-  if (c == 1 && pairs.gaussian() < 0) gaussian.emplace(pairs);
+  if (right.few() && pairs.gaussian() < 0) gaussian.emplace(pairs);
   const bool done = share(
       count, threads,
       [&](std::ptrdiff_t task, const Stop& stop) {
         const std::ptrdiff_t first = task * blocks_per_share;
         const std::ptrdiff_t last = std::min(first + blocks_per_share, blocks);
         const Buffer<T> strip = allocate<T>(R * stride), across = allocate<T>(stride * c);
-        const Buffer<T> partial = allocate<T>(R * lanes), residual = allocate<T>(R * c);
+        const Buffer<T> partial = allocate<T>(right.size()), residual = allocate<T>(R * c);
         std::vector<double> sums(R * c);
         double* transposed = shares.data() + task * pairs.m * c;
         for (std::ptrdiff_t b0 = first; b0 < last; b0 += row_blocks_per_task) {
@@ -41,24 +40,23 @@ bool normal_product(Pairs<T>& pairs, const T* V, int c, const T* targets, const 
             if (stop) return;
             std::fill(sums.begin(), sums.end(), 0.0);
             for (std::ptrdiff_t t0 = 0; t0 < tiles; t0 += at_once) {
-              std::fill_n(partial.get(), R * lanes, T(0));
+              std::fill_n(partial.get(), right.size(), T(0));
               for (std::ptrdiff_t t = t0; t < std::min(t0 + at_once, tiles); ++t) {
                 T* kept = strip.get() + t * R * C;
-                const T* v = padded.get() + t * C * wide;
                 if (gaussian) {
                   pairs.sums(scratch, b - b0, t);
-                  if (gaussian->multiply(scratch.runner.at(0), b, t, v, partial.get(), kept))
+                  if (gaussian->multiply(scratch.runner.at(0), b, t, right.first(t), partial.get(),
+                                         kept)) {
+                    if (c > 1) right.multiply(kept, t, partial.get(), true);
                     continue;
+                  }
                 }
                 T* values = pairs.tile(scratch, b, b - b0, t);
                 if ((t + 1) * C > pairs.m) clear_right<T>(values, pairs.m - t * C);
-                if (c == 1)
-                  multiply_one<T>(values, v, partial.get());
-                else
-                  multiply_many<T>(values, v, wide, partial.get());
+                right.multiply(values, t, partial.get());
                 std::copy_n(values, R * C, kept);
               }
-              add_partial<T>(partial.get(), c, wide, sums.data());
+              right.add(partial.get(), sums.data());
             }
             const std::ptrdiff_t row = b * R, rows = std::min<std::ptrdiff_t>(R, pairs.n - row);
             for (std::ptrdiff_t r = 0; r < rows; ++r)

@@ -8,17 +8,40 @@
 
 namespace mercer {
 
-// partial[r][lane] += values[r][j] v[j], a lane at a time.
-template <class T>
-MERCER_INLINE void multiply_one(const T* values, const T* v, T* partial) {
+// Columns that are summed one by one, a lane at a time; more are summed side by side.
+constexpr int few_columns = 8;
+
+// partial[k][r][lane] += values[r][j] V[k][j] for N columns, `stride` numbers from one to the next.
+template <class T, int N>
+MERCER_INLINE void multiply_columns(const T* values, const T* V, std::ptrdiff_t stride, T* partial) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
-#pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
-    Vector<T> sum = load<T>(partial + r * W);
+    Vector<T> sum[N];
 #pragma GCC unroll 4
-    for (int j = 0; j < C; j += W) sum += load<T>(values + r * C + j) * load<T>(v + j);
-    store<T>(partial + r * W, sum);
+    for (int k = 0; k < N; ++k) sum[k] = load<T>(partial + (k * R + r) * W);
+#pragma GCC unroll 4
+    for (int j = 0; j < C; j += W) {
+      const Vector<T> value = load<T>(values + r * C + j);
+#pragma GCC unroll 4
+      for (int k = 0; k < N; ++k) sum[k] += value * load<T>(V + k * stride + j);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < N; ++k) store<T>(partial + (k * R + r) * W, sum[k]);
   }
+}
+
+// The same for any number of columns.
+template <class T>
+inline void multiply_few(const T* values, const T* V, int c, std::ptrdiff_t stride, T* partial) {
+  constexpr int step = Geometry<T>::rows * Simd<T>::width;
+  int k = 0;
+  const auto next = [&]<int N>(std::integral_constant<int, N>) {
+    for (; k + N <= c; k += N)
+      multiply_columns<T, N>(values, V + k * stride, stride, partial + k * step);
+  };
+  next(std::integral_constant<int, 4>());
+  next(std::integral_constant<int, 2>());
+  next(std::integral_constant<int, 1>());
 }
 
 // partial[r][k] += values[r][j] V[j][k].
@@ -39,47 +62,89 @@ MERCER_INLINE void multiply_many(const T* values, const T* V, int wide, T* parti
   }
 }
 
-// What multiply_one (c = 1) or multiply_many have summed, added to sums[R, c].
+// V[m, c] for the tiles of a product K V, with zeros below it: column by column if they are few, else
+// row by row, and with zeros beside it up to a whole number of vectors.
 template <class T>
-inline void add_partial(const T* partial, int c, int wide, double* sums) {
-  constexpr int R = Geometry<T>::rows, W = Simd<T>::width;
-  for (int r = 0; r < R; ++r)
-    if (c == 1)
-      sums[r] += total<T>(load<T>(partial + r * W));
-    else
-      for (int k = 0; k < c; ++k) sums[r * c + k] += double(partial[r * wide + k]);
+class RightSide {
+ public:
+  static constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
+
+  RightSide(const T* V, std::ptrdiff_t m, int c, std::ptrdiff_t tiles)
+      : c_(c), few_(c <= few_columns), wide_(few_ ? c : (c + W - 1) / W * W), rows_(tiles * C),
+        V_(allocate<T>(rows_ * wide_)) {
+    for (std::ptrdiff_t j = 0; j < rows_; ++j)
+      for (int k = 0; k < wide_; ++k)
+        V_[few_ ? k * rows_ + j : j * wide_ + k] = j < m && k < c ? V[j * c + k] : T(0);
+  }
+
+  bool few() const { return few_; }
+  // How many partial sums a block of rows has.
+  std::ptrdiff_t size() const { return std::ptrdiff_t(R) * (few_ ? c_ * W : wide_); }
+  // The first of few columns, where it meets a tile.
+  const T* first(std::ptrdiff_t tile) const { return V_.get() + tile * C; }
+
+  // Add a tile's values times V, or times all but the first of few columns.
+  void multiply(const T* values, std::ptrdiff_t tile, T* partial, bool but_first = false) const {
+    if (!few_) return multiply_many<T>(values, V_.get() + tile * C * wide_, wide_, partial);
+    multiply_few<T>(values, first(tile) + but_first * rows_, c_ - but_first, rows_,
+                    partial + but_first * R * W);
+  }
+  // What was summed, added to sums[R, c].
+  void add(const T* partial, double* sums) const {
+    for (int r = 0; r < R; ++r)
+      for (int k = 0; k < c_; ++k)
+        sums[r * c_ + k] += few_ ? total<T>(load<T>(partial + (k * R + r) * W))
+                                 : double(partial[r * wide_ + k]);
+  }
+
+ private:
+  int c_;
+  bool few_;
+  int wide_;
+  std::ptrdiff_t rows_;
+  Buffer<T> V_;
+};
+
+// sums[k][j] += values[r][j] U[r][k] for the first rows and N columns; `stride` numbers from one k to
+// the next.
+template <class T, int N>
+MERCER_INLINE void transpose_columns(const T* values, const T* U, int c, std::ptrdiff_t rows, T* sums,
+                                     std::ptrdiff_t stride) {
+  constexpr int C = Geometry<T>::columns, W = Simd<T>::width, vectors = C / W;
+  Vector<T> sum[N][vectors];
+#pragma GCC unroll 4
+  for (int k = 0; k < N; ++k)
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) sum[k][j] = load<T>(sums + k * stride + j * W);
+  for (std::ptrdiff_t r = 0; r < rows; ++r) {
+    Vector<T> value[vectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) value[j] = load<T>(values + r * C + j * W);
+#pragma GCC unroll 4
+    for (int k = 0; k < N; ++k) {
+      const Vector<T> u = broadcast<T>(U[r * c + k]);
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) sum[k][j] += value[j] * u;
+    }
+  }
+#pragma GCC unroll 4
+  for (int k = 0; k < N; ++k)
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) store<T>(sums + k * stride + j * W, sum[k][j]);
 }
 
-// A copy of V[m, c] in an array [rows, columns] that is not smaller.
-template <class T>
-Buffer<T> with_zeros(const T* V, std::ptrdiff_t m, int c, std::ptrdiff_t rows, int columns) {
-  Buffer<T> out = allocate<T>(rows * columns);
-  for (std::ptrdiff_t j = 0; j < rows; ++j)
-    for (int k = 0; k < columns; ++k)
-      out[j * columns + k] = j < m && k < c ? V[j * c + k] : T(0);
-  return out;
-}
-
-// sums[k][j] += values[r][j] U[r][k] for the first rows; `stride` numbers from one k to the next.
+// The same for all c columns.
 template <class T>
 inline void multiply_transposed(const T* values, const T* U, int c, std::ptrdiff_t rows, T* sums,
                                 std::ptrdiff_t stride) {
-  constexpr int C = Geometry<T>::columns, W = Simd<T>::width;
-  for (int k = 0; k < c; ++k) {
-    Vector<T> sum[C / W];
-#pragma GCC unroll 4
-    for (int j = 0; j < C / W; ++j) sum[j] = load<T>(sums + k * stride + j * W);
-    for (std::ptrdiff_t r = 0; r < rows; ++r) {
-      const Vector<T> u = broadcast<T>(U[r * c + k]);
-#pragma GCC unroll 4
-      for (int j = 0; j < C / W; ++j) sum[j] += load<T>(values + r * C + j * W) * u;
-    }
-#pragma GCC unroll 4
-    for (int j = 0; j < C / W; ++j) store<T>(sums + k * stride + j * W, sum[j]);
-  }
+  constexpr int together = vector_bytes == 64 ? 4 : 2;  // what the registers hold
+  int k = 0;
+  for (; k + together <= c; k += together)
+    transpose_columns<T, together>(values, U + k, c, rows, sums + k * stride, stride);
+  for (; k < c; ++k) transpose_columns<T, 1>(values, U + k, c, rows, sums + k * stride, stride);
 }
 
-// multiply_one and multiply_transposed, for one column each, from one reading of the values.
+// multiply_few and multiply_transposed, for one column each, from one reading of the values.
 template <class T>
 inline void multiply_both(const T* values, const T* v, const T* u, T* partial, T* sums) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
@@ -174,18 +239,21 @@ class GaussianTerms {
   std::vector<T> row_peaks_, column_peaks_;
 };
 
+// What the sums of K^T U over some tiles may take of the first-level cache.
+constexpr std::ptrdiff_t across_bytes = 16 * 1024;
+
 // out[n, c] = K V for V[m, c]; and, from the same tiles, side[m, c2] = K^T U for U[n, c2].
 // With `symmetric`, K is its own transpose and U = V: tiles on and above the diagonal give all.
 // Tiles are summed in T over a block of rows or columns, and in double across blocks.
 template <class T, class Interrupted>
 bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2, double* side,
              bool symmetric, int threads, Interrupted interrupted) {
-  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
+  constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
   if (!pairs.prepare(threads, interrupted)) return false;
   const std::ptrdiff_t blocks = pairs.row_blocks(), tiles = pairs.column_tiles();
-  const int wide = c == 1 ? 1 : (c + W - 1) / W * W;  // columns of V, padded with zeros
-  const Buffer<T> padded = with_zeros<T>(V, pairs.m, c, tiles * C, wide);
-  const std::ptrdiff_t at_once = pairs.tiles_at_once();
+  const RightSide<T> right(V, pairs.m, c, tiles);
+  const std::ptrdiff_t at_once = std::clamp<std::ptrdiff_t>(
+      across_bytes / (std::max(c2, 1) * C * std::ptrdiff_t(sizeof(T))), 1, pairs.tiles_at_once());
   // Each group of rows sums its share of K^T U apart, and the shares are added in order at the end:
   // a fixed number of them, so that they stay small beside K.
   constexpr std::ptrdiff_t most_shares = 16;
@@ -196,8 +264,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
   std::vector<double> shares(U ? tasks.groups() * pairs.m * c2 : 0);
   std::vector<double> parts(tasks.parts * pairs.n * c);
   std::optional<GaussianTerms<T>> gaussian;
-  if (c == 1 && pairs.gaussian() < 0) gaussian.emplace(pairs);
-  const int lanes = std::max(wide, W);
+  if (c > 0 && right.few() && pairs.gaussian() < 0) gaussian.emplace(pairs);
   const bool done = share(
       tasks.count(), threads,
       [&](std::ptrdiff_t task, const Stop& stop) {
@@ -205,7 +272,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
         const std::ptrdiff_t first = range.first_block, last = range.last_block;
         auto scratch = pairs.scratch(first, last - first);
         std::vector<double> sums((last - first) * R * c);
-        Buffer<T> partial = allocate<T>(R * lanes);
+        Buffer<T> partial = allocate<T>(right.size());
         const std::ptrdiff_t stride = at_once * C;
         Buffer<T> across = allocate<T>(stride * c2);  // of K^T U, for some rows and columns
         double* transposed = U ? shares.data() + task / tasks.parts * pairs.m * c2 : nullptr;
@@ -215,18 +282,18 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
           const std::ptrdiff_t t1 = std::min(t0 + at_once, range.last_tile);
           for (std::ptrdiff_t b = first; b < last; ++b) {
             if (stop) return;
-            double* sum = sums.data() + (b - first) * R * c;
-            std::fill_n(partial.get(), R * lanes, T(0));
+            std::fill_n(partial.get(), right.size(), T(0));
             if ((b - first) % row_blocks_per_task == 0) std::fill_n(across.get(), stride * c2, T(0));
             for (std::ptrdiff_t t = t0; t < t1; ++t) {
               if (symmetric && (t + 1) * C <= b * R) continue;
               const bool crosses = symmetric && t * C < (b + 1) * R;
-              const T* v = padded.get() + t * C * wide;
               T* values = scratch.runner.at(0);  // of the sums, and then of the Gaussian
               bool known = false;
               if (gaussian && !crosses) {
                 pairs.sums(scratch, b - first, t);
-                known = gaussian->multiply(values, b, t, v, partial.get(), U ? values : nullptr);
+                known = gaussian->multiply(values, b, t, right.first(t), partial.get(),
+                                           U || c > 1 ? values : nullptr);
+                if (known && c > 1) right.multiply(values, t, partial.get(), true);
               }
               const std::ptrdiff_t rows = std::min<std::ptrdiff_t>(R, pairs.n - b * R);
               T* beside = across.get() + (t - t0) * C;
@@ -234,19 +301,16 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
                 values = pairs.tile(scratch, b, b - first, t);
                 if ((t + 1) * C > pairs.m) clear_right<T>(values, pairs.m - t * C);
                 if (c == 1 && U && c2 == 1 && rows == R && !crosses) {
-                  multiply_both<T>(values, v, U + b * R, partial.get(), beside);
+                  multiply_both<T>(values, right.first(t), U + b * R, partial.get(), beside);
                   continue;
                 }
                 if (crosses) clear_left<T>(values, b * R, t * C, false);
-                if (c == 1)
-                  multiply_one<T>(values, v, partial.get());
-                else if (c > 1)
-                  multiply_many<T>(values, v, wide, partial.get());
+                right.multiply(values, t, partial.get());
                 if (crosses) clear_left<T>(values, b * R, t * C, true);
               }
               if (U) multiply_transposed<T>(values, U + b * R * c2, c2, rows, beside, stride);
             }
-            add_partial<T>(partial.get(), c, wide, sum);
+            right.add(partial.get(), sums.data() + (b - first) * R * c);
             if (U && ((b - first + 1) % row_blocks_per_task == 0 || b + 1 == last))
               for (std::ptrdiff_t j = t0 * C; j < std::min(t1 * C, pairs.m); ++j)
                 for (int k = 0; k < c2; ++k)
