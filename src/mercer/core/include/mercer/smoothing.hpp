@@ -24,49 +24,6 @@ constexpr double smooth_headroom = 500;
 // so that sums do not depend on the number of threads.
 constexpr std::ptrdiff_t smooth_enough = 64, smooth_tiles_per_part = 64;
 
-// 2^(y - reference) for exponents up to 600 above it, a few vectors in step so that the additions of
-// one fill the waits of the others; 2^-1020 far below, which is nothing beside a term of the
-// reference's size.
-class PowersOfTwo {
- public:
-  using V = Vector<double>;
-  static constexpr int W = Simd<double>::width, together = vector_bytes == 64 ? 4 : 2;
-
-  MERCER_INLINE PowersOfTwo() {
-    magic_ = kept<double>(F::magic);
-    lowest_ = kept<double>(-1020.0);
-    double power = 1;  // exp(r ln 2) = 2^r
-    for (int k = 0; k < terms; ++k, power *= 0.6931471805599453)
-      c_[k] = kept<double>(F::exp_coefficients[k] * power);
-  }
-
-  // out[together] from as many vectors of exponents.
-  MERCER_INLINE void operator()(const double* y, double reference, V* out) const {
-    V shifted[together], r[together];
-#pragma GCC unroll 4
-    for (int v = 0; v < together; ++v) {
-      const V x = load<double>(y + v * W) - reference, above = x > lowest_ ? x : lowest_;
-      shifted[v] = above + magic_;
-      r[v] = above - (shifted[v] - magic_);
-      out[v] = c_[terms - 1];
-    }
-#pragma GCC unroll 16
-    for (int k = terms - 2; k >= 0; --k)
-#pragma GCC unroll 4
-      for (int v = 0; v < together; ++v) out[v] = out[v] * r[v] + c_[k];
-      // The low bits of y + magic hold the rounded y; shifting them up adds it to the exponent.
-#pragma GCC unroll 4
-    for (int v = 0; v < together; ++v)
-      out[v] = from_bits<double>(bits<double>(out[v]) +
-                                 (bits<double>(shifted[v]) << F::mantissa_bits));
-  }
-
- private:
-  using F = FloatFormat<double>;
-  static constexpr int terms = int(sizeof F::exp_coefficients / sizeof(double));
-  V magic_, lowest_, c_[terms];
-};
-
 // Points and what is asked of them. Columns are packed in tiles, feature by feature.
 class Smoothing {
  public:
@@ -221,7 +178,7 @@ bool referenced_sums(const Smoothing& s, std::ptrdiff_t A, double* reference, do
                              to = tasks.tiles * (part + 1) / tasks.parts;
         std::vector<double> lanes(R * A * W);
         alignas(64) double y[R * T];
-        const PowersOfTwo powers;
+        const ExpTwo<double> exp_two;  // whose exponents are at most the headroom above 0
         for (std::ptrdiff_t g = first; g < std::min(first + tasks.per_task, tasks.groups); ++g) {
           Referenced rows[R];
           std::fill(lanes.begin(), lanes.end(), 0.0);
@@ -234,14 +191,15 @@ bool referenced_sums(const Smoothing& s, std::ptrdiff_t A, double* reference, do
               if (shrink != 1.0)
                 for (std::ptrdiff_t a = 0; a < A * W; ++a) lane[a] *= shrink;
               if (std::isinf(rows[r].reference)) continue;
-              Vector<double> sum = load<double>(lane), terms[PowersOfTwo::together];
-              for (int j = 0; j < T; j += W * PowersOfTwo::together) {
-                powers(y + r * T + j, rows[r].reference, terms);
-                for (int v = 0; v < PowersOfTwo::together; ++v)
-                  if constexpr (Plain)
-                    sum += terms[v];
-                  else
-                    store<double>(y + r * T + j + v * W, terms[v]);
+              Vector<double> sum = load<double>(lane);
+#pragma GCC unroll 4
+              for (int j = 0; j < T; j += W) {
+                double* at = y + r * T + j;
+                const Vector<double> term = exp_two(load<double>(at) - rows[r].reference);
+                if constexpr (Plain)
+                  sum += term;
+                else
+                  store<double>(at, term);
               }
               if constexpr (Plain)
                 store<double>(lane, sum);
@@ -349,13 +307,12 @@ bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, c
   constexpr int R = Smoothing::R, T = Smoothing::T, W = Smoothing::W, steps = T / W;
   using V = Vector<double>;
   const std::ptrdiff_t d = s.d, c = s.c, wide = linear ? 1 + d : 1;
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr std::ptrdiff_t per_task = 4;
   return share(
       (s.groups() + per_task - 1) / per_task, threads,
       [&](std::ptrdiff_t task, const Stop& stop) {
         alignas(64) double y[R * T];
-        const PowersOfTwo powers;
+        const ExpTwo<double> exp_two;  // whose exponents are at most the headroom above 0
         std::vector<double> lanes(R * d * W);
         const std::ptrdiff_t last = std::min((task + 1) * per_task, s.groups());
         for (std::ptrdiff_t group = task * per_task; group < last; ++group) {
@@ -368,12 +325,10 @@ bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, c
               const std::ptrdiff_t i = group * R + r;
               if (std::isinf(log_sum[i])) continue;
               const double* x = s.row(i);
-              V q[steps];
-              for (int j = 0; j < steps; j += PowersOfTwo::together)
-                powers(y + r * T + j * W, Smoothing::log2_e * log_sum[i], q + j);
-              // Exactly nothing where a point has no weight.
+              V q[steps];  // exactly nothing where a point has no weight
+#pragma GCC unroll 4
               for (int j = 0; j < steps; ++j)
-                q[j] = load<double>(y + r * T + j * W) == -infinity ? V{} : q[j];
+                q[j] = exp_two(load<double>(y + r * T + j * W) - Smoothing::log2_e * log_sum[i]);
               const double* gi = g + i * wide;
               const double* bi = b + i * wide;
               for (int j = 0; j < steps; ++j) {
