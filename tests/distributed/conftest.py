@@ -27,3 +27,32 @@ def _bounded_in_time():
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def one_thread():
+    """Tasks are done here and in turn, without a cluster."""
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """The names of the passes that were computed; the one of the number set fails."""
+    from mercer.distributed import reduction
+
+    class Passes(list):
+        fails = None
+
+    done, computed = Passes(), reduction._computed
+
+    def noted(name, *arguments):
+        if len(done) == done.fails:
+            raise ConnectionError("the scheduler is gone")
+        done.append(name)
+        return computed(name, *arguments)
+
+    monkeypatch.setattr(reduction, "_computed", noted)
+    return done

@@ -9,39 +9,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 import mercer
 
-dask = pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
+pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
 da = pytest.importorskip("dask.array")
 
-from mercer.distributed import checkpoint, reduction  # noqa: E402
+from mercer.distributed import checkpoint  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
 POINTS, TARGETS = da.from_array(X, chunks=(30, 3)), da.from_array(np.sin(X).sum(axis=1), chunks=70)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """The names of the passes that were computed; the one of the number set fails."""
-
-    class Passes(list):
-        fails = None
-
-    done, computed = Passes(), reduction._computed
-
-    def counted(name, *arguments):
-        if len(done) == done.fails:
-            raise ConnectionError("the scheduler is gone")
-        done.append(name)
-        return computed(name, *arguments)
-
-    monkeypatch.setattr(reduction, "_computed", counted)
-    return done
 
 
 def model(kind):

@@ -9,25 +9,20 @@ from numpy.testing import assert_allclose
 
 import mercer
 
-dask = pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
+pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pytest.importorskip("distributed")
 
 from mercer.distributed import log_density  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 2)) * [1.0, 3.0]
 W = RNG.integers(0, 3, size=200).astype(float)
 W[:40] = 0.0  # all of the first block
 Q = RNG.normal(size=(30, 2)) * 2
 POINTS = da.from_array(X, chunks=(40, 2))
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "tophat", "epanechnikov", "hypercube"])

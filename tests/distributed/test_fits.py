@@ -22,6 +22,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 3))
 Y = np.sin(X).sum(axis=1) + 0.3 * RNG.normal(size=240)
@@ -89,12 +90,6 @@ def outputs(model, points):
     return {name: getattr(model, name)(points) for name in names if hasattr(model, name)}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
-
-
 @pytest.mark.parametrize(("name", "weighted"), PAIRS)
 def test_the_fit_equals_the_one_in_memory(name, weighted):
     model, y = CASES[name]
@@ -140,21 +135,6 @@ def test_passes_over_all_points_equal_those_in_memory(monkeypatch):
     assert here.result_.n_iter > 2
     assert "precondition" in there.result_.method
     assert_allclose(there.predict(X), here.predict(X), atol=1e-10)
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """The names of the passes that were computed."""
-    from mercer.distributed import reduction
-
-    names, computed = [], reduction._computed
-
-    def noted(name, *arguments):
-        names.append(name)
-        return computed(name, *arguments)
-
-    monkeypatch.setattr(reduction, "_computed", noted)
-    return names
 
 
 @pytest.mark.long

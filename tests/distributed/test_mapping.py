@@ -18,6 +18,7 @@ dask = pytest.importorskip("dask", reason="Dask is not installed: pip install me
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 # Methods of points that are no fits and give no single number, and what else they need.
 LAZY = {
     "predict": {},
@@ -49,12 +50,6 @@ MORE = {
     "AutoKernelRegressor": {"max_time": 1.0, "random_state": 0},
 }
 NAMES = sorted({*mercer.estimators.__all__, "AutoKernelClassifier", "AutoKernelRegressor"})
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def fitted(name):

@@ -21,15 +21,10 @@ from dask.delayed import delayed  # noqa: E402
 
 from mercer.distributed import checkpoint, points, reduction, sizing  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 3))
 Y, W = np.sin(X).sum(axis=1), RNG.integers(1, 4, size=600).astype(float)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ from sklearn.base import clone
 
 import mercer
 
-dask = pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
+pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
 da = pytest.importorskip("dask.array")
 pytest.importorskip("distributed")
 
 from mercer.distributed import keeping, reduction  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RNG = np.random.default_rng(0)
 N, D, M = 4000, 3, 60
 X = RNG.normal(size=(N, D))
@@ -24,12 +25,6 @@ POINTS = da.from_array(X, chunks=(1000, D))
 SETTINGS = {"gamma": 0.3, "solver": "nystrom", "n_centers": M, "random_state": 0}
 # What a message has beside numbers: names, shapes, the estimator with its parameters.
 WORDS = 1500
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 @pytest.fixture

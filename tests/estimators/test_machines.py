@@ -1,4 +1,4 @@
-"""Kernel machines: losses against numerical calculus, fits against ridge, SVMs and minimisers."""
+"""Kernel machines against ridge, support vector machines and linear models on features."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import approx_fprime, minimize, minimize_scalar
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor, LogisticRegression, PoissonRegressor
@@ -16,9 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from machine_examples import classes, regression
 from mercer import kernels as K
-from mercer.estimators import losses
-from mercer.estimators.losses import Loss, PointwiseLoss
 from mercer.estimators.machines import KernelMachineClassifier, KernelMachineRegressor
 from mercer.estimators.ridge import KernelRidge
 from mercer.solvers.result import Status
@@ -35,99 +33,6 @@ def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
-
-
-LOSSES = [
-    losses.Hinge(),
-    losses.SquaredHinge(),
-    losses.Logistic(),
-    losses.Squared(),
-    losses.Absolute(),
-    losses.EpsilonInsensitive(0.3),
-    losses.Huber(0.7),
-    losses.Quantile(0.2),
-    losses.Poisson(),
-]
-
-
-def name(loss):
-    return type(loss).__name__
-
-
-def targets(loss, n=6, seed=0):
-    rng = np.random.default_rng(seed)
-    if isinstance(loss, losses.Hinge | losses.SquaredHinge | losses.Logistic):
-        return rng.choice([-1.0, 1.0], size=n)
-    if isinstance(loss, losses.Poisson):
-        return rng.poisson(2.0, size=n).astype(float)
-    return rng.normal(size=n)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_slopes_and_curvatures_are_derivatives(loss):
-    rng = np.random.default_rng(1)
-    y, f = targets(loss), rng.normal(size=6)
-    weighted = loss.weighted(rng.uniform(0.5, 2.0, size=6))
-    for one in (loss, weighted):
-        slope = approx_fprime(f, lambda f, one=one: one.value(y, f), 1e-7)
-        assert_allclose(one.gradient(y, f), slope, atol=1e-5)
-        if loss.curvature(y, f) is not None:
-            bend = [
-                approx_fprime(f, lambda f, i=i, one=one: one.gradient(y, f)[i], 1e-7)[i]
-                for i in range(6)
-            ]
-            assert_allclose(one.curvature(y, f), bend, atol=1e-5)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_conjugates_are_suprema(loss):
-    rng = np.random.default_rng(2)
-    y = targets(loss)
-    for i in range(6):
-        for f in rng.normal(size=4):
-            u = loss.gradient(y[[i]], np.array([f]))
-            best = minimize_scalar(
-                lambda t, i=i, u=u: loss.value(y[[i]], np.array([t])) - u[0] * t,
-                bounds=(-30, 30),
-                method="bounded",
-                options={"xatol": 1e-10},
-            )
-            assert_allclose(loss.conjugate(y[[i]], u), -best.fun, atol=1e-5)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_fenchel_and_young_hold(loss):
-    """L(f) + L*(u) >= u·f, with equality at the gradient, weights included."""
-    rng = np.random.default_rng(3)
-    y = targets(loss)
-    weighted = loss.weighted(np.array([0.0, 1.0, 2.0, 0.5, 1.0, 3.0]))
-    for _ in range(20):
-        f, g = rng.normal(size=6), rng.normal(size=6)
-        u = weighted.gradient(y, g)
-        assert weighted.value(y, f) + weighted.conjugate(y, u) >= u @ f - 1e-10
-        assert_allclose(weighted.value(y, g) + weighted.conjugate(y, u), u @ g, atol=1e-10)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_outside_its_domain_a_conjugate_is_infinite(loss):
-    y = targets(loss)
-    far = np.full(6, -50.0) * np.where(y == 0, 1, np.sign(y))
-    if not isinstance(loss, losses.Squared | losses.SquaredHinge):
-        assert loss.conjugate(y, far) == np.inf
-    weighted = loss.weighted(np.zeros(6))
-    assert weighted.conjugate(y, np.ones(6)) == np.inf
-
-
-def regression(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_t(3, size=n)
-
-
-def classes(n=60, k=2, seed=0):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(k, size=n)
-    return rng.normal(size=(n, 2)) + 1.5 * np.column_stack([np.cos(2 * y), np.sin(2 * y)]), y
 
 
 def test_squared_loss_is_kernel_ridge():
@@ -291,122 +196,6 @@ def test_real_data_are_fitted_to_tolerance(loss):
     assert machine.result_.status is Status.CONVERGED
     assert machine.result_.gap <= 1e-6
     assert machine.n_iter_ >= 1
-
-
-class Spread(Loss):
-    """A loss that is no sum over points: the largest softened error, and a penalty of its own."""
-
-    def value(self, y, f):
-        r = y - f
-        return float(np.log(np.sum(np.cosh(r))))
-
-    def gradient(self, y, f):
-        r = y - f
-        return -np.sinh(r) / np.sum(np.cosh(r))
-
-    def penalty(self, norm):
-        return 0.01 * norm**3
-
-    def penalty_slope(self, norm):
-        return 0.03 * norm**2
-
-
-def test_a_users_loss_sees_all_predictions_and_may_bring_its_penalty():
-    X, y = regression(n=20)
-    kernel = K.Polynomial(degree=2)
-    machine = KernelMachineRegressor(Spread(), kernel=kernel, fit_intercept=False, tol=1e-9)
-    machine.fit(X, y)
-    assert machine.result_.status is Status.CONVERGED
-    assert machine.result_.method == "l-bfgs: the loss has its own penalty"
-    Phi = kernel.feature_map().fit_transform(X)
-
-    def objective(w):
-        return Spread().value(y, Phi @ w) + Spread().penalty(np.linalg.norm(w))
-
-    w = Phi.T @ machine.dual_coef_
-    slow = minimize(objective, np.zeros(Phi.shape[1]) + 0.01, method="BFGS", tol=1e-9)
-    assert objective(w) <= slow.fun + 1e-7
-    assert_allclose(w, slow.x, atol=1e-3)
-
-
-def test_no_direction_outside_the_span_helps():
-    """Representer theorem: adding a part orthogonal to the data only raises the penalty."""
-    X, y = regression(n=4)
-    kernel = K.Polynomial(degree=3)
-    Phi = kernel.feature_map().fit_transform(X)
-    machine = KernelMachineRegressor(Spread(), kernel=kernel, fit_intercept=False).fit(X, y)
-    w = Phi.T @ machine.dual_coef_
-    outside = np.linalg.svd(Phi)[2][4:]
-    rng = np.random.default_rng(0)
-    base = Spread().value(y, Phi @ w) + Spread().penalty(np.linalg.norm(w))
-    for _ in range(10):
-        v = w + rng.normal(size=len(outside)) @ outside
-        assert Spread().value(y, Phi @ v) + Spread().penalty(np.linalg.norm(v)) > base
-
-
-class Quadratic(PointwiseLoss):
-    """(y - f)^2 by its values and slopes alone."""
-
-    def values(self, y, f):
-        return (y - f) ** 2
-
-    def slopes(self, y, f):
-        return 2 * (f - y)
-
-
-def test_a_pointwise_loss_needs_no_more_than_values_and_slopes():
-    X, y = regression(n=30)
-    weight = np.random.default_rng(0).uniform(0.5, 1.5, size=30)
-    machine = KernelMachineRegressor(Quadratic(), alpha=1.0, tol=1e-8)
-    machine.fit(X, y, sample_weight=weight)
-    known = KernelMachineRegressor("squared", alpha=0.5).fit(X, y, sample_weight=weight)
-    assert machine.result_.method == "l-bfgs: the loss has no curvature"
-    assert_allclose(machine.predict(X), known.predict(X), atol=1e-5)
-
-
-def test_a_loss_of_all_predictions_takes_no_weights():
-    X, y = regression(n=10)
-    with pytest.raises(ValueError, match="weigh the points inside the loss"):
-        KernelMachineRegressor(Spread()).fit(X, y, sample_weight=np.ones(10))
-
-
-def test_a_loss_without_its_parts_says_so():
-    X, y = regression(n=10)
-    with pytest.raises(NotImplementedError, match="Loss must define gradient"):
-        KernelMachineRegressor(Loss()).fit(X, y)
-
-
-def test_a_users_classification_loss_works_like_the_built_in():
-    X, y = classes(k=3)
-    ours = KernelMachineClassifier(losses.Logistic(), alpha=0.1).fit(X, y)
-    named = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y)
-    assert_array_equal(ours.predict_proba(X), named.predict_proba(X))
-    assert not hasattr(KernelMachineClassifier("hinge"), "predict_proba")
-
-
-class Sharper(losses.Logistic):
-    """A loss of the user's that borrows from a built-in one is not that one."""
-
-    def values(self, y, f):
-        return super().values(y, 2 * f)
-
-    def slopes(self, y, f):
-        return 2 * super().slopes(y, 2 * f)
-
-    def curvatures(self, y, f):
-        return 4 * super().curvatures(y, 2 * f)
-
-    def conjugates(self, y, u):
-        return super().conjugates(y, u / 2)
-
-
-def test_a_loss_derived_from_the_logistic_keeps_its_own_formulas():
-    X, y = classes(k=3)
-    machine = KernelMachineClassifier(Sharper(), alpha=0.4).fit(X, y)
-    assert machine.result_.gap < 1e-6
-    assert not hasattr(machine, "predict_proba")
-    one = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y == 0)
-    assert_allclose(2 * machine.decision_function(X)[:, 0], one.decision_function(X), atol=1e-4)
 
 
 def test_levels_are_looked_at_for_the_quantile_loss_only():

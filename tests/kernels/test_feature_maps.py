@@ -1,4 +1,4 @@
-"""Feature maps: weights, sparsity, budget, truncation, approximation."""
+"""Feature maps: weights, algebra, sparsity, budget, truncation, approximation."""
 
 from __future__ import annotations
 
@@ -307,3 +307,33 @@ def test_a_stationary_kernel_whose_spectrum_is_unknown_points_to_nystrom():
 
     with pytest.raises(TypeError, match=r"known spectrum.*use method='nystrom'"):
         _Bump().approximate_map(10).fit(X)
+
+
+FINITE = [
+    K.Linear() + K.Polynomial(2),
+    K.Linear() * K.Polynomial(2, coef0=0.0),
+    (K.Linear() + 2.0) ** 3,
+    3.0 * K.Conjunction() + 1.0,
+    (K.Polynomial(2) + K.Conjunction()).normalize(),
+    K.Polynomial(2).rescale(lambda X: np.asarray(X)[:, 0] + 2),
+    K.Polynomial(2).rescale(K.exp(-0.1 * K.sqnorm)),
+    K.Linear().compose(lambda X: np.hstack([X, X**2])),
+    K.Polynomial(2).on([0, 2]) + K.Linear().on([1]),
+]
+
+
+@pytest.mark.parametrize("kernel", FINITE, ids=repr)
+def test_feature_maps_travel_through_the_algebra(kernel):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
+    phi = kernel.feature_map().fit(X)
+    assert phi.transform(X).shape == (6, phi.n_features_out_)
+    np.testing.assert_allclose(phi.transform(X) @ phi.transform(Y).T, kernel(X, Y), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "kernel", [K.RBF() + K.Linear(), K.exp(K.Linear()), K.RBF() ** 2], ids=repr
+)
+def test_no_finite_map_is_said(kernel):
+    with pytest.raises(K.NoFiniteFeatureMap, match="approximate_map"):
+        kernel.feature_map()

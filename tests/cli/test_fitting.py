@@ -1,0 +1,161 @@
+"""`mercer fit`: tables, sequences, graphs and arrays in, models and what is known of them out."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pandas as pd
+
+import mercer
+from command_line import refused, run
+from mercer.cli import models
+
+
+def test_fit_classes(irises):
+    result = run("fit", "iris.csv", "--target", "species", "-o", "iris.mercer")
+    lines = result.stdout
+    for word in ("150 rows", "classification of species", "accuracy", "±", "baseline", "kernel"):
+        assert word in lines
+    notes = mercer.read_notes("iris.mercer")
+    assert notes["score"]["value"] > 0.8 > 0.5 > notes["score"]["baseline"]
+    kinds = {column["name"]: column["kind"] for column in notes["columns"]}
+    assert kinds["soil"] == "category"
+    assert kinds["petal width (cm)"] == "number"
+    model = mercer.load("iris.mercer")
+    assert np.mean(model.predict(irises.drop(columns="species")) == irises["species"]) > 0.9
+    assert sorted(os.listdir()) == ["iris.csv", "iris.mercer"]
+
+
+def test_fit_numbers_and_json(diabetes):
+    result = run("fit", "diabetes.csv", "-t", "target", "--json")
+    found = json.loads(result.stdout)
+    assert found["task"] == "regression"
+    assert found["trained on"] + found["tested on"] == found["rows"] == len(diabetes)
+    assert found["score"]["name"] == "R²"
+    assert abs(found["score"]["baseline"]) < 0.1
+    assert found["saved as"] == "diabetes.mercer"
+    assert found["kernel is"] == "valid"
+    assert found["certificate"]["gap"] < 1e-6
+    assert os.path.exists("diabetes.mercer")
+
+
+def test_quiet_says_nothing(irises):
+    result = run("fit", "iris.csv", "-t", "species", "-q")
+    assert result.stdout == result.stderr == ""
+    assert os.path.exists("iris.mercer")
+
+
+def test_columns_can_be_left_out(irises):
+    run("fit", "iris.csv", "-t", "species", "--ignore", "soil", "--ignore", "petal width (cm)")
+    notes = mercer.read_notes("iris.mercer")
+    assert len(notes["columns"]) == 3
+    assert notes["left out"]["soil"] == "as asked"
+    assert "no such column" in refused("fit", "iris.csv", "-t", "species", "--ignore", "x")
+
+
+def test_sequences_and_graphs_and_arrays(here):
+    rng = np.random.default_rng(0)
+    with open("s.fa", "w") as file:
+        for i in range(60):
+            letters = "AACGT" if i % 2 else "ACGTT"
+            sequence = "".join(rng.choice(list(letters), size=60))
+            file.write(f">s{i} kind={'ab'[i % 2]}\n{sequence}\n")
+    assert json.loads(run("fit", "s.fa", "-t", "kind", "--json").stdout)["score"]["value"] > 0.6
+    X = rng.normal(size=(80, 3))
+    np.savez("a.npz", X=X, y=X[:, 0] ** 2)
+    assert json.loads(run("fit", "a.npz", "--json").stdout)["task"] == "regression"
+    np.savez("b.npz", X_train=X, y_train=X[:, 0] > 0, X_test=X + 0.1, y_test=X[:, 0] > -0.1)
+    found = json.loads(run("fit", "b.npz", "--json").stdout)
+    assert (found["trained on"], found["tested on"]) == (80, 80)
+    paths, labels = [], []
+    for i in range(40):
+        size = 5 + i % 3
+        ring = [(k, (k + 1) % size) for k in range(size)]
+        paths.append(ring if i % 2 else ring[:-1])
+        labels.append(i % 2)
+    write_graphs(here / "G", paths, labels)
+    found = json.loads(run("fit", "G", "--json").stdout)
+    assert found["score"]["value"] > 0.9
+    assert "WeisfeilerLehman" in found["kernel"]
+    out = run("predict", "G.mercer", "G").stdout.splitlines()
+    assert np.mean([int(line) for line in out[1:]] == np.array(labels)) > 0.9
+
+
+def write_graphs(folder, edges, labels):
+    folder.mkdir()
+    name, start, rows, owners = folder.name, 1, [], []
+    for k, graph in enumerate(edges):
+        size = max(max(edge) for edge in graph) + 1
+        rows += [f"{start + a}, {start + b}\n{start + b}, {start + a}" for a, b in graph]
+        owners += [str(k + 1)] * size
+        start += size
+    for suffix, lines in (("A", rows), ("graph_indicator", owners), ("graph_labels", labels)):
+        (folder / f"{name}_{suffix}.txt").write_text("\n".join(map(str, lines)) + "\n")
+
+
+def test_the_same_seed_gives_the_same_model(irises):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        run("fit", "iris.csv", "-t", "species", "-o", f"{name}.mercer", "--seed", seed, "-q")
+    scores = {name: mercer.read_notes(f"{name}.mercer")["held out"] for name in "abc"}
+    assert scores["a"] == scores["b"] != scores["c"]
+
+
+def test_refit_trains_on_all_rows(irises):
+    found = json.loads(run("fit", "iris.csv", "-t", "species", "--refit", "--json").stdout)
+    assert found["trained on"] == 150
+
+
+def test_days_are_learnt_from(here):
+    days = pd.date_range("2024-01-01", periods=120).strftime("%Y-%m-%d")
+    pd.DataFrame({"day": days, "y": np.arange(120) ** 2 / 7}).to_csv("t.csv", index=False)
+    found = json.loads(run("fit", "t.csv", "-t", "y", "--json").stdout)
+    assert found["columns"][0]["holds"] == "2024-01-01 to 2024-04-29"
+    assert found["score"]["value"] > 0.99
+    assert "R² 1.000" in run("predict", "t.mercer", "t.csv").stderr
+
+
+def test_short_words_are_seen_letter_by_letter(here):
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefgh"), rng.integers(2, 5))) for _ in range(200)]
+    y = ["yes" if "a" in word else "no" for word in words]
+    pd.DataFrame({"word": words, "y": y}).to_csv("t.csv", index=False)
+    found = json.loads(run("fit", "t.csv", "-t", "y", "--json").stdout)
+    assert found["score"]["value"] == 1.0
+
+
+def test_a_failing_fit_keeps_the_old_model(irises, monkeypatch):
+    run("fit", "iris.csv", "-t", "species", "-q")
+    with open("iris.mercer", "rb") as file:
+        before = file.read()
+
+    def fail(*arguments):
+        raise MemoryError("the Gram matrix does not fit")
+
+    monkeypatch.setattr(models, "train", fail)
+    assert "does not fit" in refused("fit", "iris.csv", "-t", "species")
+    with open("iris.mercer", "rb") as file:
+        assert file.read() == before
+
+
+def test_rows_without_a_target_are_not_used(irises):
+    irises.loc[:9, "species"] = None
+    irises.to_csv("holes.csv", index=False)
+    found = json.loads(run("fit", "holes.csv", "-t", "species", "--json").stdout)
+    assert found["rows"] == 140
+    assert found["rows without a target"] == 10
+
+
+def test_stray_words_among_numbers_are_missing_values_in_training(diabetes):
+    frame = diabetes.astype({"bmi": object, "target": object})
+    frame.loc[7, "bmi"] = "much"
+    frame.loc[[8, 9], "target"] = "lots"
+    frame.to_csv("words.csv", index=False)
+    result = run("fit", "words.csv", "-t", "target", "--max-time", "1")
+    assert "'bmi' holds numbers and 1 of other words, such as 'much'" in result.stderr
+    assert "'target' holds numbers and 2 of other words" in result.stderr
+    assert "440 rows" in result.stdout
+    assert "regression" in result.stdout
+    kinds = {c["name"]: c["kind"] for c in mercer.read_notes("words.mercer")["columns"]}
+    assert set(kinds.values()) == {"number"}

@@ -1,0 +1,176 @@
+"""`mercer predict`: a model and data in, predictions out."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mercer
+from command_line import refused, run
+from mercer import kernels as K
+from mercer.cli.predicting import score_of
+from mercer.cli.readers import read
+
+
+def test_predict(irises):
+    run("fit", "iris.csv", "-t", "species", "-q")
+    result = run("predict", "iris.mercer", "iris.csv")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "prediction"
+    assert len(lines) == 151
+    share = np.mean([a == b for a, b in zip(lines[1:], irises["species"], strict=True)])
+    assert f"accuracy {share:.3f} on the 150 rows" in result.stderr
+    model = mercer.load("iris.mercer")
+    assert lines[1:] == model.predict(irises.drop(columns="species")).tolist()
+
+
+def test_a_model_where_the_data_should_be_is_told(irises):
+    run("fit", "iris.csv", "-t", "species")
+    told = refused("predict", "iris.csv", "iris.mercer")
+    assert "the model comes first: mercer predict iris.mercer iris.csv" in told
+    assert "it is a model" in refused("predict", "iris.mercer", "iris.mercer")
+    assert "it is a model" in refused("fit", "iris.mercer")
+
+
+def test_arrays_are_taken_in_the_order_of_training(diabetes):
+    run("fit", "diabetes.csv", "-t", "target")
+    expected = run("predict", "diabetes.mercer", "diabetes.csv").stdout
+    np.savez("t.npz", X=diabetes.drop(columns="target").to_numpy(dtype=float))
+    result = run("predict", "diabetes.mercer", "t.npz")
+    assert result.stdout == expected
+    assert result.stderr == "t.npz has no names; its columns are taken in the order of training\n"
+
+
+def test_graphs_and_tables_are_told_apart(here, diabetes):
+    graphs = [K.Graph.from_adjacency(np.ones((k, k)) - np.eye(k)) for k in range(2, 22)]
+    model = mercer.KernelRidge(kernel=K.WeisfeilerLehman()).fit(graphs, np.arange(20.0))
+    mercer.save(model, "g.mercer", notes={"columns": [{"name": "graphs", "kind": "graph"}]})
+    told = refused("predict", "g.mercer", "diabetes.csv")
+    assert "diabetes.csv holds a table, and the model was trained on graphs" in told
+
+
+def test_predictions_in_files_of_all_kinds(irises):
+    run("fit", "iris.csv", "-t", "species", "-q")
+    for name in ("p.csv", "p.tsv", "p.jsonl", "p.npz"):
+        run("predict", "iris.mercer", "iris.csv", "-o", name)
+    expected = pd.read_csv("p.csv")["prediction"].tolist()
+    assert pd.read_csv("p.tsv", sep="\t")["prediction"].tolist() == expected
+    with open("p.jsonl") as file:
+        assert [json.loads(line)["prediction"] for line in file] == expected
+    assert np.load("p.npz")["prediction"].tolist() == expected
+    found = json.loads(run("predict", "iris.mercer", "iris.csv", "--json").stdout)
+    assert found == {"prediction": expected}
+
+
+def test_predict_with_a_model_of_libsvms(here):
+    rows = ["1 1:1 2:0.5", "-1 1:-2", "1 1:0.5 3:4"]
+    (here / "new.svm").write_text("\n".join(rows) + "\n")
+    head = "svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\n"
+    model = here / "libsvm.model"
+    model.write_text(head + "label 1 -1\nnr_sv 1 1\nSV\n1 1:1\n-1 1:-1 2:1\n")
+    points = np.array([[1, 0.5, 0], [-2, 0, 0], [0.5, 0, 4]])
+    near = np.exp(-0.5 * np.sum((points - [1, 0, 0]) ** 2, axis=1))
+    far = np.exp(-0.5 * np.sum((points - [-1, 1, 0]) ** 2, axis=1))
+    expected = ["1" if f > 0 else "-1" for f in near - far - 0.1]
+    assert run("predict", model, "new.svm").stdout.split() == ["prediction", *expected]
+    assert set(expected) == {"1", "-1"}
+    piped = run("predict", "-", "new.svm", input=model.read_bytes()).stdout.split()
+    assert piped == ["prediction", *expected]
+    model.write_text(head)
+    result = run("predict", model, "new.svm", status=2)
+    assert "LIBSVM" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_predict_takes_columns_in_any_order(irises):
+    run("fit", "iris.csv", "-t", "species", "-q")
+    expected = run("predict", "iris.mercer", "iris.csv").stdout
+    irises.iloc[:, ::-1].drop(columns="species").assign(more=1).to_csv("turned.csv", index=False)
+    assert run("predict", "iris.mercer", "turned.csv").stdout == expected
+    irises.drop(columns="soil").to_csv("less.csv", index=False)
+    assert "lacks the column 'soil'" in refused("predict", "iris.mercer", "less.csv")
+
+
+def test_targets_that_cannot_be_scored_are_told(diabetes):
+    run("fit", "diabetes.csv", "-t", "target", "-q", "--max-time", "1")
+    diabetes["target"] = diabetes["target"].astype(object)
+    diabetes.loc[3, "target"] = "unknown"
+    diabetes.loc[4, "target"] = None
+    diabetes.to_csv("some.csv", index=False)
+    result = run("predict", "diabetes.mercer", "some.csv", "-o", "p.csv")
+    predicted = pd.read_csv("p.csv")["prediction"].drop(index=[3, 4])
+    y = diabetes["target"].drop(index=[3, 4]).astype(float)
+    r2 = 1 - np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2)
+    told = " ".join(result.stderr.split())
+    assert f"R² {r2:.3f} on the {len(y)} rows" in told
+    assert "of 1 the target is not a number, such as 'unknown'" in told
+    diabetes.assign(target="?").to_csv("none.csv", index=False)
+    assert "no R²; of 442 the" in run("predict", "diabetes.mercer", "none.csv").stderr
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "right"),
+    [
+        ([0, 1], ["0", "1.0", "word"], 2 / 2),
+        ([0, 1], ["0.5", "1", "1"], 2 / 3),
+        (["no", "yes"], ["no", "yes", "perhaps"], 2 / 3),
+        ([False, True], ["False", "True", "False"], 2 / 3),
+    ],
+    ids=["numbers", "between", "words", "truth"],
+)
+def test_labels_are_compared_by_what_they_say(labels, given, right, here):
+    pd.DataFrame({"y": given}).to_csv("t.csv", index=False)
+    predicted = np.array(labels)[[0, 1, 1]]
+    notes = {"task": "classification", "target": "y", "score": {"name": "accuracy"}}
+    told = score_of(notes, read("t.csv"), {"prediction": predicted})
+    assert told.startswith(f"accuracy {right:.3f} on the")
+
+
+def test_words_where_numbers_were_are_warned_of(diabetes):
+    run("fit", "diabetes.csv", "-t", "target", "-q", "--max-time", "1")
+    diabetes["bmi"] = diabetes["bmi"].astype(object)
+    diabetes.loc[[3, 4], "bmi"] = "much"
+    diabetes.to_csv("words.csv", index=False)
+    told = run("predict", "diabetes.mercer", "words.csv").stderr
+    assert re.search("'bmi' .* 2 .* 'much'", " ".join(told.split()))
+
+
+def test_a_model_of_arrays_takes_tables_of_as_many_columns(diabetes):
+    X, y = diabetes.drop(columns="target"), diabetes["target"]
+    np.savez("a.npz", X=X.to_numpy(), y=y.to_numpy())
+    run("fit", "a.npz", "-q", "--max-time", "1")
+    expected = run("predict", "a.mercer", "a.npz").stdout
+    X.to_csv("x.csv", index=False)
+    assert run("predict", "a.mercer", "x.csv").stdout == expected
+    X.assign(y=y).to_csv("xy.csv", index=False)
+    assert run("predict", "a.mercer", "xy.csv").stdout == expected
+    told = refused("predict", "a.mercer", "diabetes.csv")
+    assert "diabetes.csv has 11 columns to predict from, and the model was trained on 10" in told
+
+
+def test_all_columns_that_are_missing_are_named(irises):
+    run("fit", "iris.csv", "-t", "species", "-q", "--max-time", "1")
+    irises.drop(columns=["soil", "petal width (cm)"]).to_csv("less.csv", index=False)
+    told = refused("predict", "iris.mercer", "less.csv")
+    assert "lacks the columns 'petal width (cm)', 'soil'" in told
+
+
+def test_predict_numbers_from_narrower_libsvm_files(here):
+    rng = np.random.default_rng(0)
+    lines = [f"{a + b:.3f} 1:{a:.3f} 2:{b:.3f} 3:1" for a, b in rng.normal(size=(40, 2))]
+    (here / "t.svm").write_text("\n".join(lines) + "\n")
+    (here / "n.svm").write_text("\n".join(line.rpartition(" ")[0] for line in lines) + "\n")
+    run("fit", "t.svm", "-q")
+    assert len(run("predict", "t.mercer", "n.svm").stdout.splitlines()) == 41
+
+
+def test_models_saved_from_python(irises):
+    X, y = irises.iloc[:, 1:4], irises["species"]
+    mercer.save(mercer.KernelRidgeClassifier().fit(X, y), "python.mercer")
+    assert len(run("predict", "python.mercer", "iris.csv").stdout.splitlines()) == 151
+    assert "KernelRidgeClassifier" in run("report", "python.mercer").stdout
+    assert "does not have any" in refused("predict", "python.mercer", "iris.csv", "--probabilities")

@@ -1,0 +1,89 @@
+"""What cannot be done is told in one line, and nothing is left behind."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from command_line import refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (["fit"], "Missing argument 'DATA'"),
+        (["fit", "missing.csv", "-t", "y"], r"missing\.csv: No such file"),
+        (["fit", "iris.csv"], "--target: say which column .* sepal"),
+        (["fit", "iris.csv", "-t", "kind"], "--target kind: there is no such column"),
+        (["fit", "iris.csv", "-t", "species", "--task", "regression"], "not a number"),
+        (["fit", "iris.csv", "-t", "species", "--task", "magic"], "'magic' is not one of"),
+        (["fit", "iris.csv", "-t", "species", "-o", "no/where"], "folder .* does not exist"),
+        (["fit", "iris.csv", "-t", "species", "--format", "xml"], "--format xml"),
+        (["fit", "iris.csv", "-t", "species", "--holdout", "2"], "holdout"),
+        (["fit", "iris.csv", "-t", "species", "--report", "no/page.html"], "does not exist"),
+        (["fit", "iris.csv", "-t", "Species"], "did you mean species?"),
+        (["fit", "iris.csv", "-t", "species", "--ignore", "soli"], "did you mean soil?"),
+        (["predict", "iris.csv", "iris.csv"], "iris.csv is not a model"),
+        (["predict", "-", "-"], "cannot both"),
+        (
+            ["fit", "iris.csv", "-t", "species", "-o", "./iris.csv"],
+            "nothing can be written to ./iris.csv: it is read",
+        ),
+        (
+            ["fit", "iris.csv", "-t", "species", "-o", "m", "--report", "m"],
+            "m: something else goes there",
+        ),
+        (
+            ["fit", "iris.csv", "-t", "species", "-o", "-", "--report", "-"],
+            "standard output: something else",
+        ),
+        (["fit", "iris.csv", "-t", "species", "-o", "."], "not a regular file"),
+        (["predict", "iris.csv", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
+        (["density", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
+        (["density", "iris.csv", "--save", "d", "--report", "d"], "d: something else"),
+        (["report", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
+        (["predict", "it.mercer", "iris.csv", "-o", "p.xlsx"], "written as .csv"),
+        (["density", "iris.csv", "-o", "p.parquet"], "written as .csv"),
+        (["check", "RBF("], "RBF"),
+        (["check", "__import__('os')"], "mercer"),
+        (["kernels", "RFB"], "did you mean RBF?"),
+        (["kernels", "Magic"], "there is no kernel Magic"),
+        (["density", "iris.csv", "-c", "species"], "no such column of numbers"),
+        (["density", "iris.csv", "-c", "soil", "--bandwidth", "wide"], "soil"),
+        (["density", "iris.csv", "--bandwidth", "wide"], "--bandwidth wide: there are isj, lscv"),
+        (["density", "iris.csv", "--bandwidth", "Scot"], "did you mean scott?"),
+        (["density", "iris.csv", "--bandwidth", "-1"], "a number above 0"),
+        (
+            ["density", "iris.csv", "--kernel", "gausian"],
+            "--kernel gausian: did you mean gaussian?",
+        ),
+        (["report", "missing.mercer"], r"missing\.mercer: No such file"),
+        (["magic"], "No such command 'magic'"),
+        (["--magic"], "No such option"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_errors_are_one_line(arguments, match, irises):
+    assert re.search(match, refused(*arguments))
+
+
+def test_small_and_constant_tables_are_refused(here):
+    pd.DataFrame({"a": [1, 2], "y": [1, 2]}).to_csv("few.csv", index=False)
+    assert "10 are needed" in refused("fit", "few.csv", "-t", "y")
+    pd.DataFrame({"a": range(20), "y": ["x"] * 20}).to_csv("same.csv", index=False)
+    assert "nothing to learn" in refused("fit", "same.csv", "-t", "y")
+    pd.DataFrame({"a": range(20), "y": [3.5] * 20}).to_csv("same.csv", index=False)
+    assert "the target is 3.5 throughout" in refused("fit", "same.csv", "-t", "y")
+    days = pd.date_range("2024-01-01", periods=20).strftime("%Y-%m-%d")
+    pd.DataFrame({"a": range(20), "y": days}).to_csv("days.csv", index=False)
+    assert "no two rows have the same target" in refused("fit", "days.csv", "-t", "y")
+    pd.DataFrame({"y": range(20)}).to_csv("alone.csv", index=False)
+    assert "no column beside" in refused("fit", "alone.csv", "-t", "y")
+
+
+def test_what_is_infinite_is_named(here):
+    pd.DataFrame({"a": [*range(19), np.inf], "y": range(20)}).to_csv("t.csv", index=False)
+    assert "column 'a' of t.csv is infinite in row 19" in refused("fit", "t.csv", "-t", "y")
