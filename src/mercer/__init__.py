@@ -3,6 +3,7 @@
 What the package holds is imported when it is first asked for.
 """
 
+# ruff: noqa: F403, F405 (the estimators are the front door)
 import importlib as _importlib
 
 TYPE_CHECKING = False  # as type checkers read it; typing takes a while to import
@@ -11,16 +12,18 @@ if TYPE_CHECKING:
 
     from mercer import kernels
     from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
-    from mercer.estimators import *  # noqa: F403 (the estimators are the front door)
+    from mercer.estimators import *
     from mercer.estimators.importances import feature_importances
     from mercer.kernels.checking import check_kernel
     from mercer.operators import centred_alignment, gram, hsic, mmd
     from mercer.persistence import load, read_libsvm, read_notes, save, write_libsvm
 
 __version__ = "0.1.0.dev0"
-_ESTIMATORS = [
+__all__ = [
     "SVC",
     "SVR",
+    "AutoKernelClassifier",
+    "AutoKernelRegressor",
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",
@@ -38,10 +41,6 @@ _ESTIMATORS = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
-]
-__all__ = [
-    "AutoKernelClassifier",
-    "AutoKernelRegressor",
     "centred_alignment",
     "check_kernel",
     "feature_importances",
@@ -54,7 +53,6 @@ __all__ = [
     "read_notes",
     "save",
     "write_libsvm",
-    *_ESTIMATORS,
 ]
 
 _PACKAGES = (
@@ -69,8 +67,9 @@ _PACKAGES = (
     "plots",
     "solvers",
 )
+# Where names are that are no packages: with the estimators, but for these.
 _MODULES = {
-    **dict.fromkeys(_ESTIMATORS, "mercer.estimators"),
+    **dict.fromkeys(__all__, "mercer.estimators"),
     **dict.fromkeys(("AutoKernelClassifier", "AutoKernelRegressor"), "mercer.auto"),
     "feature_importances": "mercer.estimators.importances",
     "check_kernel": "mercer.kernels.checking",
