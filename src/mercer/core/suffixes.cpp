@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "binding.hpp"
+#include "mercer/substring_sums.hpp"
 
 namespace {
 
