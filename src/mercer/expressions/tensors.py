@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -71,9 +71,8 @@ class TensorPairs(Pairs):
         self._tiles: dict[Any, Any] = {}
         super()._take(X, Y)
 
-    def like(self, e: Expression, dtype: Any = None) -> TensorPairs:
+    def like(self, e: Expression, dtype: Any = None) -> Self:
         other = super().like(e, dtype)
-        assert isinstance(other, TensorPairs)
         other._tiles = {}
         return other
 
