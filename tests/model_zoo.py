@@ -31,7 +31,7 @@ KERNEL_ESTIMATORS = {
     "KernelMachineClassifier": {"alpha": 0.1},
     "KernelMachineRegressor": {"alpha": 0.1},
     "KernelPerceptron": {"random_state": 0},
-    "KernelSGDClassifier": {"alpha": 0.01, "n_iter": 100, "random_state": 0},
+    "KernelSGDClassifier": {"alpha": 0.01, "n_iter": 300, "random_state": 0},
     "KernelCentroidClassifier": {},
     "KernelPCA": {"n_components": 2},
 }

@@ -9,38 +9,19 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier, is_outlier_detector, is_regressor
-from sklearn.datasets import load_iris, make_regression
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 import mercer
 from mercer import kernels as K
+from model_zoo import IRIS, KERNEL_ESTIMATORS, SPECIES, X_REG, Y_REG
 
-IRIS, SPECIES = load_iris(return_X_y=True)
-IRIS = (IRIS - IRIS.mean(axis=0)) / IRIS.std(axis=0)
-X_REG, Y_REG = make_regression(n_samples=60, n_features=4, noise=1.0, random_state=0)
-Y_REG = Y_REG / Y_REG.std()
-
-SUPERVISED = {
-    "SVC": {},
-    "NuSVC": {"nu": 0.2},
-    "SVR": {},
-    "NuSVR": {},
-    "KernelRidge": {"alpha": 0.1},
-    "KernelRidgeClassifier": {"alpha": 0.1},
-    "KernelRidgeCV": {},
-    "KernelMachineClassifier": {"alpha": 0.1},
-    "KernelMachineRegressor": {"alpha": 0.1},
-    "KernelPerceptron": {"random_state": 0},
-    "KernelSGDClassifier": {"alpha": 0.01, "n_iter": 300, "random_state": 0},
-    "KernelCentroidClassifier": {},
-}
-UNSUPERVISED = {"KernelPCA": {"n_components": 2}, "OneClassSVM": {"nu": 0.2}}
-ALL = {**SUPERVISED, **UNSUPERVISED}
+UNSUPERVISED = ("KernelPCA", "OneClassSVM")
+SUPERVISED = [name for name in KERNEL_ESTIMATORS if name not in UNSUPERVISED]
 
 
 def make(name, kernel):
-    return getattr(mercer, name)(**ALL[name]).set_params(kernel=kernel)
+    return getattr(mercer, name)(**KERNEL_ESTIMATORS[name]).set_params(kernel=kernel)
 
 
 def data(model):
@@ -55,7 +36,7 @@ def output(model, X):
     raise AssertionError(model)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_a_precomputed_gram_gives_the_same_model(name):
     kernel = K.RBF(0.4)
     model = make(name, kernel)
@@ -70,7 +51,7 @@ def test_a_precomputed_gram_gives_the_same_model(name):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_an_object_and_a_name_give_the_same_model(name):
     X, y = data(make(name, "rbf"))
     by_name = make(name, "rbf").set_params(gamma=0.3).fit(X, y)
@@ -79,7 +60,7 @@ def test_an_object_and_a_name_give_the_same_model(name):
     assert isinstance(by_name.kernel_, K.RBF)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_sparse_and_frames_give_the_same_model(name):
     X, y = data(make(name, "rbf"))
     X = np.where(np.abs(X) < 0.5, 0.0, X)
@@ -94,7 +75,7 @@ def test_sparse_and_frames_give_the_same_model(name):
     assert list(framed.feature_names_in_) == list("abcd")
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_strings_and_tables_are_learned_from(name):
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list(letters), size=8)) for letters in ("abc", "bcd") * 15]
@@ -111,7 +92,7 @@ def test_strings_and_tables_are_learned_from(name):
     assert len(output(make(name, kernel).fit(np.array(words, dtype=object), y), words[:3])) == 3
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_an_indefinite_kernel_is_refused_or_corrected(name):
     model = make(name, K.Sigmoid(0.5, 1.0))
     X, y = data(model)
@@ -123,7 +104,7 @@ def test_an_indefinite_kernel_is_refused_or_corrected(name):
         assert np.all(np.isfinite(output(corrected, X)))
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_grid_search_reaches_inside_the_kernel(name):
     model = make(name, 0.5 * K.RBF(1.0) + K.Linear())
     X, y = data(model)
@@ -146,7 +127,7 @@ def test_grid_search_over_nested_parameters(name):
     assert search.best_estimator_.kernel_.left.gamma == search.best_params_["kernel__left__gamma"]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_clone_and_pickle(name):
     model = make(name, K.RBF(0.4) + K.Polynomial(2, 0.1))
     X, y = data(model)
@@ -157,7 +138,7 @@ def test_clone_and_pickle(name):
         output(clone(fitted), X)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_an_interrupted_fit_leaves_no_trace(name, monkeypatch):
     model = make(name, K.RBF(0.4))
     X, y = data(model)
@@ -180,7 +161,7 @@ def test_an_interrupted_fit_leaves_no_trace(name, monkeypatch):
     np.testing.assert_array_equal(output(fitted, X), expected)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_the_same_seed_gives_the_same_model(name):
     model = make(name, K.RBF(0.4))
     X, y = data(model)
@@ -188,7 +169,7 @@ def test_the_same_seed_gives_the_same_model(name):
     np.testing.assert_array_equal(output(first, X), output(second, X))
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 @pytest.mark.parametrize(
     ("wrong", "error", "match"),
     [
@@ -215,7 +196,7 @@ def test_wrong_input_is_named(name, wrong, error, match):
         model.fit(X, y)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_wrong_width_at_prediction_is_named(name):
     model = make(name, K.RBF())
     X, y = data(model)
@@ -230,7 +211,7 @@ def test_a_single_class_is_named(name):
         make(name, K.RBF()).fit(IRIS, np.zeros(len(IRIS)))
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_wrong_kernels_are_named(name):
     model = make(name, "gauss")
     X, y = data(model)
@@ -242,7 +223,7 @@ def test_wrong_kernels_are_named(name):
         make(name, "rbf").set_params(gamma=0.0).fit(X, y)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 def test_one_feature_and_few_points(name):
     model = make(name, K.RBF())
     X = np.array([[0.0], [0.1], [3.0], [3.1], [0.05], [2.9]])

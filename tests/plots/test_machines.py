@@ -33,12 +33,6 @@ from mercer.plots import kernels as kernel_plots  # noqa: E402
 X, Y = make_moons(120, noise=0.2, random_state=0)
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    matplotlib.pyplot.close("all")
-
-
 def test_regions_margins_and_support_vectors():
     model = SVC(C=1.0, gamma=1.0).fit(X, Y)
     display = DecisionDisplay.from_estimator(model, X, Y, n_points=40)

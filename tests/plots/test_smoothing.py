@@ -17,12 +17,6 @@ from mercer import (  # noqa: E402
 from mercer.plots import BandwidthDisplay, DensityDisplay, RegressionDisplay  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    matplotlib.pyplot.close("all")
-
-
 def points(n=300, d=1):
     return np.random.default_rng(0).normal(size=(n, d))
 

@@ -20,12 +20,6 @@ from mercer.plots import (  # noqa: E402
 )
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    matplotlib.pyplot.close("all")
-
-
 def points(n=60, d=3, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 

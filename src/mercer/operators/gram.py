@@ -395,24 +395,20 @@ class CentredGram(GramOperator):
         if self.training is None:
             product = self.gram.symmetric_product(V - V.mean(axis=0))
             return product - product.mean(axis=0)
-        total = V.sum(axis=0)
-        pulled = self.column_means @ V
-        if V.ndim == 1:
-            shift = self.row_means * total
-        else:
-            shift = np.outer(self.row_means, total)
-        return self.gram @ V - shift - pulled + self.grand_mean * total
+        return self._centred(self.gram @ V, V, self.row_means, self.column_means)
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
         if self.training is None:
             return self._matmat(V)
+        return self._centred(self.gram.T @ V, V, self.column_means, self.row_means)
+
+    def _centred(
+        self, product: np.ndarray, V: np.ndarray, left: np.ndarray, right: np.ndarray
+    ) -> np.ndarray:
+        """A product with V from that of K, whose means over its columns and rows are given."""
         total = V.sum(axis=0)
-        pulled = self.row_means @ V
-        if V.ndim == 1:
-            shift = self.column_means * total
-        else:
-            shift = np.outer(self.column_means, total)
-        return self.gram.T @ V - shift - pulled + self.grand_mean * total
+        shift = np.multiply.outer(left, total)
+        return product - shift - right @ V + self.grand_mean * total
 
     def derivative(self, path: str, index: int | None = None) -> GramOperator:
         training = None if self.training is None else self.training.derivative(path, index)
