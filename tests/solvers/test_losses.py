@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime, minimize_scalar
 
-from mercer.estimators import losses
+from mercer.solvers import losses
 
 LOSSES = [
     losses.Hinge(),
