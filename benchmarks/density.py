@@ -13,21 +13,19 @@ of the processor instead, all threads together, which other work on the machine 
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
-import platform
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import timing
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import gaussian_kde
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KernelDensity as SklearnDensity
 
-from mercer import KernelDensity, LocalLinearRegressor, NadarayaWatsonRegressor, core
+from mercer import KernelDensity, LocalLinearRegressor, NadarayaWatsonRegressor
 
 try:
     from KDEpy import FFTKDE
@@ -39,21 +37,8 @@ except ImportError:
     KernelReg = None
 
 
-clock = time.perf_counter
 # Threads of one library wait actively for more work after it, in the way of the next.
-REST = 0.2
-
-
-def in_turns(repeats: int, *routines: Callable) -> list[tuple[float, object]]:
-    """Best time and value of each, taken in turns."""
-    best, values = [np.inf] * len(routines), [None] * len(routines)
-    for _ in range(repeats):
-        for k, routine in enumerate(routines):
-            time.sleep(REST)
-            start = clock()
-            values[k] = routine()
-            best[k] = min(best[k], clock() - start)
-    return list(zip(best, values, strict=True))
+in_turns = partial(timing.in_turns, rest=0.2)
 
 
 def by_hand(X: np.ndarray, Z: np.ndarray, h: float) -> np.ndarray:
@@ -340,12 +325,8 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     chosen = parser.parse_args()
     if chosen.cpu:
-        global clock
-        clock = time.process_time
-    print(
-        f"{datetime.date.today()}  {platform.machine()}  {os.cpu_count()} cores  "
-        f"core: {core.level()}{', processor time' if chosen.cpu else ''}"
-    )
+        timing.count_processor_time()
+    print(f"{timing.machine()}{', processor time' if chosen.cpu else ''}")
     for part in chosen.parts or [name for name in PARTS if name not in ("large", "faithful")]:
         print(f"\n{part}: {PARTS[part].__doc__}", flush=True)
         if part == "faithful":

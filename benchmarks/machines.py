@@ -10,15 +10,11 @@ reached: the objective, where they minimise the same one, or the loss on new poi
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
-import platform
-import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import timing
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import (
     HuberRegressor,
@@ -31,13 +27,13 @@ from sklearn.metrics import log_loss, mean_pinball_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVC
+from timing import in_turns
 
 from mercer import (
     KernelMachineClassifier,
     KernelMachineRegressor,
     KernelPerceptron,
     KernelSGDClassifier,
-    core,
 )
 from mercer import kernels as K
 from mercer.estimators.losses import Huber
@@ -55,19 +51,6 @@ def made_up(n: int, classes: int = 0, seed: int = 0) -> tuple[np.ndarray, np.nda
     if not classes:
         return X, t
     return X, np.digitize(t, np.quantile(t, np.arange(1, classes) / classes))
-
-
-def turns(options: argparse.Namespace, *routines: Callable[[], Any]) -> list[tuple[float, Any]]:
-    """The best time of each, taking turns, and what it returned last."""
-    clock = time.process_time if options.cpu else time.perf_counter
-    best: list[float] = [np.inf] * len(routines)
-    found: list[Any] = [None] * len(routines)
-    for _ in range(options.repeats):
-        for i, routine in enumerate(routines):
-            start = clock()
-            found[i] = routine()
-            best[i] = min(best[i], clock() - start)
-    return list(zip(best, found, strict=True))
 
 
 def say(title: str, ours: float, theirs: float, peer: str, what: str, a: float, b: float) -> None:
@@ -97,7 +80,7 @@ def logistic(options: argparse.Namespace) -> None:
         def ours(X=X, y=y):
             return KernelMachineClassifier(kernel=RBF, **CENTRES).fit(X, y)
 
-        (t, a), (s, b) = turns(options, ours, theirs)
+        (t, a), (s, b) = in_turns(options.repeats, ours, theirs)
         J = log_loss(y, a.predict_proba(X), normalize=False) + 0.5 * norm(a)
         J_peer = log_loss(y, b.predict_proba(X), normalize=False) + 0.5 * np.sum(b[-1].coef_ ** 2)
         title = f"logistic, {classes} classes, n = 20000, 500 centres"
@@ -110,8 +93,8 @@ def hinge(options: argparse.Namespace) -> None:
     """The same problem, exactly: the support vector machine."""
     X, y = made_up(3_000, 2)
     sign = np.where(y == 1, 1.0, -1.0)
-    (t, a), (s, b) = turns(
-        options,
+    (t, a), (s, b) = in_turns(
+        options.repeats,
         lambda: KernelMachineClassifier("hinge", kernel=RBF).fit(X, y),
         lambda: SVC(gamma=0.1, tol=1e-6, cache_size=1000).fit(X, y),
     )
@@ -137,11 +120,11 @@ def quantile(options: argparse.Namespace) -> None:
             "quantile", quantile=levels, kernel=RBF, alpha=0.1, **CENTRES | {"n_centers": 200}
         ).fit(X, y)
 
-    (t, a), (s, b) = turns(options, ours, theirs)
+    (t, a), (s, b) = in_turns(options.repeats, ours, theirs)
     losses = [mean_pinball_loss(truth, model.predict(new), alpha=0.9) for model in (a, b)]
     title = "quantile 0.9, n = 2000, 200 centres"
     say(title, t, s, "Nystroem + QuantileRegressor", "pinball loss on new points", *losses)
-    [(t, a)] = turns(options, lambda: ours([0.05, 0.25, 0.5, 0.75, 0.95]))
+    [(t, a)] = in_turns(options.repeats, lambda: ours([0.05, 0.25, 0.5, 0.75, 0.95]))
     narrowest = float(np.diff(a.predict(new), axis=1).min())
     print(f"    five quantiles together: {t:.3f} s, least difference {narrowest:.2g}")
 
@@ -164,7 +147,7 @@ def huber(options: argparse.Namespace) -> None:
             X, y
         )
 
-    (t, a), (s, b) = turns(options, ours, theirs)
+    (t, a), (s, b) = in_turns(options.repeats, ours, theirs)
     J, J_peer = (
         Huber(delta).value(y, model.predict(X)) + 0.5 * alpha * square
         for model, square in ((a, norm(a)), (b, float(np.sum(b[-1].coef_ ** 2))))
@@ -184,8 +167,8 @@ def perceptron(options: argparse.Namespace) -> None:
         features = PolynomialFeatures(3)
         return make_pipeline(features, Perceptron(max_iter=10, tol=None, random_state=0)).fit(X, y)
 
-    (t, a), (s, b) = turns(
-        options,
+    (t, a), (s, b) = in_turns(
+        options.repeats,
         lambda: KernelPerceptron(K.Polynomial(3), n_epochs=10, random_state=0).fit(X, y),
         theirs,
     )
@@ -196,8 +179,8 @@ def perceptron(options: argparse.Namespace) -> None:
     say(title, t, s, peer, "right on new points", a.score(new, truth), b.score(new, truth))
     rows = {"": {}, " averaged": {"average": True}, " of budget 500": {"budget": 500}}
     for name, settings in rows.items():
-        [(t, a)] = turns(
-            options,
+        [(t, a)] = in_turns(
+            options.repeats,
             lambda s=settings: KernelPerceptron(RBF, n_epochs=5, random_state=0, **s).fit(X, y),
         )
         right = a.score(new, truth)
@@ -216,8 +199,8 @@ def sgd(options: argparse.Namespace) -> None:
         )
         return make_pipeline(features, walk).fit(X, y)
 
-    (t, a), (s, b) = turns(
-        options,
+    (t, a), (s, b) = in_turns(
+        options.repeats,
         lambda: KernelSGDClassifier(RBF, alpha=1e-3, n_iter=10 * n, random_state=0).fit(X, y),
         theirs,
     )
@@ -239,10 +222,9 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true", help="processor time, for a busy machine")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(
-        f"{datetime.date.today()}  {platform.machine()}  {os.cpu_count()} cores  "
-        f"core: {core.level()}"
-    )
+    if options.cpu:
+        timing.count_processor_time()
+    print(timing.machine())
     for part in options.parts or PARTS:
         PARTS[part](options)
 

@@ -13,27 +13,24 @@ is ``--data`` or ``MERCER_DATA``.
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
-import platform
 import resource
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import timing
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge as SklearnRidge
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
+from timing import in_turns, timed
 
-from mercer import KernelRidge, KernelRidgeCV, core
+from mercer import KernelRidge, KernelRidgeCV
 from mercer import kernels as K
 
-clock = time.perf_counter
 TABLES = ["concrete", "energy", "airfoil", "kin8nm", "pol", "elevators", "bike"]
 
 
@@ -42,25 +39,6 @@ def made_up(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     X = rng.normal(size=(n, d))
     f = np.sin(1.5 * X[:, 0]) * np.cos(X[:, 1]) + 0.5 * np.tanh(X[:, 2] * X[:, 3])
     return X, f + 0.1 * rng.normal(size=n)
-
-
-def timed(routine: Callable, repeats: int = 1) -> tuple[float, Any]:
-    best, value = np.inf, None
-    for _ in range(repeats):
-        start = clock()
-        value = routine()
-        best = min(best, clock() - start)
-    return best, value
-
-
-def in_turns(*routines: Callable, repeats: int) -> list[tuple[float, Any]]:
-    """The best time of each routine, which take turns, and what it returned last."""
-    found = [(np.inf, None)] * len(routines)
-    for _ in range(repeats):
-        for i, routine in enumerate(routines):
-            seconds, value = timed(routine)
-            found[i] = min(found[i][0], seconds), value
-    return found
 
 
 def rmse(model, X: np.ndarray, y: np.ndarray) -> float:
@@ -88,7 +66,7 @@ def exact(options: argparse.Namespace) -> None:
         if targets is np.float64:
             del models["mercer by cholesky"]  # which is what it does
         fits = (lambda m=m, t=train: m.fit(*t) for m in models.values())
-        found = dict(zip(models, in_turns(*fits, repeats=options.repeats), strict=True))
+        found = dict(zip(models, in_turns(options.repeats, *fits), strict=True))
         theirs = found["scikit-learn"][0]
         print(f"exact fit, n = 8192, d = 8, points {X.dtype}, targets {y.dtype}:")
         for name, (seconds, model) in found.items():
@@ -167,7 +145,7 @@ def nystrom(options: argparse.Namespace) -> None:
         KernelRidge(1.0, centers="uniform", **common),
         make_pipeline(approximation, Ridge(1.0, fit_intercept=False)),
     )
-    found = in_turns(*(lambda m=m: m.fit(*train) for m in models), repeats=options.repeats)
+    found = in_turns(options.repeats, *(lambda m=m: m.fit(*train) for m in models))
     theirs = found[-1][0]
     for name, (seconds, model) in zip(names, found, strict=True):
         print(
@@ -303,12 +281,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.cpu:
-        global clock
-        clock = time.process_time
-    print(
-        f"{datetime.date.today()}  {platform.machine()}  {os.cpu_count()} cores  "
-        f"core: {core.level()}  {'CPU' if options.cpu else 'wall-clock'} seconds"
-    )
+        timing.count_processor_time()
+    print(f"{timing.machine()}  {'CPU' if options.cpu else 'wall-clock'} seconds")
     for part in options.parts or ["exact", "alphas", "pcg", "nystrom"]:
         PARTS[part](options)
 

@@ -14,44 +14,28 @@ own.
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
-import platform
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import scipy.linalg
+import timing
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as SklearnPCA
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
+from timing import in_turns
 
-from mercer import KernelCCA, KernelPCA, core
+from mercer import KernelCCA, KernelPCA
 from mercer import kernels as K
 
 try:
     from cca_zoo.nonparametric import KCCA
 except ImportError:
     KCCA = None
-
-
-clock = time.perf_counter
-
-
-def in_turns(repeats: int, *routines: Callable) -> list[tuple[float, object]]:
-    """Best time and value of each, taken in turns."""
-    best, values = [np.inf] * len(routines), [None] * len(routines)
-    for _ in range(repeats):
-        for k, routine in enumerate(routines):
-            start = clock()
-            values[k] = routine()
-            best[k] = min(best[k], clock() - start)
-    return list(zip(best, values, strict=True))
 
 
 def pca(repeats: int, n: int = 4000, d: int = 8, k: int = 10) -> None:
@@ -221,12 +205,8 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     chosen = parser.parse_args()
     if chosen.cpu:
-        global clock
-        clock = time.process_time
-    print(
-        f"{datetime.date.today()}  {platform.machine()}  {os.cpu_count()} cores  "
-        f"core: {core.level()}{', processor time' if chosen.cpu else ''}"
-    )
+        timing.count_processor_time()
+    print(f"{timing.machine()}{', processor time' if chosen.cpu else ''}")
     for part in chosen.parts or [name for name in PARTS if name != "large"]:
         print(f"\n{part}: {PARTS[part].__doc__}", flush=True)
         if part == "large":

@@ -17,11 +17,8 @@ from __future__ import annotations
 
 import argparse
 import csv
-import datetime
 import os
-import platform
 import resource
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -29,30 +26,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import timing
 from sklearn.model_selection import (
     GridSearchCV,
     LeaveOneOut,
     StratifiedKFold,
     cross_val_score,
 )
+from timing import timed
 
-from mercer import SVC, KernelCentroidClassifier, core, feature_importances
+from mercer import SVC, KernelCentroidClassifier, feature_importances
 from mercer import kernels as K
 from mercer.kernels.graphs import Graph, parse_graphs
 
 COLLECTIONS = ["MUTAG", "PTC_MR", "ENZYMES"]
 COSTS = [10.0**k for k in range(-3, 4)]
-clock = time.perf_counter
-
-
-def best(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Seconds, and what was made."""
-    seconds, made = np.inf, None
-    for _ in range(repeats):
-        start = clock()
-        made = work()
-        seconds = min(seconds, clock() - start)
-    return seconds, made
 
 
 def difference(found: np.ndarray, expected: np.ndarray) -> float:
@@ -137,9 +125,9 @@ def graphs(data: Path | None, repeats: int) -> None:
         mine = peer = np.inf
         found = expected = np.empty(0)
         for _ in range(times):
-            seconds, found = best(ours, 2)
+            seconds, found = timed(ours, 2)
             mine = min(mine, seconds)
-            seconds, expected = best(theirs, 1)
+            seconds, expected = timed(theirs, 1)
             peer = min(peer, seconds)
         line(name, mine, peer, note or f"{difference(found, expected):.1e}")
 
@@ -294,11 +282,11 @@ def trees(data: Path | None, repeats: int) -> None:
     X = [K.Tree.parse(sentence(rng)) for _ in range(2000)]
     print(f"{len(X)} trees, {np.mean([len(x.labels) for x in X]):.0f} nodes on average")
     for kernel in (K.Subtree(), K.SubsetTree(), K.PartialTree()):
-        seconds, _ = best(lambda: kernel(X), repeats)
+        seconds, _ = timed(lambda: kernel(X), repeats)
         print(f"{kernel!r:46s} {1e3 * seconds:10.1f}  {2e6 * seconds / len(X) ** 2:.2f}")
     for depth in (2500, 5000, 10000):
         chain = K.Tree.parse("(a " * depth + "b" + ")" * depth)
-        seconds, _ = best(lambda: K.PartialTree()([chain]), 1)
+        seconds, _ = timed(lambda: K.PartialTree()([chain]), 1)
         print(f"{f'PartialTree() of a chain of {depth} with itself':46s} {1e3 * seconds:10.1f}")
 
 
@@ -315,10 +303,10 @@ def sets(data: Path | None, repeats: int) -> None:
         y = rng.random(n) < 0.5
         carts[y, 0] = rng.integers(0, wanted, y.sum())
         X = [set(cart) for cart in carts.tolist()]
-        fitted, model = best(
+        fitted, model = timed(
             lambda: SVC(kernel=K.SetIntersection()).fit(X[:5000], y[:5000]), repeats
         )
-        predicted, score = best(lambda: model.score(X[5000:], y[5000:]), repeats)
+        predicted, score = timed(lambda: model.score(X[5000:], y[5000:]), repeats)
         print(f"{products:46,d} {1e3 * fitted:10.0f} {1e3 * predicted:10.0f}  {score:.3f}")
 
 
@@ -357,8 +345,8 @@ def strings(data: Path | None, repeats: int) -> None:
     part = [x for x in X if set(x) <= set("ACGT")][:200]
     for kind, (size,), peer, n in peers:
         kernel = kind(size)
-        seconds, _ = best(lambda k=kernel, n=n: k(X[:n]), repeats)
-        slice_seconds, theirs = best(lambda p=peer: p(part, part), 2)
+        seconds, _ = timed(lambda k=kernel, n=n: k(X[:n]), repeats)
+        slice_seconds, theirs = timed(lambda p=peer: p(part, part), 2)
         scaled = slice_seconds * (n * (n - 1) / 2) / PEER_PAIRS
         equal = [kernel] if kind is K.WeightedDegree else [kind(k + 1) for k in range(size)]
         error = difference(sum(equal[1:], equal[0]).normalize()(part), np.asarray(theirs))
@@ -371,7 +359,7 @@ def texts(data: Path | None, repeats: int) -> None:
     for count in ("presence", "occurrences"):
         for n in (1_000_000, 3_000_000, 10_000_000):
             pair = [rng.integers(97, 123, size=n, dtype=np.uint8).tobytes() for _ in range(2)]
-            seconds, _ = best(lambda pair=pair, c=count: K.Substring(count=c)(pair), 1)
+            seconds, _ = timed(lambda pair=pair, c=count: K.Substring(count=c)(pair), 1)
             print(
                 f"Substring, {count}, two strings of {n:,} bytes: {seconds:.1f} s, "
                 f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB at most"
@@ -383,7 +371,7 @@ def texts(data: Path | None, repeats: int) -> None:
     for n, k in ((100_000, 4), (100_000, 6)):
         X, y = motifs(n, rng)
         model = SVC(kernel=K.Spectrum(k).normalize())
-        seconds, _ = best(lambda m=model, X=X, y=y: m.fit(X[: n * 9 // 10], y[: n * 9 // 10]), 1)
+        seconds, _ = timed(lambda m=model, X=X, y=y: m.fit(X[: n * 9 // 10], y[: n * 9 // 10]), 1)
         score = model.score(X[n * 9 // 10 :], y[n * 9 // 10 :])
         print(
             f"SVC on {n * 9 // 10:,} strings of 60 letters, Spectrum({k}): {seconds:.1f} s, gap "
@@ -401,9 +389,9 @@ def planted(length: int, rng: np.random.Generator) -> None:
         f[:i] + signature + f[i:] if b else f for f, i, b in zip(files, at, infected, strict=True)
     ]
     model = SVC(kernel=K.Substring(min_length=4, max_length=16).normalize())
-    fitted, _ = best(lambda: model.fit(files[:40], infected[:40]), 1)
-    scored, score = best(lambda: model.score(files[40:], infected[40:]), 1)
-    told, found = best(lambda: feature_importances(model), 1)
+    fitted, _ = timed(lambda: model.fit(files[:40], infected[:40]), 1)
+    scored, score = timed(lambda: model.score(files[40:], infected[40:]), 1)
+    told, found = timed(lambda: feature_importances(model), 1)
     print(
         f"a signature of {length} bytes in files of 100 kB: fit {fitted:.1f} s, 20 new files "
         f"{scored:.1f} s, accuracy {score:.2f}, reported back in {told:.1f} s: "
@@ -417,8 +405,8 @@ def automaton(n: int, rng: np.random.Generator) -> None:
     X = ["".join(row) for row in letters[rng.integers(0, 4, size=(n, 200))]]
     model = KernelCentroidClassifier(kernel=K.Substring()).fit(X, np.arange(n) % 2)
     new = ["".join(row) for row in letters[rng.integers(0, 4, size=(500, 200))]]
-    first, _ = best(lambda: model.predict(new), 1)
-    again, _ = best(lambda: model.predict(new), 3)
+    first, _ = timed(lambda: model.predict(new), 1)
+    again, _ = timed(lambda: model.predict(new), 3)
     print(
         f"Substring, a model of {n} strings of 200 letters: 500 predictions in {1e3 * first:.0f} "
         f"ms, from then on in {1e3 * again:.1f} ms"
@@ -476,13 +464,10 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     options = parser.parse_args()
     if options.cpu:
-        global clock
-        clock = time.process_time
+        timing.count_processor_time()
     warnings.simplefilter("ignore")  # GraKeL's own
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     measure = "processor time" if options.cpu else "time"
-    print(f"{datetime.date.today()}  {platform.machine()}  {cores} cores  core: {core.level()}")
-    print(f"{measure}, best of {options.repeats}")
+    print(f"{timing.machine()}\n{measure}, best of {options.repeats}")
     for part in options.parts.split(","):
         PARTS[part](Path(options.data) if options.data else None, options.repeats)
 
