@@ -33,7 +33,7 @@ FEATUREWISE = {
     # The quotient before the second product, so that tiny and huge entries survive.
     Kind.CHI2: "{s} += ({x} - {y}) / tl.where({x} + {y} == 0, 1, {x} + {y}) * ({x} - {y})",
 }
-# The same by the instruction for an inverse: the least normal number stands for zero.
+# The same by the instruction for an inverse: about the least normal number stands for zero.
 CHI2_SINGLE = "{s} += ({x} - {y}) * reciprocal(tl.maximum({x} + {y}, 1.2e-38)) * ({x} - {y})"
 TANGENTS = {
     Kind.DIFFERENCE_PRODUCT: "{s} += ({x} - {y}) * ({dx} - {dy})",
@@ -45,11 +45,12 @@ UPDATES = FEATUREWISE | TANGENTS
 # tanh x = x - x³/3 + ..., where the exponential would cancel: so many terms, up to where.
 TANH_SERIES = (1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075)
 TANH_TERMS = {"float32": (5, 0.3), "float64": (7, 0.05)}
+TINY = 2.0**-126  # the least normal number of float32
 # What the special-function unit has of its own in float32, to an error of 2⁻²², and what stands
 # for it under Triton's interpreter.
 INSTRUCTIONS = {
     "log2": ("lg2.approx.f32", "tl.log2(x)"),
-    "reciprocal": ("rcp.approx.ftz.f32", "1 / x"),
+    "reciprocal": ("rcp.approx.ftz.f32", f"1 / tl.where(tl.abs(x) < {TINY!r}, 0, x)"),
 }
 
 
@@ -261,9 +262,10 @@ class _Epilogue:
                 y, _ = self._second(b, source)
                 at_zero = self.slot(k, 0, None)
                 if self.single:
-                    # A quarter of each, since the inverse of the largest numbers would be 0.
+                    # A quarter of each, since the inverse of the largest numbers would be 0; those
+                    # of which a quarter is below the normal numbers have none, and are zero.
                     quotient = f"0.25 * {x} * {self._instruction('reciprocal', f'0.25 * {y}')}"
-                    return f"tl.where({y} == 0, {at_zero}, {quotient})", True
+                    return f"tl.where(tl.abs({y}) < {4 * TINY!r}, {at_zero}, {quotient})", True
                 return f"tl.where({y} == 0, {at_zero}, {x} / tl.where({y} == 0, 1, {y}))", True
             case Op.INTEGER_POWER:
                 return self._integer_power(x, exponent), full

@@ -39,8 +39,8 @@ PADDED = 256  # points are made up to a multiple of this, so that no tile is in 
 FEW_FEATURES = 8
 # Operands of more bytes per point are read in steps of so many.
 RESIDENT, STEP = 512, 128
-# In half precision numbers are scaled to below this, and where small points count as much as large
-# ones, those of none but zero may be smaller by more than that.
+# In half precision numbers are scaled to below this. Where small points count as much as large
+# ones, those of none but zero may be smaller by more than that; elsewhere, those of no row.
 LARGEST_HALF, SPREAD = 2.0**11, 2.0**12
 # A squared norm is three numbers in half precision, each times one of these: 33 bits of it.
 NORM_UNITS = (2.0**13, 2.0**2, 2.0**-9)
@@ -52,8 +52,12 @@ PROGRAMS, FEWEST_TILES = 96, 4
 FEWEST = 16  # rows or columns of a tile
 # A grid has 65,535 programs at most across; there is no such limit down.
 MOST_COLUMNS = 65_535 * FEWEST
-# How much of a value may be lost by rounding a squared distance before care is taken.
+# How much of a value may be lost by rounding a squared distance before care is taken; at how many
+# points that is looked at, the farthest and others; and how far apart pairs of them are taken to
+# be, as shares of squared norms.
 CARE = 32.0
+FARTHEST, OTHERS = 64, 448
+APART = (0.0, *(2.0**k for k in range(-39, 2, 4)))
 
 
 @dataclass(frozen=True)
@@ -208,39 +212,50 @@ class TritonTiles(PairTiles):
             return "ieee", 1.0
         if self.precision != "fp16x3":
             return self.precision, 1.0
-        sizes = torch.cat([torch.linalg.vector_norm(A, math.inf, 1) for A in (leaf.X, leaf.Y)])
-        ends = [sizes.max(), torch.where(sizes > 0, sizes, math.inf).min()]
+        sizes = [torch.linalg.vector_norm(A, math.inf, 1) for A in (leaf.X, leaf.Y)]
+        # Else no digits count but those of the rows' largest.
+        small = torch.cat(sizes) if small_count else sizes[0].max()[None]
+        ends = [torch.cat(sizes).max(), torch.where(small > 0, small, math.inf).min()]
         largest, least = torch.stack(ends).tolist()
-        if not largest or (small_count and largest > SPREAD * least):
+        if not largest or largest > SPREAD * least:
             return "tf32x3", 1.0
-        exponent = math.frexp(LARGEST_HALF / largest)[1] - 1
-        # Beyond this the squares of the scaled norms would leave the range of float32.
-        if abs(exponent) > 56:
-            return "tf32x3", 1.0
-        return "fp16", 2.0**exponent
+        scale = 2.0 ** (math.frexp(LARGEST_HALF / largest)[1] - 1)
+        return ("fp16", scale) if self._constants_fit(scale) else ("tf32x3", 1.0)
+
+    def _constants_fit(self, scale: float) -> bool:
+        """Whether constants times a statistic's scale are well within the range of the dtype."""
+        info, constants = torch.finfo(self.dtype), abs(self.program.constants)
+        sizes = 2 * scale**-2 * constants[(constants > 0) & (constants < math.inf)]
+        ends = (scale**-2, scale**2, *sizes.ravel().tolist())
+        return all(info.tiny <= size <= info.max / 2 for size in ends)
 
     @staticmethod
     def _norms_fit(leaf: Leaf) -> bool:
         return all(bool(norms.isfinite().all()) for norms in (leaf.X_norms, leaf.Y_norms))
 
     def _needs_care(self, i: int, leaf: Leaf) -> bool:
-        """Whether values near k(x, x) would feel the rounding of a distance made from norms."""
-        norms = leaf.X_norms
+        """Whether values would feel the rounding of a distance made from norms."""
+        info, norms, n = torch.finfo(self.dtype), leaf.X_norms, self.n
         assert norms is not None
-        at = torch.topk(norms, min(64, self.n, self.m)).indices
-        eps = torch.finfo(self.dtype).eps
-        own = [_at_one_point(other, at, self.dtype) for other in self.leaves]
+        others = torch.arange(0, n, max(1, -(-n // OTHERS)), device=self.device)
+        at = torch.cat([torch.topk(norms, min(FARTHEST, n)).indices, others])
+        apart = torch.tensor(APART, dtype=torch.float64, device=self.device)[:, None]
+        statistics = [_nearly_at_one_point(other, at, apart) for other in self.leaves]
         rows = [term[at] for term in self.row_terms]
-        # At (x, x) columns are rows: terms of the columns that are there are close enough.
-        columns = [term[torch.clamp(at, max=self.m - 1)] for term in self.column_terms]
+        # For columns next to those points, which may not be there, others stand.
+        columns = [term[at * self.m // n] for term in self.column_terms]
 
-        def value(distance: Any) -> Any:
-            statistics = [distance if k == i else s for k, s in enumerate(own)]
-            return _flat_run(self.program, statistics, rows, columns).to(torch.float64)
+        def values() -> Any:
+            shape = (len(APART), len(at))
+            given = (statistics, rows, columns)
+            flat = ([a.to(torch.float64).expand(shape).reshape(-1) for a in g] for g in given)
+            return _flat_run(self.program, *flat)
 
-        here, beside, away = (value(norms[at] * t) for t in (0.0, 2 * eps, 2.0))
-        size = 1.0 if self.logarithmic else torch.maximum(here.abs().max(), away.abs().max())
-        return not bool(((beside - here).abs() <= CARE * eps * size).all())
+        found = values()
+        statistics[i] = statistics[i] + 2 * info.eps * norms[at]
+        lost, size = (values() - found).abs().max(), found.abs().max()
+        enough = lost < CARE * info.eps * (1.0 if self.logarithmic else size)
+        return not bool(enough & (size <= info.max))
 
     # Running.
 
@@ -444,17 +459,17 @@ def _with_norms(A: Any, norms: Any, side: int) -> Any:
     return torch.cat([A, units, own] if side else [A, own, units], dim=1)
 
 
-def _at_one_point(leaf: Leaf, at: Any, dtype: Any) -> Any:
-    """A statistic of some points with themselves."""
+def _nearly_at_one_point(leaf: Leaf, at: Any, apart: Any) -> Any:
+    """A statistic of some points with others next to them, those that vanish so far apart."""
     X = leaf.X_given[at]
     match leaf.kind:
-        case Kind.DOT:
-            return torch.sum(X * X, dim=1)
         case Kind.MINSUM:
             return torch.sum(X, dim=1)
         case Kind.CONJUNCTION:
             return torch.prod(1 + X * X, dim=1)
-    return torch.zeros(len(at), dtype=dtype, device=X.device)
+        case Kind.SQDIST:
+            return apart * leaf.X_norms[at]
+    return torch.sum(X * X, dim=1) * (1 if leaf.kind == Kind.DOT else apart)
 
 
 def _flat_run(program: Program, statistics: list, rows: list, columns: list) -> Any:
