@@ -47,7 +47,7 @@ from triton.testing import do_bench  # noqa: E402
 
 from mercer import kernels as K  # noqa: E402
 from mercer.expressions.tensors import TensorPairs  # noqa: E402
-from mercer.expressions.triton_tiles import Launch, launch_for  # noqa: E402
+from mercer.expressions.triton_launches import Launch, launch_for  # noqa: E402
 
 RECORDS: list[dict] = []
 ROWS = 512  # compared with float64

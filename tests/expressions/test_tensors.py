@@ -10,8 +10,9 @@ import pytest
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from mercer.expressions import TensorPairs, over, statistic
+from mercer.expressions.triton_launches import Launch
 from mercer.expressions.triton_source import gram_source, log_sum_exp_source, product_source
-from mercer.expressions.triton_tiles import Launch, TritonTiles, compiled
+from mercer.expressions.triton_tiles import TritonTiles, compiled
 from naive_kernels import naive_cases, naive_gram, points
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 

@@ -11,7 +11,7 @@ import linecache
 import math
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,11 +19,10 @@ from mercer.arrays import Later
 from mercer.core.programs import Kind, Leaf, Op, Program
 from mercer.core.reference import run
 from mercer.expressions.tensor_tiles import PairTiles
+from mercer.expressions.triton_forms import LeafForm, Slot, TileForm
+from mercer.expressions.triton_launches import FEWEST, Launch, launch_for
 from mercer.expressions.triton_source import (
     KernelText,
-    LeafForm,
-    Slot,
-    TileForm,
     gram_source,
     log_sum_exp_source,
     product_source,
@@ -49,7 +48,6 @@ FEW_COLUMNS, COLUMNS = 4, 32
 # Columns are split for so many programs per multiprocessor, lest some be idle at the end, unless a
 # part would have fewer tiles than the second number.
 PROGRAMS, FEWEST_TILES = 96, 4
-FEWEST = 16  # rows or columns of a tile
 # A grid has 65,535 programs at most across; there is no such limit down.
 MOST_COLUMNS = 65_535 * FEWEST
 # How much of a value may be lost by rounding a squared distance before care is taken; at how many
@@ -60,57 +58,10 @@ FARTHEST, OTHERS = 64, 448
 APART = (0.0, *(2.0**k for k in range(-39, 2, 4)))
 
 
-@dataclass(frozen=True)
-class Launch:
-    """How a kernel is laid out on the device."""
-
-    rows: int
-    columns: int
-    warps: int
-    stages: int = 3
-
-    def smaller(self) -> Launch | None:
-        """The next that takes less shared memory: fewer columns, then rows, then stages."""
-        if self.columns > FEWEST:
-            return replace(self, columns=self.columns // 2)
-        if self.rows > FEWEST:
-            return replace(self, rows=self.rows // 2, warps=4)
-        return replace(self, stages=1) if self.stages > 1 else None
-
-
 # What gives the grid of a layout, the array that is put out, and further arguments.
 LayOut = Callable[[Launch], tuple[tuple[int, int], Any, dict[str, Any]]]
 # Smaller layouts that a device has room for, by the kernel's text and its usual one.
 ROOM: dict[tuple[str, Launch, Any], Launch] = {}
-
-
-def launch_for(form: TileForm) -> Launch:
-    """What was fastest on an H200."""
-    width = max((leaf.width for leaf in form.leaves), default=0)
-    careful = any(leaf.width and leaf.features for leaf in form.leaves)
-    looped = any(leaf.step for leaf in form.leaves)
-    if form.dtype == "float64":
-        return Launch(64, 64, 4)
-    # Several values of each pair at once take registers.
-    by_features = any(not leaf.width for leaf in form.leaves)
-    quotients = any(leaf.kind == Kind.CHI2 for leaf in form.leaves) or any(
-        op == Op.DIVIDE for op, *_ in form.operations
-    )
-    if looped and by_features:
-        return Launch(64, 128, 4, 2)
-    if not looped and (quotients or len(form.leaves) > 1):
-        return Launch(64, 32 if quotients or by_features or careful else 64, 4)
-    if careful and not looped:
-        return Launch(64, 64, 4)
-    if width <= 64:
-        return Launch(64, 128, 4)
-    half = all(leaf.precision == "fp16" for leaf in form.leaves if leaf.width)
-    if careful or not half:
-        tf32 = all(leaf.precision == "tf32" for leaf in form.leaves if leaf.width)
-        return Launch(128, 128, 4 if tf32 and looped and not careful else 8)
-    if width > 512:
-        return Launch(128, 256, 8)
-    return Launch(128, 64, 4, 2) if width > 128 and not looped else Launch(128, 128, 4)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,80 @@
+"""How Triton kernels are laid out on a device: by their form, what was fastest on an H200."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mercer.core.programs import Kind, Op
+from mercer.expressions.triton_forms import TileForm
+
+FEWEST = 16  # rows or columns of a tile
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is laid out on the device."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int = 3
+
+    def smaller(self) -> Launch | None:
+        """The next that takes less shared memory: fewer columns, then rows, then stages."""
+        if self.columns > FEWEST:
+            return replace(self, columns=self.columns // 2)
+        if self.rows > FEWEST:
+            return replace(self, rows=self.rows // 2, warps=4)
+        return replace(self, stages=1) if self.stages > 1 else None
+
+
+def launch_for(form: TileForm) -> Launch:
+    """The layout of a product or a log-sum-exp."""
+    if form.dtype == "float64":
+        return Launch(64, 64, 4)
+    looped = any(leaf.step for leaf in form.leaves)
+    return _looped(form) if looped else _resident(form)
+
+
+def _looped(form: TileForm) -> Launch:
+    """Operands are read in steps: large tiles, of which each step has much to do."""
+    if _by_features(form):
+        return Launch(64, 128, 4, 2)
+    if _precisions(form) == {"fp16"} and not _careful(form):
+        return Launch(128, 256, 8) if _width(form) > 512 else Launch(128, 128, 4)
+    return Launch(128, 128, 4 if _precisions(form) == {"tf32"} and not _careful(form) else 8)
+
+
+def _resident(form: TileForm) -> Launch:
+    """The rows' operands are kept: tiles as large as the registers have room for."""
+    quotients = any(leaf.kind == Kind.CHI2 for leaf in form.leaves) or any(
+        op == Op.DIVIDE for op, *_ in form.operations
+    )
+    several = len(form.leaves) > 1
+    if quotients or (several and (_by_features(form) or _careful(form))):
+        return Launch(64, 32, 4)
+    if several or _careful(form):
+        return Launch(64, 64, 4)
+    if _width(form) <= 64:
+        return Launch(64, 128, 4)
+    if _precisions(form) == {"fp16"}:
+        return Launch(128, 64, 4, 2) if _width(form) > 128 else Launch(128, 128, 4)
+    return Launch(128, 128, 8)
+
+
+def _width(form: TileForm) -> int:
+    return max((leaf.width for leaf in form.leaves), default=0)
+
+
+def _precisions(form: TileForm) -> set[str]:
+    """Those of the matrix unit."""
+    return {leaf.precision for leaf in form.leaves if leaf.width}
+
+
+def _careful(form: TileForm) -> bool:
+    """Whether distances of near pairs are summed from differences."""
+    return any(leaf.width and leaf.features for leaf in form.leaves)
+
+
+def _by_features(form: TileForm) -> bool:
+    return any(not leaf.width for leaf in form.leaves)
