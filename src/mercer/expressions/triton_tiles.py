@@ -16,9 +16,9 @@ from functools import cache
 from typing import Any
 
 from mercer.arrays import Later
-from mercer.core.programs import Kind, Leaf, Op, Program
-from mercer.core.reference import run
+from mercer.core.programs import Kind, Leaf, Op
 from mercer.expressions.tensor_tiles import PairTiles
+from mercer.expressions.triton_care import needs_care
 from mercer.expressions.triton_forms import LeafForm, Slot, TileForm
 from mercer.expressions.triton_launches import FEWEST, Launch, launch_for
 from mercer.expressions.triton_source import (
@@ -39,7 +39,7 @@ FEW_FEATURES = 8
 # Operands of more bytes per point are read in steps of so many.
 RESIDENT, STEP = 512, 128
 # In half precision numbers are scaled to below this. Where small points count as much as large
-# ones, those of none but zero may be smaller by more than that; elsewhere, those of no row.
+# ones, none but zero may be smaller by more than the second number; elsewhere, not all the rows.
 LARGEST_HALF, SPREAD = 2.0**11, 2.0**12
 # A squared norm is three numbers in half precision, each times one of these: 33 bits of it.
 NORM_UNITS = (2.0**13, 2.0**2, 2.0**-9)
@@ -50,13 +50,6 @@ FEW_COLUMNS, COLUMNS = 4, 32
 PROGRAMS, FEWEST_TILES = 96, 4
 # A grid has 65,535 programs at most across; there is no such limit down.
 MOST_COLUMNS = 65_535 * FEWEST
-# How much of a value may be lost by rounding a squared distance before care is taken; at how many
-# points that is looked at, the farthest and others; and how far apart pairs of them are taken to
-# be, as shares of squared norms.
-CARE = 32.0
-FARTHEST, OTHERS = 64, 448
-APART = (0.0, *(2.0**k for k in range(-39, 2, 4)))
-
 
 # What gives the grid of a layout, the array that is put out, and further arguments.
 LayOut = Callable[[Launch], tuple[tuple[int, int], Any, dict[str, Any]]]
@@ -101,7 +94,7 @@ class TritonTiles(PairTiles):
     def _operands(self, i: int, leaf: Leaf, before: list[LeafForm]) -> LeafForm:
         if leaf.kind not in (Kind.DOT, Kind.SQDIST):
             return self._by_features(i, leaf, before)
-        careful = leaf.kind == Kind.SQDIST and self._needs_care(i, leaf)
+        careful = leaf.kind == Kind.SQDIST and needs_care(self, i)
         d = leaf.X.shape[1]
         if careful and (d <= FEW_FEATURES or not self._norms_fit(leaf)):
             return self._by_features(i, leaf, before)
@@ -183,30 +176,6 @@ class TritonTiles(PairTiles):
     @staticmethod
     def _norms_fit(leaf: Leaf) -> bool:
         return all(bool(norms.isfinite().all()) for norms in (leaf.X_norms, leaf.Y_norms))
-
-    def _needs_care(self, i: int, leaf: Leaf) -> bool:
-        """Whether values would feel the rounding of a distance made from norms."""
-        info, norms, n = torch.finfo(self.dtype), leaf.X_norms, self.n
-        assert norms is not None
-        others = torch.arange(0, n, max(1, -(-n // OTHERS)), device=self.device)
-        at = torch.cat([torch.topk(norms, min(FARTHEST, n)).indices, others])
-        apart = torch.tensor(APART, dtype=torch.float64, device=self.device)[:, None]
-        statistics = [_nearly_at_one_point(other, at, apart) for other in self.leaves]
-        rows = [term[at] for term in self.row_terms]
-        # For columns next to those points, which may not be there, others stand.
-        columns = [term[at * self.m // n] for term in self.column_terms]
-
-        def values() -> Any:
-            shape = (len(APART), len(at))
-            given = (statistics, rows, columns)
-            flat = ([a.to(torch.float64).expand(shape).reshape(-1) for a in g] for g in given)
-            return _flat_run(self.program, *flat)
-
-        found = values()
-        statistics[i] = statistics[i] + 2 * info.eps * norms[at]
-        lost, size = (values() - found).abs().max(), found.abs().max()
-        enough = lost < CARE * info.eps * (1.0 if self.logarithmic else size)
-        return not bool(enough & (size <= info.max))
 
     # Running.
 
@@ -408,23 +377,3 @@ def _with_norms(A: Any, norms: Any, side: int) -> Any:
         left = left - parts[-1].to(left.dtype) * unit
     own = torch.stack(parts, dim=1)
     return torch.cat([A, units, own] if side else [A, own, units], dim=1)
-
-
-def _nearly_at_one_point(leaf: Leaf, at: Any, apart: Any) -> Any:
-    """A statistic of some points with others next to them, those that vanish so far apart."""
-    X = leaf.X_given[at]
-    match leaf.kind:
-        case Kind.MINSUM:
-            return torch.sum(X, dim=1)
-        case Kind.CONJUNCTION:
-            return torch.prod(1 + X * X, dim=1)
-        case Kind.SQDIST:
-            return apart * leaf.X_norms[at]
-    return torch.sum(X * X, dim=1) * (1 if leaf.kind == Kind.DOT else apart)
-
-
-def _flat_run(program: Program, statistics: list, rows: list, columns: list) -> Any:
-    """The program on pairs in a row: each a row and a column of its own."""
-    statistics, columns = ([a[:, None] for a in given] for given in (statistics, columns))
-    shape = (len(statistics[0]), 1)
-    return run(program, statistics, rows, columns, shape, statistics[0].dtype, torch)

@@ -1,0 +1,64 @@
+"""Which squared distances may be made from norms and dot products, whose rounding they inherit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer.arrays import Later
+from mercer.core.programs import Kind, Leaf, Program
+from mercer.core.reference import run
+from mercer.expressions.tensor_tiles import PairTiles
+
+torch: Any = Later("torch")
+
+# How much of a value may be lost by rounding a squared distance before care is taken; at how many
+# points that is looked at, the farthest and others; and how far apart pairs of them are taken to
+# be, as shares of squared norms.
+CARE = 32.0
+FARTHEST, OTHERS = 64, 448
+APART = (0.0, *(2.0**k for k in range(-39, 2, 4)))
+
+
+def needs_care(pairs: PairTiles, i: int) -> bool:
+    """Whether values would feel the rounding of the i-th statistic, a distance made from norms."""
+    info, norms, n = torch.finfo(pairs.dtype), pairs.leaves[i].X_norms, pairs.n
+    assert norms is not None
+    others = torch.arange(0, n, max(1, -(-n // OTHERS)), device=pairs.device)
+    at = torch.cat([torch.topk(norms, min(FARTHEST, n)).indices, others])
+    apart = torch.tensor(APART, dtype=torch.float64, device=pairs.device)[:, None]
+    statistics = [_nearly_at_one_point(other, at, apart) for other in pairs.leaves]
+    rows = [term[at] for term in pairs.row_terms]
+    # For columns next to those points, which may not be there, others stand.
+    columns = [term[at * pairs.m // n] for term in pairs.column_terms]
+
+    def values() -> Any:
+        shape = (len(APART), len(at))
+        given = (statistics, rows, columns)
+        flat = ([a.to(torch.float64).expand(shape).reshape(-1) for a in g] for g in given)
+        return _flat_run(pairs.program, *flat)
+
+    found = values()
+    statistics[i] = statistics[i] + 2 * info.eps * norms[at]
+    lost, size = (values() - found).abs().max(), found.abs().max()
+    enough = lost < CARE * info.eps * (1.0 if pairs.logarithmic else size)
+    return not bool(enough & (size <= info.max))
+
+
+def _nearly_at_one_point(leaf: Leaf, at: Any, apart: Any) -> Any:
+    """A statistic of some points with others next to them, those that vanish so far apart."""
+    X = leaf.X_given[at]
+    match leaf.kind:
+        case Kind.MINSUM:
+            return torch.sum(X, dim=1)
+        case Kind.CONJUNCTION:
+            return torch.prod(1 + X * X, dim=1)
+        case Kind.SQDIST:
+            return apart * leaf.X_norms[at]
+    return torch.sum(X * X, dim=1) * (1 if leaf.kind == Kind.DOT else apart)
+
+
+def _flat_run(program: Program, statistics: list, rows: list, columns: list) -> Any:
+    """The program on pairs in a row: each a row and a column of its own."""
+    statistics, columns = ([a[:, None] for a in given] for given in (statistics, columns))
+    shape = (len(statistics[0]), 1)
+    return run(program, statistics, rows, columns, shape, statistics[0].dtype, torch)
