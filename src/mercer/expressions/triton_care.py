@@ -45,16 +45,26 @@ def needs_care(pairs: PairTiles, i: int) -> bool:
 
 
 def _nearly_at_one_point(leaf: Leaf, at: Any, apart: Any) -> Any:
-    """A statistic of some points with others next to them, those that vanish so far apart."""
+    """A statistic of some points with others next to them.
+
+    What vanishes at one point is that of so far apart, by the size of all, not of each: close to
+    the origin another statistic may be as large as elsewhere.
+    """
     X = leaf.X_given[at]
     match leaf.kind:
+        case Kind.DOT:
+            return torch.sum(X * X, dim=1)
         case Kind.MINSUM:
             return torch.sum(X, dim=1)
         case Kind.CONJUNCTION:
             return torch.prod(1 + X * X, dim=1)
         case Kind.SQDIST:
-            return apart * leaf.X_norms[at]
-    return torch.sum(X * X, dim=1) * (1 if leaf.kind == Kind.DOT else apart)
+            return apart * leaf.X_norms[at].max()
+        case Kind.DIFFERENCE_PRODUCT:
+            return apart * torch.sum(torch.abs(X[:, ::2] * X[:, 1::2]), dim=1).max()
+        case Kind.CHI2:
+            return apart * torch.sum(X, dim=1).max()
+    return torch.sqrt(apart) * torch.sum(torch.abs(X), dim=1).max()
 
 
 def _flat_run(program: Program, statistics: list, rows: list, columns: list) -> Any:
