@@ -59,7 +59,7 @@ def torch_alone(monkeypatch):
 
 
 def test_none_is_forgotten():
-    assert set(CASES) == set(mercer._ESTIMATORS)
+    assert set(CASES) == set(mercer.estimators.__all__)
 
 
 def fitted(name, kind, dtype=np.float64, **more):
