@@ -1,7 +1,7 @@
 // exp, log, tanh and their kin on vectors, to about one unit in the last place.
 //
-// Only + - * /, comparisons and bit operations: no tables, no calls. These rely on every addition
-// being done as written, so the file must not be compiled with -ffast-math.
+// Only + - * /, comparisons, bit operations, and tables that fit two registers: no calls. These rely
+// on every addition being done as written, so the file must not be compiled with -ffast-math.
 #pragma once
 
 #include <algorithm>
@@ -103,7 +103,8 @@ class ExpTwo {
     const Vector<T> above = y < lowest_ ? lowest_ : y;
     const Vector<T> a = Any ? (above > highest_ ? highest_ : above) : above;
     const Vector<T> n = a + magic_, r = a - (n - magic_);  // the low bits of n hold the integer
-    return from_bits<T>(bits<T>(power_(r)) + (bits<T>(n) << FloatFormat<T>::mantissa_bits));
+    const Mask<T> power = bits<T>(power_(r)) + (bits<T>(n) << F::mantissa_bits);
+    return from_bits<T>(power | (y != y));  // the low bits of a NaN may be anything
   }
 
  private:
