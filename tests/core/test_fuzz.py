@@ -63,7 +63,29 @@ def random_program(draw, n_leaves, n_rows, n_columns):
         if out not in written:
             written.append(out)
 
+    def near_matern():
+        """A root, its bracket, its exponential and their product; now and then another register."""
+
+        def mostly(register):
+            return draw(st.sampled_from([register] * 10 + written))
+
+        root, bracket = draw(st.integers(0, registers - 1)), draw(st.integers(0, registers - 1))
+        scale = st.sampled_from([1.0, -0.5, 0.3])
+        start = draw(st.sampled_from(written))
+        emit(Op.MULTIPLY, root, start, start, c=1.0, d=0.25)
+        emit(Op.SQRT, root, root)
+        emit(Op.AFFINE, bracket, mostly(root), c=draw(scale), d=draw(scale))
+        if draw(st.booleans()):
+            emit(Op.MULTIPLY, mostly(bracket), mostly(root), mostly(bracket), c=draw(scale), d=0.7)
+        emit(Op.EXP_NEGATIVE, mostly(root), mostly(root), c=-0.4)
+        last, end = draw(st.sampled_from([Op.MULTIPLY, Op.ACCUMULATE])), mostly(bracket)
+        factors = draw(st.permutations([mostly(root), mostly(bracket)]))
+        emit(last, end, *factors, c=draw(scale), d=draw(scale))
+
     for _ in range(draw(st.integers(0 if n_leaves else 1, 8))):
+        if written and draw(st.integers(0, 3)) == 0:
+            near_matern()
+            continue
         out = draw(st.integers(0, registers - 1))
         first = [Op.CONSTANT] + [Op.ROW] * bool(n_rows) + [Op.COLUMN] * bool(n_columns)
         op = draw(st.sampled_from(first if not written else [*Op]))
@@ -74,7 +96,7 @@ def random_program(draw, n_leaves, n_rows, n_columns):
                 emit(op, out, draw(st.integers(0, count - 1)))
             continue
         if op is Op.CONSTANT:
-            emit(op, out, c=c)
+            emit(op, out, draw(st.integers(-9, 9)), c=c)  # which reads nothing
             continue
         a = draw(st.sampled_from(written))
         if op is Op.INTEGER_POWER:
@@ -89,7 +111,7 @@ def random_program(draw, n_leaves, n_rows, n_columns):
             b = draw(st.sampled_from(written if source is Source.TILE else range(limits[source])))
             emit(op, out, a, b, source, c, d)
         else:
-            emit(op, out, a, c=c, d=d if op is Op.AFFINE else 0.0)
+            emit(op, out, a, c=c, d=d if op in (Op.AFFINE, Op.TANH) else 0.0)
     return Program(
         np.array(operations, dtype=np.int32).reshape(-1, 5),
         np.array(constants, dtype=np.float64).reshape(-1, 2),
@@ -184,11 +206,11 @@ def check_products(pairs, K, rng, dtype, c, threads):
     n, m = K.shape
     V, U = (rng.normal(size=(k, c)).astype(dtype) for k in (m, n))
     out, side = pairs.products(V, U, threads)
-    tolerance = 30 * np.finfo(dtype).eps
-    assert np.all(np.abs(out - K @ V) <= tolerance * (np.abs(K) @ np.abs(V)) + 1e-300)
-    assert np.all(np.abs(side - K.T @ U) <= tolerance * (np.abs(K.T) @ np.abs(U)) + 1e-300)
+    tolerance, least = 30 * np.finfo(dtype).eps, np.finfo(dtype).tiny  # what may underflow
+    assert np.all(np.abs(out - K @ V) <= tolerance * (np.abs(K) @ np.abs(V)) + least)
+    assert np.all(np.abs(side - K.T @ U) <= tolerance * (np.abs(K.T) @ np.abs(U)) + least)
     found = pairs.product(V, threads)
-    assert np.all(np.abs(found - K @ V) <= tolerance * (np.abs(K) @ np.abs(V)) + 1e-300)
+    assert np.all(np.abs(found - K @ V) <= tolerance * (np.abs(K) @ np.abs(V)) + least)
 
 
 def check_reductions(pairs, K, dtype, threads):

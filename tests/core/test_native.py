@@ -101,21 +101,37 @@ def test_functions_to_a_few_units_in_the_last_place(level, dtype, op, c, d):
     assert np.all(np.isinf(found[np.abs(exact) > 2 * huge.astype(np.longdouble)]))
 
 
+def nans(dtype):
+    """Some of the many, of either sign; R's missing value is one with 1954 in its low bits."""
+    low = np.array([0, 1, 2, 127, 255, 1023, 1954, 12345, -1])
+    words = np.array([np.nan, -np.nan], dtype).view(f"i{np.dtype(dtype).itemsize}")
+    return (words[:, None] | low.astype(words.dtype)).ravel().view(dtype)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_what_is_not_a_number_stays_so(level, dtype):
-    x = np.array([[np.nan, np.inf, -np.inf, 0.0]], dtype=dtype)
-    zeros = [np.zeros((k, 1), dtype) for k in (1, 4, 1, 4)]
-    for op in (Op.EXP, Op.TANH, Op.AFFINE, Op.LOG, Op.SQRT):
-        native, twin = build(
-            level,
-            program((op, 0, 0, 0, 1.0, 0.0)),
-            [Leaf(Kind.GIVEN, *zeros, None, None, x)],
-            n=1,
-            m=4,
-            dtype=dtype,
-        )
-        np.testing.assert_array_equal(gram(native, 1, 4, dtype), gram(twin, 1, 4, dtype))
+@pytest.mark.parametrize(
+    ("op", "c"),
+    [
+        (Op.EXP, 1.0),
+        (Op.EXP_NEGATIVE, -1.0),
+        (Op.TANH, 1.0),
+        (Op.AFFINE, 1.0),
+        (Op.LOG, 1.0),
+        (Op.SQRT, 1.0),
+        (Op.REAL_POWER, 0.3),
+        (Op.REAL_POWER, -1.5),
+    ],
+)
+def test_what_is_not_a_number_stays_so(level, dtype, op, c):
+    x = np.concatenate([nans(dtype), np.array([np.inf, 0.0], dtype)])
+    if op not in (Op.EXP_NEGATIVE, Op.REAL_POWER):
+        x = np.append(x, dtype(-np.inf))
+    m = len(x)
+    zeros = [np.zeros((k, 1), dtype) for k in (1, m, 1, m)]
+    given = Leaf(Kind.GIVEN, *zeros, None, None, x[None])
+    native, twin = build(level, program((op, 0, 0, 0, c, 0.0)), [given], n=1, m=m, dtype=dtype)
+    np.testing.assert_array_equal(gram(native, 1, m, dtype), gram(twin, 1, m, dtype))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -159,6 +175,7 @@ JOINED = {
         (Op.MULTIPLY, 2, 1, 3),
     ],
     "itself the result": [(Op.AFFINE, 2, 0, 0), (Op.MULTIPLY, 1, 2, 1)],
+    "an affine function after": [(Op.EXP_NEGATIVE, 3, 0, 0), (Op.AFFINE, 2, 3, 0)],
     "with terms": [(Op.ADD, 3, 0, 0, Source.ROW), (Op.ADD, 2, 3, 0, Source.COLUMN)],
     "term and value": [(Op.DIVIDE, 3, 0, 1), (Op.ACCUMULATE, 2, 3, 0, Source.ROW)],
     "term before": [(Op.ADD, 3, 0, 0, Source.COLUMN), (Op.EXP, 2, 3, 0)],

@@ -1,7 +1,7 @@
 // exp, log, tanh and their kin on vectors, to about one unit in the last place.
 //
-// Only + - * /, comparisons and bit operations: no tables, no calls. These rely on every addition
-// being done as written, so the file must not be compiled with -ffast-math.
+// Only + - * /, comparisons, bit operations, and tables that fit two registers: no calls. These rely
+// on every addition being done as written, so the file must not be compiled with -ffast-math.
 #pragma once
 
 #include <algorithm>
@@ -74,6 +74,14 @@ MERCER_INLINE Vector<T> within(const Vector<T>& x, const Vector<T>& low, const V
   return low > below ? low : below;
 }
 
+// x with the low bits of n, moved up by `shift`, added to its own: to its exponent and, if the shift
+// is less than the mantissa, below. Of a NaN they may be anything, and the sum wraps round.
+template <class T>
+MERCER_INLINE Vector<T> scaled(const Vector<T>& x, const Vector<T>& n, int shift) {
+  using Unsigned = typename Simd<T>::Unsigned;
+  return from_bits<T>(Mask<T>(Unsigned(bits<T>(x)) + (Unsigned(bits<T>(n)) << shift)));
+}
+
 // p[0] + p[1] u + p[2] u^2 + ..., with its numbers in registers.
 template <class T, int N>
 class Polynomial {
@@ -103,7 +111,8 @@ class ExpTwo {
     const Vector<T> above = y < lowest_ ? lowest_ : y;
     const Vector<T> a = Any ? (above > highest_ ? highest_ : above) : above;
     const Vector<T> n = a + magic_, r = a - (n - magic_);  // the low bits of n hold the integer
-    return from_bits<T>(bits<T>(power_(r)) + (bits<T>(n) << FloatFormat<T>::mantissa_bits));
+    const Vector<T> power = scaled<T>(power_(r), n, F::mantissa_bits);
+    return from_bits<T>(bits<T>(power) | (y != y));  // the low bits of a NaN may be anything
   }
 
  private:
@@ -141,8 +150,7 @@ class ExpTwo<T, false> {
   MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const {
     const Vector<T> a = y < lowest_ ? lowest_ : y;
     const Vector<T> n = a + magic_, r = a - (n - magic_);  // the low bits of n hold n
-    const Mask<T> root = bits<T>(looked_up<T>(bits<T>(n), roots_[0], roots_[1]));
-    const Vector<T> power = from_bits<T>(root + (bits<T>(n) << shift));
+    const Vector<T> power = scaled<T>(looked_up<T>(bits<T>(n), roots_[0], roots_[1]), n, shift);
     return r * rest_(r) * power + power;
   }
 

@@ -47,7 +47,7 @@ struct Instruction {
 };
 
 constexpr bool takes_two(Op op) { return op >= Op::add && op <= Op::divide; }
-constexpr bool combines(Op op) { return op >= Op::add && op <= Op::accumulate; }
+constexpr bool combines(Op op) { return op >= Op::affine && op <= Op::accumulate; }
 constexpr bool is_power(Op op) { return op == Op::integer_power || op == Op::real_power; }
 constexpr bool is_exp(Op op) { return op == Op::exp || op == Op::exp_negative; }
 
@@ -57,9 +57,9 @@ constexpr bool is_exp(Op op) { return op == Op::exp || op == Op::exp_negative; }
 struct Pass {
   std::optional<Instruction> before;  // affine before a power, add or sqrt before an exponential
   Instruction main;
-  std::optional<Instruction> after;  // add, multiply or accumulate; its a is the value
-  // Of a Matern kernel, exp(c r) (d + e r), or (g + f r (d + e r)) in place of the bracket: what is
-  // done with the root r before it; its exponential is what the value is multiplied by.
+  std::optional<Instruction> after;  // affine, add, multiply or accumulate; its a is the value
+  // What a Matern kernel multiplies the exponential of the root r by: c r + d, from the first of
+  // these, or c r (c' r + d') + d with the c and d of the second.
   std::vector<Instruction> bracket;
 };
 
@@ -73,7 +73,7 @@ class Program {
     for (std::size_t k = 0; k < instructions_.size(); ++k) {
       if (const std::size_t length = matern_at(k)) {
         const auto first = instructions_.begin() + k, last = first + length - 1;
-        passes_.push_back({*first, *(last - 1), *last, {first + 1, last - 1}});
+        passes_.push_back({*first, *(last - 1), of_value(*last), {first + 1, last - 1}});
         k += length - 1;
         continue;
       }
@@ -83,6 +83,7 @@ class Program {
         pass.main = instructions_[++k];
       }
       if (goes_after(k)) pass.after = with_value_first(instructions_[++k], pass.main.out);
+      if (pass.main.op == Op::accumulate) pass.after = pass.main;
       passes_.push_back(pass);
     }
   }
@@ -103,34 +104,32 @@ class Program {
     if (k + 1 == instructions_.size() || reads(instructions_[k + 1], index) != 1) return false;
     return instructions_[k + 1].out == index || !needed_after(k + 1, index);
   }
+
   // How many instructions from the k-th on are a root, a bracket of it, its exponential, and their
   // product, none of which is needed again; 0 if they are anything else.
   std::size_t matern_at(std::size_t k) const {
-    const auto op_at = [&](std::size_t i, Op op) {
-      return i < instructions_.size() && instructions_[i].op == op;
+    const auto at = [&](std::size_t i, Op op) {
+      return i < instructions_.size() && instructions_[i].op == op ? &instructions_[i] : nullptr;
     };
-    const auto both = [&](std::size_t i, int x, int y) {
-      const Instruction& by = instructions_[i];
-      return by.source == Source::tile && std::minmax(by.a, by.b) == std::minmax(x, y);
+    const Instruction *root = at(k, Op::sqrt), *line = at(k + 1, Op::affine);
+    if (!root || !line || line->a != root->out || line->out == root->out) return 0;
+    const auto multiplies_both = [&](const Instruction* i) {
+      return i && i->source == Source::tile &&
+             std::minmax(i->a, i->b) == std::minmax(root->out, line->out);
     };
-    if (!op_at(k, Op::sqrt) || !op_at(k + 1, Op::affine)) return 0;
-    const int root = instructions_[k].out, bracket = instructions_[k + 1].out;
-    if (instructions_[k + 1].a != root || bracket == root) return 0;
     std::size_t next = k + 2;
-    if (op_at(next, Op::multiply)) {
-      if (!both(next, root, bracket) || instructions_[next].out != bracket) return 0;
-      ++next;
-    }
-    if (!op_at(next, Op::exp_negative) || instructions_[next].a != root) return 0;
-    const int power = instructions_[next++].out;
-    if (power != root || !(op_at(next, Op::multiply) || op_at(next, Op::accumulate))) return 0;
+    const Instruction* quadratic = at(next, Op::multiply);
+    if (multiplies_both(quadratic) && quadratic->out == line->out) ++next;
+    const Instruction* power = at(next++, Op::exp_negative);
+    if (!power || power->a != root->out || power->out != root->out) return 0;
+    const Instruction *product = at(next, Op::multiply), *sum = at(next, Op::accumulate);
+    if (!multiplies_both(product) && !multiplies_both(sum)) return 0;
     const int out = instructions_[next].out;
-    if (!both(next, bracket, power) || (op_at(next, Op::accumulate) && (out == root || out == bracket)))
-      return 0;
-    for (const int index : {root, bracket})
-      if (index != out && needed_after(next, index)) return 0;
+    for (const int index : {root->out, line->out})
+      if (index == out ? bool(sum) : needed_after(next, index)) return 0;
     return next + 1 - k;
   }
+
   // Whether anything after instruction k reads what is in a register then.
   bool needed_after(std::size_t k, int index) const {
     for (std::size_t later = k + 1; later < instructions_.size(); ++later) {
@@ -156,6 +155,11 @@ class Program {
     if (i.op == Op::add) std::swap(i.c, i.d);
     return i;
   }
+  // What multiply or accumulate does with the product of its operands, where that is the value.
+  static Instruction of_value(Instruction i) {
+    if (i.op == Op::multiply) return {Op::affine, i.out, i.a, 0, Source::tile, i.c, i.d};
+    return {Op::add, i.out, i.a, i.out, Source::tile, i.c, 1.0};
+  }
 
   std::vector<Instruction> instructions_;
   std::vector<Pass> passes_;
@@ -177,15 +181,15 @@ struct Operand {
   MERCER_INLINE const T* row(int r) const { return *base + std::ptrdiff_t(r) * stride; }
 };
 
-// A pass with its places in memory, which does one row of a tile at a time. So the passes over a row
-// follow each other closely enough for the processor to work on several at once, and divisions and
-// roots take their time beside the arithmetic of others.
+// A pass with its places in memory, which does some rows of a tile at a time. So the passes over a
+// row follow each other closely enough for the processor to work on several at once, and divisions
+// and roots take their time beside the arithmetic of others.
 template <class T>
 struct Step {
   void (*apply)(const Step&, int first, int last);
   Operand<T> a, b, other;  // of the first operation; the second operand of what comes after
   T* out;
-  Pass pass;
+  double power;  // of the main operation, if it is one
   // c and d of what is before, of the main operation, of what comes after, and of the bracket.
   Spread<T, 10> numbers;
 
@@ -198,7 +202,7 @@ constexpr bool is_plain(const Instruction& i) {
   return i.c == 1 && i.d == (i.op == Op::add ? 1 : 0);
 }
 
-// One row of a pass. Make turns the step into its operation, of one operand (b is ignored) or two;
+// Some rows of a pass. Make turns the step into its operation, of one operand (b is ignored) or two;
 // with `Plain`, the numbers in what comes after are.
 template <class T, Op Before, Op After, bool Plain, class Make>
 void step_over(const Step<T>& step, int first, int last) {
@@ -210,24 +214,25 @@ void step_over(const Step<T>& step, int first, int last) {
   T* const to = step.out;
   for (int row = first; row < last; ++row)
 #pragma GCC unroll 4
-  for (int j = 0; j < row_vectors; ++j) {
-    const T *a = A.row(row) + j * A.step, *y = B.row(row) + j * B.step, *w = O.row(row) + j * O.step;
-    T* out = to + (row * row_vectors + j) * W;
-    V value = load<T>(a);
-    if constexpr (Before == Op::affine) value = c0 * value + d0;
-    if constexpr (Before == Op::add) value = c0 * value + d0 * load<T>(y);
-    if constexpr (Before == Op::sqrt) value = sqrt<T>(value);
-    if constexpr (std::is_invocable_v<decltype(f), V>)
-      value = f(value);
-    else
-      value = f(value, load<T>(y));
-    if constexpr (After != Op::constant && After != Op::add && !Plain) value = c1 * value;
-    if constexpr (After == Op::add)
-      value = Plain ? value + load<T>(w) : c1 * value + d1 * load<T>(w);
-    if constexpr (After == Op::multiply) value = Plain ? value * load<T>(w) : value * load<T>(w) + d1;
-    if constexpr (After == Op::accumulate) value = load<T>(out) + value * load<T>(w);
-    store<T>(out, value);
-  }
+    for (int j = 0; j < row_vectors; ++j) {
+      const T *y = B.row(row) + j * B.step, *w = O.row(row) + j * O.step;
+      T* out = to + (row * row_vectors + j) * W;
+      V value = load<T>(A.row(row) + j * A.step);
+      if constexpr (Before == Op::affine) value = c0 * value + d0;
+      if constexpr (Before == Op::add) value = c0 * value + d0 * load<T>(y);
+      if constexpr (Before == Op::sqrt) value = sqrt<T>(value);
+      if constexpr (std::is_invocable_v<decltype(f), V>)
+        value = f(value);
+      else
+        value = f(value, load<T>(y));
+      if constexpr (After != Op::constant && !Plain) value = c1 * value;
+      if constexpr (After == Op::affine) value = value + d1;
+      if constexpr (After == Op::add) value = value + (Plain ? load<T>(w) : d1 * load<T>(w));
+      if constexpr (After == Op::multiply)
+        value = Plain ? value * load<T>(w) : value * load<T>(w) + d1;
+      if constexpr (After == Op::accumulate) value = load<T>(out) + value * load<T>(w);
+      store<T>(out, value);
+    }
 }
 
 template <class T>
@@ -241,6 +246,8 @@ Apply<T> each(const Pass& pass, Make) {
     return &step_over<T, Before, After, false, Make>;
   };
   switch (pass.after ? pass.after->op : Op::constant) {
+    case Op::affine:
+      return &step_over<T, Before, Op::affine, false, Make>;
     case Op::add:
       return with(std::integral_constant<Op, Op::add>());
     case Op::multiply:
@@ -258,10 +265,10 @@ Apply<T> alone(Make) {
   return &step_over<T, Op::constant, Op::constant, false, Make>;
 }
 
-// The same, of a sum or of an affine function.
-template <class T, Op Before, class Make>
-Apply<T> each_after(const Pass& pass, Make make) {
-  return pass.before ? each<T, Before>(pass, make) : each<T>(pass, make);
+// The same of an affine function of a, if that is what is before it.
+template <class T, class Make>
+Apply<T> each_of_affine(const Pass& pass, Make make) {
+  return pass.before ? each<T, Op::affine>(pass, make) : each<T>(pass, make);
 }
 
 template <class T>
@@ -280,14 +287,12 @@ Apply<T> integer_power(const Pass& pass) {
   using V = Vector<T>;
   switch (int(pass.main.c)) {
     case 2:
-      return each_after<T, Op::affine>(
-          pass, [](const Step<T>&) { return [](V x) { return x * x; }; });
+      return each_of_affine<T>(pass, [](const Step<T>&) { return [](V x) { return x * x; }; });
     case 3:
-      return each_after<T, Op::affine>(
-          pass, [](const Step<T>&) { return [](V x) { return x * x * x; }; });
+      return each_of_affine<T>(pass, [](const Step<T>&) { return [](V x) { return x * x * x; }; });
     default:
-      return each_after<T, Op::affine>(pass, [](const Step<T>& step) {
-        return [power = int(step.pass.main.c)](V x) { return raised<T>(x, power); };
+      return each_of_affine<T>(pass, [](const Step<T>& step) {
+        return [power = int(step.power)](V x) { return raised<T>(x, power); };
       });
   }
 }
@@ -298,21 +303,20 @@ Apply<T> real_power(const Pass& pass) {
   using V = Vector<T>;
   const double power = pass.main.c;
   if (std::abs(power) >= 32 || std::fmod(std::abs(power), 1.0) != 0.5)
-    return each_after<T, Op::affine>(pass, [](const Step<T>& step) {
+    return each_of_affine<T>(pass, [](const Step<T>& step) {
       return [c = step.c(), exp_two = ExpTwo<T, true>()](V x) {
         return exp_two(c * log<T>(x));
       };
     });
   if (guesses_roots<T> && power == -1.5)
-    return each_after<T, Op::affine>(pass, [](const Step<T>&) {
+    return each_of_affine<T>(pass, [](const Step<T>&) {
       return [](V x) {
         const V y = inverse_sqrt<T>(x);
         return y * y * y;
       };
     });
-  return each_after<T, Op::affine>(pass, [](const Step<T>& step) {
-    const double power = step.pass.main.c;
-    return [whole = int(std::abs(power)), below = power < 0](V x) {
+  return each_of_affine<T>(pass, [](const Step<T>& step) {
+    return [whole = int(std::abs(step.power)), below = step.power < 0](V x) {
       const V y = raised<T>(x, whole) * sqrt<T>(x);
       return below ? T(1) / y : y;
     };
@@ -332,22 +336,16 @@ Apply<T> exponential(const Pass& pass) {
                                      : each<T, Op::add>(pass, make);
 }
 
-// exp(c r) times a bracket, for the root r of a; added to what is there with `Adds`.
-template <class T, bool Quadratic, bool Adds>
-void matern_over(const Step<T>& step, int first, int last) {
-  using V = Vector<T>;
-  constexpr int C = row_vectors * Simd<T>::width;
-  const ExpTwo<T> exp_two;
-  const V c = step.c(), c1 = step.numbers[4], d1 = step.numbers[5];
-  const V d = step.numbers[6], e = step.numbers[7], f = step.numbers[8], g = step.numbers[9];
-  const T* a = step.a.row(first);
-  T* out = step.out + first * C;
-  for (int i = 0; i < (last - first) * C; i += Simd<T>::width) {
-    const V r = sqrt<T>(load<T>(a + i)), line = e * r + d;
-    const V bracket = Quadratic ? f * r * line + g : line;
-    const V value = exp_two(c * r) * bracket;
-    store<T>(out + i, c1 * value + (Adds ? load<T>(out + i) : d1));
-  }
+// exp(c r) times its bracket, for the root r of a.
+template <class T, bool Quadratic>
+Apply<T> matern(const Pass& pass) {
+  return each<T, Op::sqrt>(pass, [](const Step<T>& step) {
+    return [c = step.c(), c1 = step.numbers[6], d1 = step.numbers[7], c2 = step.numbers[8],
+            d2 = step.numbers[9], exp_two = ExpTwo<T>()](Vector<T> r) {
+      const Vector<T> line = c1 * r + d1;
+      return exp_two(c * r) * (Quadratic ? c2 * r * line + d2 : line);
+    };
+  });
 }
 
 // The function that does some rows of the pass.
@@ -355,12 +353,8 @@ template <class T>
 Apply<T> apply_for(const Pass& pass) {
   using V = Vector<T>;
   using S = Step<T>;
-  if (!pass.bracket.empty()) {
-    const bool quadratic = pass.bracket.size() == 2, adds = pass.after->op == Op::accumulate;
-    return quadratic ? adds ? &matern_over<T, true, true> : &matern_over<T, true, false>
-           : adds    ? &matern_over<T, false, true>
-                     : &matern_over<T, false, false>;
-  }
+  if (pass.bracket.size() == 1) return matern<T, false>(pass);
+  if (pass.bracket.size() == 2) return matern<T, true>(pass);
   switch (pass.main.op) {
     case Op::row:
     case Op::column:
@@ -384,7 +378,7 @@ Apply<T> apply_for(const Pass& pass) {
         return [c = s.c(), d = s.d()](V x, V y) { return c * x * y + d; };
       });
     case Op::accumulate:
-      return each<T>({{}, pass.main, pass.main, {}}, [](const S&) { return [](V x) { return x; }; });
+      return each<T>(pass, [](const S&) { return [](V x) { return x; }; });
     case Op::divide:
       return each<T>(pass, [](const S& s) {
         return [c = s.c()](V x, V y) {
@@ -443,18 +437,17 @@ class Runner {
       const T c = powers ? factor_of_two<T>(pass.main.c) : T(pass.main.c);
       T numbers[10] = {T(first.c), T(first.d), c, T(pass.main.d), T(last.c), T(last.d)};
       for (std::size_t k = 0; k < pass.bracket.size(); ++k) {
-        numbers[6 + 2 * k] = T(pass.bracket[k].d);
-        numbers[7 + 2 * k] = T(pass.bracket[k].c);
+        numbers[6 + 2 * k] = T(pass.bracket[k].c);
+        numbers[7 + 2 * k] = T(pass.bracket[k].d);
       }
-      std::swap(numbers[8], numbers[9]);
-      Step<T> step{apply_for<T>(pass), tile(first.a), tile(first.a), tile(last.out),
-                   at(last.out),       pass,          Spread<T, 10>(numbers)};
-      if (pass.main.op == Op::accumulate) step.pass.after = pass.main;
-      if (first.op <= Op::constant) step.a = tile(first.out);
-      if (first.op <= Op::column)
-        step.b = term(first.op == Op::row ? Source::row : Source::column, first.a);
+      const Operand<T> own = tile(last.out);
+      Step<T> step{apply_for<T>(pass), own, own, own, at(last.out), pass.main.c,
+                   Spread<T, 10>(numbers)};
+      if (first.op == Op::row) step.b = term(Source::row, first.a);
+      if (first.op == Op::column) step.b = term(Source::column, first.a);
+      if (first.op > Op::constant) step.a = tile(first.a);
       if (takes_two(first.op)) step.b = term(first.source, first.b);
-      if (step.pass.after && pass.bracket.empty()) step.other = term(step.pass.after->source, step.pass.after->b);
+      if (pass.after && takes_two(last.op)) step.other = term(last.source, last.b);
       steps_.push_back(step);
     }
   }

@@ -28,6 +28,7 @@ struct Simd {
       sizeof(T) == 2, std::int16_t, std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>>;
   typedef T Vector __attribute__((vector_size(vector_bytes)));
   typedef Int Mask __attribute__((vector_size(vector_bytes)));
+  typedef std::make_unsigned_t<Int> Unsigned __attribute__((vector_size(vector_bytes)));
 };
 
 template <class T>
