@@ -7,7 +7,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import as_dense
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, ink, some
 
 # Support vectors beyond this many are not circled.
 MOST_CIRCLES = 500
@@ -116,7 +116,7 @@ class DecisionDisplay:
         self.margins_ = self.circles_ = None
         if self.scores is not None:
             styles = {
-                "colors": "black",
+                "colors": ink(ax),
                 "linestyles": ["--", "-", "--"],
                 "linewidths": [0.8, 1.4, 0.8],
             }
@@ -133,7 +133,7 @@ class DecisionDisplay:
             ax.legend(framealpha=0.9, fontsize="small")  # on coloured ground
         if self.support is not None and len(self.support) <= MOST_CIRCLES:
             self.circles_ = ax.scatter(
-                *self.support.T, s=60, facecolors="none", edgecolors="black", linewidths=0.6
+                *self.support.T, s=60, facecolors="none", edgecolors=ink(ax), linewidths=0.6
             )
         names = self.names or ["x0", "x1"]
         ax.set(xlabel=names[0], ylabel=names[1])
