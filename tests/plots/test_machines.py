@@ -26,7 +26,9 @@ from mercer import (  # noqa: E402
 )
 from mercer import kernels as K  # noqa: E402
 from mercer.plots import (  # noqa: E402
+    BandwidthDisplay,
     DecisionDisplay,
+    DensityDisplay,
     GapDisplay,
     GramDisplay,
     ProofDisplay,
@@ -157,3 +159,36 @@ def test_lines_are_seen_on_any_ground(style, ink):
     assert to_hex(drawn.margins_.get_edgecolor()[0]) == to_hex(ink)
     assert to_hex(proof.boxes_[0].get_color()) == to_hex(ink)
     assert to_hex(proof.boxes_[0].get_bbox_patch().get_facecolor()) != to_hex(ink)
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "told"),
+    [
+        (lambda: GramDisplay.from_kernel(K.RBF(), X, Y[:9]), ValueError, "inconsistent"),
+        (lambda: ProofDisplay.from_kernel("rbf"), TypeError, "kernel='rbf'"),
+        (
+            lambda: DecisionDisplay.from_estimator(SVC().fit(X, Y), X, Y[:9]),
+            ValueError,
+            "inconsistent",
+        ),
+        (
+            lambda: DecisionDisplay.from_estimator(SVC().fit(X, Y), X, Y + 5),
+            ValueError,
+            r"not among the classes \[0, 1\]",
+        ),
+        (
+            lambda: RegularizationDisplay.from_estimator(KernelRidge().fit(X, Y)),
+            TypeError,
+            "expected a KernelRidgeCV",
+        ),
+        (
+            lambda: DensityDisplay.from_estimator(SVC().fit(X, Y)),
+            TypeError,
+            "expected a KernelDensity",
+        ),
+        (lambda: BandwidthDisplay.from_estimator(SVC().fit(X, Y)), TypeError, "no bandwidth"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(draw, error, told):
+    with pytest.raises(error, match=told):
+        draw()

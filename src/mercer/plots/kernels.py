@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 
 import numpy as np
+from sklearn.utils.validation import check_consistent_length
 
 from mercer.arrays import n_rows
 from mercer.kernels import Kernel
@@ -62,6 +63,7 @@ class GramDisplay:
         shown = some(n_rows(X), MOST_POINTS)
         bounds, classes = [0, len(shown)], []
         if y is not None:
+            check_consistent_length(X, y)
             labels = np.asarray(y)[shown]
             found, counts = np.unique(labels, return_counts=True)
             shown = shown[np.argsort(labels, kind="stable")]
@@ -182,6 +184,8 @@ class ProofDisplay:
         **text
             Of the boxes; without ``fontsize`` letters are as large as the boxes have room, up to 8.
         """
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel={kernel!r}; expected a mercer kernel, as kernels.RBF() is")
         validity = kernel.validity
         if validity.proof is None:
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer.arrays import as_dense
 from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, ink, some
@@ -88,7 +88,11 @@ class DecisionDisplay:
         scores = None
         if len(classes) == 2 and hasattr(estimator, "decision_function"):
             scores = np.asarray(estimator.decision_function(table)).reshape(n_points, n_points)
-        labels = np.searchsorted(classes, estimator.predict(X) if y is None else np.asarray(y))
+        y = estimator.predict(X) if y is None else np.asarray(y)
+        check_consistent_length(points, y)
+        if not np.all(np.isin(y, classes)):
+            raise ValueError(f"y has labels that are not among the classes {classes.tolist()}")
+        labels = np.searchsorted(classes, y)
         return cls(
             x=axes[0],
             y=axes[1],
@@ -244,6 +248,8 @@ class RegularizationDisplay:
             Of the curve.
         """
         check_is_fitted(estimator)
+        if not hasattr(estimator, "loo_scores_"):
+            raise TypeError(f"{type(estimator).__name__} has no scores; expected a KernelRidgeCV")
         label = "leave-one-out score" if estimator.scoring else "−mean squared leave-one-out error"
         return cls(
             alphas=np.asarray(estimator.alphas, dtype=float),
