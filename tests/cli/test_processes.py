@@ -13,7 +13,7 @@ import pytest
 
 import mercer
 from command_line import command, refused, run, runner
-from mercer.cli import main, models
+from mercer.cli import figures, main, models
 from mercer.cli.app import app
 
 
@@ -44,6 +44,25 @@ def test_a_full_disk_is_named(irises, monkeypatch):
     assert told == "mercer: m.mercer: No space left on device\n"
     told = refused("report", "iris.mercer", "-o", "p.html")
     assert told == "mercer: p.html: No space left on device\n"
+
+
+def test_a_report_that_cannot_be_written_leaves_the_model_and_its_score(irises, monkeypatch):
+    def full(path, text):
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(sys.modules["mercer.cli.app"], "write", full)
+    arguments = ("fit", "iris.csv", "-t", "species", "--max-time", "1", "--report", "p.html")
+    ended = run(*arguments, status=2)
+    assert "accuracy" in ended.stdout
+    assert "saved as iris.mercer\n" in ended.stderr
+    assert "the report was not written: p.html: No space left on device" in ended.stderr
+    assert len(mercer.load("iris.mercer").classes_) == 3
+
+
+def test_a_report_without_matplotlib_is_refused_before_any_work(irises, monkeypatch):
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(models, "train", None)
+    assert "need matplotlib" in refused("fit", "iris.csv", "-t", "species", "--report", "p.html")
 
 
 def test_a_folder_that_may_not_be_written_to_is_told_before_any_work(irises, here, monkeypatch):

@@ -139,3 +139,10 @@ def test_what_has_no_substrings_is_refused():
         feature_importances(SVC().fit([[0.0], [1.0]], [0, 1]))
     with pytest.raises(TypeError, match="no coefficients"):
         feature_importances(KernelDensity().fit([[0.0], [1.0]]))
+
+
+def test_a_model_without_support_vectors_is_refused():
+    X, y = sequences()
+    flat = SVR(kernel=K.Spectrum(3), epsilon=10.0).fit(X, y)
+    with pytest.raises(ValueError, match="SVR has no support vectors"):
+        feature_importances(flat, X[:1])

@@ -58,6 +58,14 @@ ITERATIVE = {
 }
 
 
+@pytest.mark.parametrize("n_centers", [None, 20])
+def test_a_listener_hears_how_cross_validated_ridge_ended(n_centers):
+    listener = Listener()
+    model = mercer.KernelRidgeCV(kernel="rbf", n_centers=n_centers).set_callbacks(listener)
+    assert model.fit(X, Y).result_.gap == listener.told[-1]
+    assert listener.closed
+
+
 @pytest.mark.parametrize("name", ITERATIVE)
 def test_a_listener_hears_of_iterations_and_can_stop(name):
     quiet = getattr(mercer, name)(**ITERATIVE[name]).fit(X, Y)

@@ -159,3 +159,27 @@ def test_division_by_a_number_scales():
             K.RBF() / bad
     with pytest.raises(TypeError):
         2 / K.RBF()
+
+
+def test_a_number_taken_away_is_written_as_such():
+    kernel = K.RBF() + K.Linear() - 0.5
+    assert repr(kernel) == "RBF(gamma=1.0) + Linear() - 0.5"
+    assert K.parse(repr(kernel)).key() == kernel.key()
+
+
+class NamedTable:
+    """The part of a table of polars that is used, and nothing else."""
+
+    def __init__(self, values, columns):
+        self.values, self.columns, self.shape = values, columns, values.shape
+
+    def __getitem__(self, at):
+        return self.values[at]
+
+
+def test_columns_go_by_name_in_tables_that_are_not_of_pandas():
+    values = np.random.default_rng(0).normal(size=(5, 3))
+    table = NamedTable(values, ["a", "b", "c"])
+    np.testing.assert_array_equal(K.RBF().on(["c", "a"])(table), K.RBF()(values[:, [2, 0]]))
+    with pytest.raises(ValueError, match=r"no column 'd'; it has \['a', 'b', 'c'\]"):
+        K.RBF().on(["d"])(table)

@@ -389,3 +389,7 @@ def test_what_is_not_a_collection_is_refused(tmp_path):
     (tmp_path / "text").write_text("hello")
     with pytest.raises(ValueError, match="neither a folder nor a zip file"):
         read_tu(tmp_path / "text")
+
+
+def test_a_graph_is_shown_by_its_size():
+    assert repr(Graph.parse((TRIANGLE, None))) == "<Graph of 3 nodes and 3 edges>"

@@ -449,3 +449,21 @@ def test_codes_are_equal_where_symbols_are(raw):
     symbols = [symbol for x in sequences for symbol in spell(x)]
     for i, j in combinations(range(len(symbols)), 2):
         assert (codes[i] == codes[j]) == (symbols[i] == symbols[j])
+
+
+@pytest.mark.parametrize("at_once", [1, 100, 10**6])
+@pytest.mark.parametrize("kernel", [WeightedDegree(3), WeightedDegree(20, shift=2)], ids=repr)
+def test_features_at_positions_of_many_sequences_are_those_of_each(kernel, at_once):
+    rng = np.random.default_rng(0)
+    X = [*("".join(rng.choice(list("ab"), size=6)) for _ in range(20)), "abbaba"]
+    new = ["abbazz", *X[:3]]
+    with mock.patch("mercer.kernels.weighted_degree.WORDS_AT_ONCE", at_once):
+        names = kernel.vocabulary()
+        F, G = kernel.rows(X, names, grow=True), kernel.rows(new, names, grow=False)
+    for sequences, rows in ((X, F), (new, G)):
+        for x, row in zip(sequences, rows.toarray(), strict=True):
+            listed = kernel.features(x)
+            expected = [listed.get(name, 0.0) for name in names]
+            assert_allclose(row, expected, rtol=1e-12)
+    assert set(names) == {name for x in X for name in kernel.features(x)}
+    assert_allclose((G @ F.T).toarray(), kernel(new, X), rtol=1e-12)

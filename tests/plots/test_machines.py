@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_moons
@@ -10,6 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.colors import to_hex  # noqa: E402
 
 from mercer import (  # noqa: E402
     SVC,
@@ -21,7 +26,9 @@ from mercer import (  # noqa: E402
 )
 from mercer import kernels as K  # noqa: E402
 from mercer.plots import (  # noqa: E402
+    BandwidthDisplay,
     DecisionDisplay,
+    DensityDisplay,
     GapDisplay,
     GramDisplay,
     ProofDisplay,
@@ -128,3 +135,60 @@ def test_proofs_have_a_box_for_every_node():
     assert "product" in display.boxes_[0].get_text()
     with pytest.raises(ValueError, match="no proof"):
         ProofDisplay.from_kernel(K.Sigmoid(1.0, 1.0))
+
+
+@pytest.mark.parametrize("size", [(2.6, 2.0), (5.0, 3.6), (11.0, 7.0)])
+def test_boxes_of_a_proof_do_not_overlap(size):
+    figure, ax = plt.subplots(figsize=size)
+    kernel = (K.RBF(0.5) + 0.5 * K.Polynomial(2)) * K.Linear().normalize()
+    display = ProofDisplay.from_kernel(kernel, ax=ax)
+    figure.canvas.draw()
+    boxes = [text.get_bbox_patch().get_window_extent() for text in display.boxes_]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert all(ax.bbox.padded(1).fully_overlaps(box) for box in boxes)
+    large = ProofDisplay.from_kernel(kernel, ax=ax, fontsize=20)
+    assert {text.get_fontsize() for text in large.boxes_} == {20}
+
+
+@pytest.mark.parametrize(("style", "ink"), [("default", "black"), ("dark_background", "white")])
+def test_lines_are_seen_on_any_ground(style, ink):
+    with plt.style.context(style):
+        drawn = DecisionDisplay.from_estimator(SVC(gamma=1.0).fit(X, Y), X, Y, n_points=20)
+        proof = ProofDisplay.from_kernel(K.RBF())
+    assert to_hex(drawn.circles_.get_edgecolors()[0]) == to_hex(ink)
+    assert to_hex(drawn.margins_.get_edgecolor()[0]) == to_hex(ink)
+    assert to_hex(proof.boxes_[0].get_color()) == to_hex(ink)
+    assert to_hex(proof.boxes_[0].get_bbox_patch().get_facecolor()) != to_hex(ink)
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "told"),
+    [
+        (lambda: GramDisplay.from_kernel(K.RBF(), X, Y[:9]), ValueError, "inconsistent"),
+        (lambda: ProofDisplay.from_kernel("rbf"), TypeError, "kernel='rbf'"),
+        (
+            lambda: DecisionDisplay.from_estimator(SVC().fit(X, Y), X, Y[:9]),
+            ValueError,
+            "inconsistent",
+        ),
+        (
+            lambda: DecisionDisplay.from_estimator(SVC().fit(X, Y), X, Y + 5),
+            ValueError,
+            r"not among the classes \[0, 1\]",
+        ),
+        (
+            lambda: RegularizationDisplay.from_estimator(KernelRidge().fit(X, Y)),
+            TypeError,
+            "expected a KernelRidgeCV",
+        ),
+        (
+            lambda: DensityDisplay.from_estimator(SVC().fit(X, Y)),
+            TypeError,
+            "expected a KernelDensity",
+        ),
+        (lambda: BandwidthDisplay.from_estimator(SVC().fit(X, Y)), TypeError, "no bandwidth"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(draw, error, told):
+    with pytest.raises(error, match=told):
+        draw()

@@ -39,6 +39,8 @@ _PATH_ROWS = 1000
 _FACTOR = 4.0
 # Factorisations that an exact fit takes, and as many of the centres' size for each row.
 _FACTORISATIONS = 2
+# Multiplications of matrices that one thread has done in a few seconds.
+_ONE_THREAD = 2**35
 
 
 class _AutoKernel(BaseEstimator):
@@ -71,8 +73,9 @@ class _AutoKernel(BaseEstimator):
             with one_blas_thread() if n <= _PATH_ROWS else nullcontext():
                 predictions = self._fit_exactly(points, Y, search)
         else:
-            centres = int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES))
-            predictions = self._fit_on_centres(points, Y, search.alpha, min(centres, n))
+            centres = min(int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES)), n)
+            with one_blas_thread() if n * centres**2 <= _ONE_THREAD else nullcontext():
+                predictions = self._fit_on_centres(points, Y, search.alpha, centres)
         error = float(np.mean((predictions - Y) ** 2))
         self.report_ = {
             "tried": search.tried,

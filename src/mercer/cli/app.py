@@ -125,7 +125,8 @@ def fit(
     task: Annotated[TaskName | None, typer.Option(help="If the target does not tell.")] = None,
     report: ReportOption = None,
     max_time: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that the search for a model may take.")
+        float,
+        typer.Option(min=0.1, help="Seconds of training; reading, testing and reports add to it."),
     ] = 60.0,
     holdout: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="The share of rows to test on.")
@@ -153,8 +154,10 @@ def fit(
     with out.progress(max_time) as step:
         found = without_names(read(data, form, header, target))
         found = _without(found, ignore or [])
-        from mercer.cli import fitting, pages  # slow to import
+        from mercer.cli import figures, fitting, pages  # slow to import
 
+        if report is not None:
+            figures.refuse_undrawable()
         model, summary = fitting.fit(
             found,
             task=task and task.value,
@@ -168,14 +171,21 @@ def fit(
         title = f"Learning from {found.source}"
         page = None if report is None else pages.page(title, [plain(summary)])
         save_model(model, path, summary)
+        unwritten = None
         if page is not None and report is not None:
-            write(report, page)
+            try:
+                write(report, page)
+            except OSError as error:  # the model is there all the same
+                unwritten = error
     summary["saved as"] = path
     if path != "-" and report != "-":
         out.result(summary)
         for line in summary["advice"]:
             out.say(f"\n{line}")
-        out.say(f"\nsaved as {path}" + (f", report in {report}" if report else ""))
+        written = report is not None and unwritten is None
+        out.say(f"\nsaved as {path}" + (f", report in {report}" if written else ""))
+    if unwritten is not None:
+        raise OSError(f"the report was not written: {_sentence(unwritten)}")
 
 
 @app.command()

@@ -9,7 +9,7 @@ import numpy as np
 
 import mercer
 from mercer.cli.columns import nonnumbers
-from mercer.cli.readers import Data, listed, suggested
+from mercer.cli.readers import Data, counted, listed, suggested
 from mercer.estimators.selectors import RULES
 from mercer.kernels.smoothing import SMOOTHING_KERNELS
 
@@ -90,11 +90,12 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
         if column not in every and column.isdecimal() and int(column) < len(every):
             name = every[int(column)]
         if name not in names:
-            word = nonnumbers(data.X[name])[0] if name in (data.columns or ()) else None
+            there = name in (data.columns or ())
+            word = nonnumbers(data.X[name])[0] if there else None
             held = "" if word is None else f": {name} holds {word!r}"
+            others = f"there are {listed(names)}" if there else suggested(column, names)
             raise ValueError(
-                f"--column {column}: {data.source} has no such column of numbers{held}; "
-                f"{suggested(column, names)}"
+                f"--column {column}: {data.source} has no such column of numbers{held}; {others}"
             )
         chosen.append(names.index(name))
     if not chosen:
@@ -102,7 +103,8 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
     X = np.asarray(X[:, chosen], dtype=np.float64)
     kept = np.all(np.isfinite(X), axis=1)
     if kept.sum() < 2:
-        raise ValueError(f"{data.source} has {kept.sum()} complete rows; 2 are needed at least")
+        rows = counted(kept.sum(), "complete row")
+        raise ValueError(f"{data.source} has {rows}; 2 are needed at least")
     return X[kept], [names[k] for k in chosen], int((~kept).sum())
 
 

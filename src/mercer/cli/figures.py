@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,17 @@ STYLE: Any = {
 }
 
 
+def refuse_undrawable() -> None:
+    """Raise, before any work is done, where plots cannot be drawn."""
+    if find_spec("matplotlib") is None:
+        raise ImportError("reports need matplotlib: pip install 'mercer[cli]'")
+
+
 def figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Title, SVG text and a sentence for each plot that the summary has the numbers for."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("reports need matplotlib: pip install 'mercer[cli]'") from error
+    refuse_undrawable()
+    import matplotlib
+
     found = []
     with matplotlib.rc_context(STYLE):
         for draw in (_predictions, _confusion, _importances, _density, _spectrum, _gaps):

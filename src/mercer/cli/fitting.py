@@ -12,7 +12,7 @@ import numpy as np
 
 import mercer
 from mercer.cli import columns, evaluation, models
-from mercer.cli.readers import Data, listed
+from mercer.cli.readers import Data, counted, listed
 
 # So many of the predictions for rows held out are kept for the plots.
 KEPT_PREDICTIONS = 2000
@@ -148,7 +148,8 @@ def _complete(data: Data) -> tuple[Any, Any, int]:
         y = y.iloc[kept] if hasattr(y, "iloc") else y[kept]
         X = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
     if len(y) < 10:
-        raise ValueError(f"{data.source} has {len(y)} rows with a target; 10 are needed at least")
+        rows = counted(len(y), "row")
+        raise ValueError(f"{data.source} has {rows} with a target; 10 are needed at least")
     if data.columns is not None and not data.columns:
         raise ValueError(f"{data.source} has no column beside the target")
     for name in data.columns or ():

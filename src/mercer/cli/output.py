@@ -213,4 +213,6 @@ def load_model(path: str, n_features: int = 0) -> tuple[Any, dict[str, Any]]:
         held = os.path.join(folder, "standard input")
         with open(held, "wb") as file:
             file.write(standard_input())
+        if not is_model_file(held):
+            raise ValueError("standard input is not a model; mercer fit writes them")
         return load_model(held, n_features)

@@ -176,6 +176,11 @@ def _chosen(data: Data, path: str, target: str | None) -> Data:
     return replace(data, X=data.X.drop(columns=data.X.columns[at]), y=y, target=target)
 
 
+def counted(number: int, name: str) -> str:
+    """A number of things, with the plural of their name."""
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
 def listed(names: list[str]) -> str:
     """The names, or the first dozen of them."""
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -39,7 +39,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     for name, why in (summary.get("left out") or {}).items():
         say("left out", f"{name}: {why}")
     if summary.get("rows without a target"):
-        say("left out", f"rows: {summary['rows without a target']:,} have no target")
+        say("left out", f"rows: {summary['rows without a target']:,} without a target")
     if "score" in summary:
         score = summary["score"]
         say(score["name"], f"{score_text(score)} on the rows held out")

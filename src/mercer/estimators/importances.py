@@ -73,6 +73,11 @@ def feature_importances(model: Any, X: Any = (), n_largest: int = 20) -> Feature
     """
     check_is_fitted(model)
     points, V = _expansion(model)
+    if not len(V):
+        raise ValueError(
+            f"this {type(model).__name__} has no support vectors, so it goes by no substrings; a "
+            "fit that max_time or max_iter stopped needs more of it"
+        )
     base, scale = _base(model.kernel_)
     points = base.domain.check(points, "X")
     V = V * scale(points)[:, None]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +19,7 @@ from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, is_precomputed, stored, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, labelled
+from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.estimators.ridge_solution import Fit, evaluate, store
 from mercer.estimators.ridge_tensors import EIGH_MATRICES
@@ -28,7 +30,7 @@ from mercer.solvers.nystrom import Block, accumulated, solve_nystrom, summed
 from mercer.solvers.nystrom_path import LeftOutSums, NystromPath
 
 
-class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
+class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):
     r"""Kernel ridge regression with the regulariser chosen by exact leave-one-out.
 
     One eigendecomposition of the Gram matrix serves every alpha. With
@@ -217,6 +219,8 @@ class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
         self.loo_predictions_ = following(predictions[best].reshape(y.shape), X)
         warn_if_undetermined(system, alphas[[best]])
         result = solve_eigh(system, y, self.alpha_)
+        if (tell := reporter(self)) is not None:
+            tell(result.n_iter, result.gap)
         intercept = following(system.intercept(y, result.value), X)
         return Fit(following(operator.carry(result.value), X), result, intercept)
 
@@ -260,7 +264,12 @@ class KernelRidgeCV(MultiOutputMixin, Regressor, BaseEstimator):
             self.loo_predictions_ = predictions[best].reshape(y.shape)
         lam = np.full(Y.shape[1], self.alpha_)
         result = solve_nystrom(
-            blocks, centres.whitening, moments, lam, fit_intercept=self.fit_intercept
+            blocks,
+            centres.whitening,
+            moments,
+            lam,
+            fit_intercept=self.fit_intercept,
+            report=reporter(self),
         )
         points, dual_coef = centres.expansion(X, result.value.coef)
         return Fit(dual_coef, result, result.value.intercept, points=points)

@@ -197,12 +197,11 @@ class Sum(_Binary):
     def __repr__(self) -> str:
         left = "Constant(value=0.0)" if _is_number(self.left, 0.0) else _operand(self.left, 0)
         right = self.right
-        if (
-            isinstance(right, Product)
-            and _is_number(right.left, -1.0)
-            and not isinstance(right.right, Constant)
-        ):
-            return f"{left} - {_operand(right.right, 1)}"
+        if isinstance(right, Product) and _is_number(right.left, -1.0):
+            if not isinstance(right.right, Constant):
+                return f"{left} - {_operand(right.right, 1)}"
+            if right.right.value > 0 and not isinstance(self.left, Constant):
+                return f"{left} - {float(right.right.value)!r}"
         if isinstance(self.left, Constant) and not isinstance(right, Constant):
             left = repr(float(self.left.value)) if self.left.value else left
         if isinstance(right, Constant) and right.value and not isinstance(self.left, Constant):

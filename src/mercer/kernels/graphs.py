@@ -17,7 +17,7 @@ from mercer.kernels.ragged import ragged_arange
 MISSING = object()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Graph:
     """An undirected simple graph: no self-loops, no parallel edges, no weights.
 
@@ -43,6 +43,9 @@ class Graph:
     edge_codes: np.ndarray
     nodes: Numbering
     edges: Numbering
+
+    def __repr__(self) -> str:
+        return f"<Graph of {self.n_nodes} nodes and {len(self.indices) // 2} edges>"
 
     @property
     def n_nodes(self) -> int:

@@ -337,7 +337,7 @@ class PickColumns:
         return picked.iloc[:, 0] if hasattr(X, "iloc") else picked[:, 0]
 
     def _position(self, column: str | int, X: Any, name: str) -> int:
-        names = list(X.columns) if hasattr(X, "iloc") else None
+        names = list(X.columns) if hasattr(X, "columns") else None  # of pandas and polars
         if isinstance(column, str):
             if names is None:
                 raise TypeError(

@@ -7,15 +7,18 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import cholesky_banded
 
 from mercer import core
 from mercer.core.sequences import common_words
 from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
+from mercer.kernels.ragged import weighted_blocks
 from mercer.kernels.sequences import Alphabet, Symbols, parse_sequence, part
 from mercer.kernels.strings import NATURAL, POSITIVE
 from mercer.kernels.structured import PairwiseKernel, same_objects
+from mercer.kernels.vocabulary import WORDS_AT_ONCE, sparse_rows
 
 # Words that end at one position weigh less than 2^15 together, before normalisation.
 LONGEST_SHORT = 180
@@ -113,7 +116,74 @@ class WeightedDegree(PairwiseKernel):
 
     def features(self, x: Symbols) -> dict[Hashable, float]:
         """Feature (j, u) is β^½ Σ_l R_lj over the positions l where u starts, with T = R Rᵀ."""
-        n, band = len(x), min(self.shift, max(len(x) - 1, 0)) + 1
+        n, factor = len(x), self._factor(len(x))
+        found: Counter[Hashable] = Counter()
+        for d, beta in enumerate(self.word_weights(n), start=1):
+            for start in range(n - d + 1):
+                word = part(x, start, start + d)
+                for j in range(max(0, start - len(factor) + 1), start + 1):
+                    found[j, word] += np.sqrt(beta) * factor[start - j, j]
+        return dict(found)
+
+    def rows(self, objects: list, vocabulary: dict[Hashable, int], grow: bool) -> sp.csr_array:
+        """`features` of many sequences; of equal ones of a position each name is made once."""
+        if len({len(x) for x in objects}) != 1 or not len(objects[0]):
+            return super().rows(objects, vocabulary, grow)
+        n, factor = len(objects[0]), self._factor(len(objects[0]))
+        weight = np.full(len(objects), n * min(self.degree, n) * len(factor))
+        blocks, entries = [], 0
+        for block in weighted_blocks(weight, WORDS_AT_ONCE):
+            blocks.append(self._rows(objects[block], factor, vocabulary, grow))
+            entries += len(blocks[-1][0])
+            refuse_oversized(
+                BYTES_PER_NAME * len(vocabulary) + 16 * entries,
+                f"the first {block.stop} objects have {quantity(entries)} features, "
+                f"{quantity(len(vocabulary))} of them different",
+                "use fewer objects or a kernel with fewer features",
+            )
+        width = max(1, len(vocabulary))
+        sizes = weighted_blocks(weight, WORDS_AT_ONCE)
+        parts = [
+            sp.coo_array((values, (at, columns)), shape=(block.stop - block.start, width)).tocsr()
+            for block, (values, at, columns) in zip(sizes, blocks, strict=True)
+        ]
+        joined = sp.vstack(parts, format="csr")
+        return sparse_rows(joined.indptr, joined.indices, joined.data, width=len(vocabulary))
+
+    def _rows(
+        self, sequences: list, factor: np.ndarray, vocabulary: dict[Hashable, int], grow: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values, rows and columns of features, some of them more than once, to be added."""
+        codes = _equally_long(sequences).astype(np.int64)
+        n, found, words = codes.shape[1], [], codes
+        for d, beta in enumerate(self.word_weights(n), start=1):
+            fits = n - d + 1
+            if d > 1:  # numbers of words of d - 1 symbols, and one symbol more
+                words = words[:, :-1] * (int(codes.max()) + 1) + codes[:, d - 1 :]
+            _, first, number = np.unique(words, return_index=True, return_inverse=True)
+            words = number.reshape(words.shape)
+            for r in range(min(len(factor), fits)):  # (j, u) of words that start at j + r
+                pairs = words[:, r:] * n + np.arange(fits - r)
+                names, place = np.unique(pairs, return_inverse=True)
+                columns = np.full(len(names), -1)
+                for k, (u, j) in enumerate(zip(*np.divmod(names, n), strict=True)):
+                    i, start = divmod(int(first[u]), fits)
+                    name = int(j), part(sequences[i], start, start + d)
+                    new = len(vocabulary) if grow else -1
+                    columns[k] = (
+                        vocabulary.setdefault(name, new) if grow else vocabulary.get(name, new)
+                    )
+                column = columns[place.ravel()]
+                values = np.tile(np.sqrt(beta) * factor[r, : fits - r], len(words))
+                at = np.repeat(np.arange(len(words)), fits - r)
+                known = column >= 0
+                found.append((values[known], at[known], column[known]))
+        values, at, columns = map(np.concatenate, zip(*found, strict=True))
+        return values, at, columns
+
+    def _factor(self, n: int) -> np.ndarray:
+        """R of T = R Rᵀ for sequences of n symbols, R_lj at [l - j, j], unless it is too large."""
+        band = min(self.shift, max(n - 1, 0)) + 1
         most = n * min(self.degree, n) * band
         refuse_oversized(
             most * BYTES_PER_NAME,
@@ -122,14 +192,7 @@ class WeightedDegree(PairwiseKernel):
             "lower degree or shift",
         )
         toeplitz = np.repeat([[self._shift_weight(r)] for r in range(band)], n, axis=1)
-        factor = cholesky_banded(toeplitz, lower=True)  # R_lj at [l - j, j]
-        found: Counter[Hashable] = Counter()
-        for d, beta in enumerate(self.word_weights(n), start=1):
-            for start in range(n - d + 1):
-                word = part(x, start, start + d)
-                for j in range(max(0, start - band + 1), start + 1):
-                    found[j, word] += np.sqrt(beta) * factor[start - j, j]
-        return dict(found)
+        return cholesky_banded(toeplitz, lower=True)
 
 
 def _equally_long(sequences: list) -> np.ndarray:

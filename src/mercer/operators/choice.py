@@ -72,9 +72,11 @@ def _chosen(
     right = X if Y is None else Y
     n, m = n_rows(X), n_rows(right)
     mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20
-    phi, reason = small_feature_map(kernel, right, min(n, m), look=mib > budget)
-    if phi is None and mib > budget:
+    phi, reason = None, ""
+    if mib > budget:  # where they are sparse, features are worth a pass, however many
         phi, reason = _sparse_feature_map(kernel, right)
+    if phi is None:
+        phi, reason = small_feature_map(kernel, right, min(n, m), look=mib > budget)
     if phi is not None:
         # How many entries of sparse features are not zero shows only when they are asked for.
         with suppress(MemoryError):

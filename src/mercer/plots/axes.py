@@ -25,3 +25,10 @@ def some(n: int, most: int = MANY) -> np.ndarray:
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
+def ink(ax: Any) -> str:
+    """Black on bright axes, white on dark ones."""
+    ground = next((c for c in (ax.get_facecolor(), ax.figure.get_facecolor()) if c[3] > 0), None)
+    bright = ground is None or np.dot(ground[:3], [0.299, 0.587, 0.114]) > 0.5
+    return "black" if bright else "white"

@@ -5,17 +5,20 @@ from __future__ import annotations
 from textwrap import fill
 
 import numpy as np
+from sklearn.utils.validation import check_consistent_length
 
 from mercer.arrays import n_rows
 from mercer.kernels import Kernel
 from mercer.kernels.validity import Proof
 from mercer.operators import gram
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, ink, some
 
 # Points beyond which a part of them is shown: a picture has no more pixels.
 MOST_POINTS = 600
 # Letters in a line of a proof's box.
 LINE = 34
+# Size of its letters where there is room, and the space about them in sizes.
+LARGEST, PADDING = 8, 0.35
 
 
 class GramDisplay:
@@ -60,6 +63,7 @@ class GramDisplay:
         shown = some(n_rows(X), MOST_POINTS)
         bounds, classes = [0, len(shown)], []
         if y is not None:
+            check_consistent_length(X, y)
             labels = np.asarray(y)[shown]
             found, counts = np.unique(labels, return_counts=True)
             shown = shown[np.argsort(labels, kind="stable")]
@@ -178,8 +182,10 @@ class ProofDisplay:
         kernel : Kernel
         ax : matplotlib axes, default=None
         **text
-            Of the boxes.
+            Of the boxes; without ``fontsize`` letters are as large as the boxes have room, up to 8.
         """
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel={kernel!r}; expected a mercer kernel, as kernels.RBF() is")
         validity = kernel.validity
         if validity.proof is None:
             raise ValueError(
@@ -196,9 +202,13 @@ class ProofDisplay:
             size = (max(4.5, 2.6 * width), max(2.0, 1.25 * depth))
             _, ax = plt.subplots(figsize=size, layout="constrained")
         self.boxes_ = []
-        self._draw(ax, self.proof, 0.0, 0, {"fontsize": 8, **text})
+        self._draw(ax, self.proof, 0.0, 0, {"fontsize": LARGEST, "color": ink(ax), **text})
         ax.set(xlim=(-0.55, width - 0.45), ylim=(-depth + 0.4, 0.6))
         ax.axis("off")
+        if not {"fontsize", "size"} & set(text):
+            largest = LARGEST * min(1.0, 0.95 * self._room(ax))
+            for box in self.boxes_:
+                box.set_fontsize(largest)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -213,11 +223,23 @@ class ProofDisplay:
         middle = float(np.mean(middles)) if middles else left
         for below in middles:
             ax.plot([middle, below], [-level, -level - 1], color=GREY, linewidth=0.9, zorder=0)
-        box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": BLUE}
+        ground = "white" if ink(ax) == "black" else "black"
+        box = {"boxstyle": f"round,pad={PADDING}", "facecolor": ground, "edgecolor": BLUE}
         words = f"{fill(proof.claim, LINE)}\n{fill(f'by: {proof.rule}', LINE)}"
         style = {"ha": "center", "va": "center", "bbox": box, **text}
         self.boxes_[own] = ax.text(middle, -level, words, **style)
         return middle
+
+    def _room(self, ax) -> float:
+        """How many times larger boxes could be until two touch, or one leaves the axes."""
+        whole, dots = ax.get_window_extent(), ax.figure.dpi / 72
+        spans = [box.get_window_extent() for box in self.boxes_]
+        half = np.array([(s.width, s.height) for s in spans]) / 2 + PADDING * LARGEST * dots
+        middles = ax.transData.transform([box.get_position() for box in self.boxes_])
+        edges = np.minimum(middles - (whole.x0, whole.y0), (whole.x1, whole.y1) - middles)
+        apart = np.abs(middles[:, None] - middles) / (half[:, None] + half)
+        pairs = apart.max(axis=2)[np.triu_indices(len(spans), 1)]
+        return float(min((edges / half).min(), pairs.min(initial=np.inf)))
 
 
 def _depth(proof: Proof) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer.arrays import as_dense
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, ink, some
 
 # Support vectors beyond this many are not circled.
 MOST_CIRCLES = 500
@@ -88,7 +88,11 @@ class DecisionDisplay:
         scores = None
         if len(classes) == 2 and hasattr(estimator, "decision_function"):
             scores = np.asarray(estimator.decision_function(table)).reshape(n_points, n_points)
-        labels = np.searchsorted(classes, estimator.predict(X) if y is None else np.asarray(y))
+        y = estimator.predict(X) if y is None else np.asarray(y)
+        check_consistent_length(points, y)
+        if not np.all(np.isin(y, classes)):
+            raise ValueError(f"y has labels that are not among the classes {classes.tolist()}")
+        labels = np.searchsorted(classes, y)
         return cls(
             x=axes[0],
             y=axes[1],
@@ -116,7 +120,7 @@ class DecisionDisplay:
         self.margins_ = self.circles_ = None
         if self.scores is not None:
             styles = {
-                "colors": "black",
+                "colors": ink(ax),
                 "linestyles": ["--", "-", "--"],
                 "linewidths": [0.8, 1.4, 0.8],
             }
@@ -133,7 +137,7 @@ class DecisionDisplay:
             ax.legend(framealpha=0.9, fontsize="small")  # on coloured ground
         if self.support is not None and len(self.support) <= MOST_CIRCLES:
             self.circles_ = ax.scatter(
-                *self.support.T, s=60, facecolors="none", edgecolors="black", linewidths=0.6
+                *self.support.T, s=60, facecolors="none", edgecolors=ink(ax), linewidths=0.6
             )
         names = self.names or ["x0", "x1"]
         ax.set(xlabel=names[0], ylabel=names[1])
@@ -244,6 +248,8 @@ class RegularizationDisplay:
             Of the curve.
         """
         check_is_fitted(estimator)
+        if not hasattr(estimator, "loo_scores_"):
+            raise TypeError(f"{type(estimator).__name__} has no scores; expected a KernelRidgeCV")
         label = "leave-one-out score" if estimator.scoring else "−mean squared leave-one-out error"
         return cls(
             alphas=np.asarray(estimator.alphas, dtype=float),

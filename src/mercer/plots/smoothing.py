@@ -63,6 +63,8 @@ class DensityDisplay:
             Of the curve, or of the contours.
         """
         check_is_fitted(estimator)
+        if not hasattr(estimator, "grid"):
+            raise TypeError(f"{type(estimator).__name__} has no density; expected a KernelDensity")
         d = estimator.n_features_in_
         if d > 2:
             raise ValueError(
@@ -250,6 +252,8 @@ class BandwidthDisplay:
         """
         check_is_fitted(estimator)
         seen = getattr(estimator, "selection_", None)
+        if not hasattr(estimator, "bandwidth_"):
+            raise TypeError(f"{type(estimator).__name__} has no bandwidth")
         if seen is None:
             raise ValueError(
                 f"bandwidth={estimator.bandwidth!r} was not searched for: there is no curve to show"
