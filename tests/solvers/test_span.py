@@ -172,7 +172,7 @@ def test_softmax_against_a_slow_optimiser(lam, fit_intercept, dense, monkeypatch
     Phi, weight = rng.normal(size=(50, 3)), rng.uniform(0.2, 2.0, size=50)
     T = np.eye(4)[rng.integers(4, size=50)]
     span = Span.of(Phi, fit_intercept)
-    loss, p = Softmax(weight), span.p
+    loss, p = Softmax().weighted(weight), span.p
 
     def objective(z):
         z = z.reshape(p, 4)
