@@ -11,14 +11,14 @@ import dask.array as da
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from mercer.arrays import rows_in_order, take_rows
+from mercer.arrays import row_blocks, rows_in_order, take_rows
 from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
 from mercer.elsewhere import numbers
 from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.nystrom import ProductSums, Pulled, Totals
-from mercer.solvers.span import Span, solve_scaled
+from mercer.solvers.span import FEW, Span, solve_scaled
 from mercer.solvers.whitening import Whitening
 
 # Biases that one pass over the targets tries, and passes after the first.
@@ -195,12 +195,18 @@ class Summed(Totals):
 
 
 def _total(given: tuple[Callable, PointwiseLoss, bool], *vectors: np.ndarray) -> Summed:
-    """Sums over a block, of which the last vector has the weights, if there are any."""
+    """Sums over a block, of which the last vector has the weights, if there are any.
+
+    Few rows at a time: workers give large arrays back to the system at once, and to be given the
+    pages of another takes it longer than to fill them.
+    """
     function, loss, weighted = given
-    if weighted:
-        *vectors, weight = vectors
-        loss = loss.weighted(weight)
-    return Summed(np.array(function(loss, *vectors)))
+    found = []
+    for few in row_blocks(len(vectors[0]), bytes_per_row=1, budget=FEW):
+        part = [vector[few] for vector in vectors]
+        each = loss.weighted(part.pop()) if weighted else loss
+        found.append(function(each, *part))
+    return Summed(np.sum(found, axis=0))
 
 
 def _slopes(loss: Loss, y: np.ndarray, trials: np.ndarray) -> Any:
