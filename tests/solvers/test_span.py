@@ -258,6 +258,7 @@ def test_a_certificate_without_a_conjugate_has_the_gap_at_the_gradient(fit_inter
     f, lam = Phi @ z[:6] + z[6:].sum(), 0.7
     at = certified(Span.of(Phi, fit_intercept), y, Unknown(), z, f)
     g = Logistic().gradient(y, f)
+    assert_allclose(at.u, g)
     r = Phi.T @ g + lam * z[:6]
     slack = abs(g.sum()) * (1 + abs(f).max()) if fit_intercept else 0.0
     excess = r @ r / (2 * lam) + slack

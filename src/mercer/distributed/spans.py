@@ -62,17 +62,17 @@ class RemoteSpan(Span):
         super().__init__(list, int(lengths.sum()), len(whitening.kept), fit_intercept, keep=False)
         self.data, self.lengths, self.whitening = blocks, lengths, whitening
         self.task, self.sample = Task(centres, preparation, fit_intercept), sample
-        self._predicted: tuple[Any, Any] = None, None
+        self._at: tuple[np.ndarray, Any] = np.zeros(0), None
         self._curvature: tuple[Any, np.ndarray] = None, np.zeros((0, 0))
 
     def predict(self, z: np.ndarray) -> Any:
         w = z[: self.r].reshape(self.r, -1)
         given = self.task, self.whitening.apply(w), z[self.r :].sum(axis=0)
-        if self._predicted[0] is not z:
+        if not np.array_equal(self._at[0], z):
             blocks, width = [(block,) for block in self.data], z.shape[1:]
             f = hold(vector("predict", _predicted, (*given, width), blocks, self.lengths, *width))
-            self._predicted = z, f
-        return self._predicted[1]
+            self._at = z.copy(), f
+        return self._at[1]
 
     def gather(self, u: Any) -> np.ndarray:
         total = self._gathered(_gathered, u)

@@ -237,8 +237,8 @@ def certified(
 ) -> Certificate:
     """The certificate of coordinates z with predictions f.
 
-    The dual point is g, by default the gradient of the loss, and balanced where there is a bias:
-    a sum of its two sides, of which one pass over the points gives the products.
+    The dual point is g, by default the gradient of the loss; balanced where there is a bias and the
+    conjugate is known, as a sum of its two sides, whose products one pass over the points gives.
     """
     g = loss.gradient(y, f) if g is None else g
     sides = span.gather_sides(g)
@@ -247,7 +247,7 @@ def certified(
     value, conjugate, curved = map(float, span.total(_at_dual_point, loss, y, f, u))
     slopes, slack = sides.sum(axis=1), 0.0
     if np.isnan(conjugate) and span.fit_intercept:
-        slack = abs(slopes[-1]) * (1.0 + numbers(np.max(np.abs(f)))[0])
+        u, slack = g, abs(slopes[-1]) * (1.0 + numbers(np.max(np.abs(f)))[0])
     dual_norm = float(span.norms(sides @ (above, below)))
     norm = float(span.norms(z))
     return Certificate(z, u, value, conjugate, norm, dual_norm, slopes, span.r, slack, curved)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from mercer.solvers.losses import Loss
+from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.newton import NEAR, PATH_START, along, step_along
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.span import Span, certified
@@ -115,5 +115,5 @@ def searched(
         lambda steps: span.total(partial(along, steps=steps), loss, y, f, d_f),
         linear,
         quadratic,
-        span.moves,
+        span.moves if isinstance(loss, PointwiseLoss) else 0,
     )
