@@ -3,6 +3,7 @@
     python benchmarks/clusters.py workers --rows 1000000    # two workers beside one
     python benchmarks/clusters.py parquet --rows 20000000   # from files, memory of each worker
     python benchmarks/clusters.py kills --rows 400000       # a worker lost in every phase
+    python benchmarks/clusters.py machines --rows 400000    # Newton's method: seconds and tasks
     python benchmarks/clusters.py overhead                  # per task, and what follows from it
 
 ``--data DIR`` keeps the Parquet files of ``parquet``; without it they go when it is done.
@@ -27,7 +28,7 @@ import numpy as np
 import pandas as pd
 import psutil
 
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, SchedulerPlugin, wait
 from mercer import KernelMachineClassifier, KernelRidge
 from mercer.distributed.reduction import reduced
 from mercer.distributed.sizing import rows_per_block
@@ -188,7 +189,7 @@ def kills(options: argparse.Namespace) -> None:
                     kernel="rbf", gamma=0.05, solver="nystrom", n_centers=50, random_state=0
                 ),
                 y > 0,
-                ["CurvatureSums", "GatherSums"],
+                ["CurvatureSums", "GatherSums", "sums"],
             ),
         ]
         for estimator, target, phases in cases:
@@ -209,6 +210,46 @@ def kills(options: argparse.Namespace) -> None:
                 seconds, found = timed(lambda: fitted.predict(X).compute())
         same = np.array_equal(found, expected)
         print(f"  {len(killed)} killed in predict: {seconds:.1f} s, the same bits: {same}")
+
+
+class Finished(SchedulerPlugin):
+    """Counts tasks."""
+
+    name = "finished"
+
+    def __init__(self):
+        self.count = 0
+
+    def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
+        self.count += (start, finish) == ("processing", "memory")
+
+
+def machines(options: argparse.Namespace) -> None:
+    """Logistic and hinge machines on two workers."""
+    X, y = made_up(options.rows, seed=0)
+    part = max(options.rows // 64, 1)
+    for loss in ("logistic", "hinge"):
+        with cluster(2) as client:
+            points = da.from_array(X, chunks=(part, D)).persist()
+            labels = da.from_array(y > 0, chunks=part).persist()
+            wait([points, labels])
+            client.run(lambda: __import__("mercer"))
+            client.register_plugin(Finished())
+            estimator = KernelMachineClassifier(
+                loss,
+                kernel="rbf",
+                gamma=0.05,
+                solver="nystrom",
+                n_centers=min(options.centres, 300),
+                random_state=0,
+            )
+            seconds, fitted = timed(lambda: estimator.fit(points, labels))
+            count = client.cluster.scheduler.plugins[Finished.name].count
+        steps = fitted.n_iter_
+        print(
+            f"{loss}, {options.rows:,} x {D}, {estimator.n_centers} centres: {seconds:.1f} s, "
+            f"{steps} steps, {count:,} tasks, gap {fitted.result_.gap:.1e}"
+        )
 
 
 class Counted(Totals):
@@ -255,7 +296,7 @@ def overhead(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parts = {part.__name__: part for part in (workers, parquet, kills, overhead)}
+    parts = {part.__name__: part for part in (workers, parquet, kills, machines, overhead)}
     parser.add_argument("parts", nargs="*", choices=[*parts, []], default=list(parts))
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--part", type=int, default=500_000, help="rows of a Parquet file")

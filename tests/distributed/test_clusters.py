@@ -55,7 +55,7 @@ def logistic():
     ("make", "phases"),
     [
         (ridge, ["survey", "rows", "FeatureSums", "ProductSums"]),
-        (logistic, ["targets", "predict", "GatherSums", "CurvatureSums"]),
+        (logistic, ["targets", "predict", "GatherSums", "CurvatureSums", "sums"]),
     ],
 )
 def test_a_worker_killed_in_any_phase_changes_no_bit(make, phases, table):

@@ -17,9 +17,10 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pytest.importorskip("distributed")
 
+from dask._task_spec import Task  # noqa: E402
 from dask.delayed import delayed  # noqa: E402
 
-from mercer.distributed import checkpoint, points, reduction, sizing  # noqa: E402
+from mercer.distributed import checkpoint, points, reduction, sizing, spans  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RNG = np.random.default_rng(0)
@@ -89,24 +90,54 @@ def test_fits_are_those_of_one_machine_however_blocks_are_made(rows, blocks_of):
     assert_allclose(found.decision_function(X), expected, atol=1e-10)
 
 
-def test_many_small_blocks_cost_few_tasks(blocks_of, monkeypatch):
+@pytest.fixture
+def tasks(monkeypatch):
+    """For every pass its name, its blocks, and the tasks that map over them."""
+    found, mapped = [], reduction.mapped
+
+    def counted(name, piece, common, blocks, *tail):
+        parts = mapped(name, piece, common, blocks, *tail)
+        work = [task for task in parts[0].dask.values() if isinstance(task, Task)]
+        found.append((name, len(parts), len(work)))
+        return parts
+
+    monkeypatch.setattr(reduction, "mapped", counted)
+    monkeypatch.setattr(spans, "mapped", counted)
+    return found
+
+
+def test_many_small_blocks_cost_few_tasks(blocks_of, tasks):
     """Those that read them are part of the tasks that sum over them."""
     blocks_of(200)
-    tasks = {}
-
-    def counted(name, token, piece, common, blocks):
-        parts = reduction._mapped(f"mercer-{name}", token, piece, common, blocks)
-        tasks[name] = len(parts), len(parts[0].dask)
-        return computed(name, token, piece, common, blocks)
-
-    computed = reduction._computed
-    monkeypatch.setattr(reduction, "_computed", counted)
     reads = [da.from_delayed(delayed(X[i : i + 5].copy)(), (5, 3), float) for i in range(0, 600, 5)]
     many = da.concatenate(reads)
     mercer.KernelRidge(kernel="rbf", solver="nystrom", n_centers=20).fit(many, many[:, 0])
-    # One task per block, and one for what all of them need.
-    assert tasks.pop("survey") == (120, 121)
-    assert set(tasks.values()) == {(3, 4)}
+    assert tasks.pop(0) == ("survey", 120, 120)
+    assert len(tasks) > 2
+    assert {(blocks, work) for _, blocks, work in tasks} == {(3, 3)}
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_newton_step_is_a_few_passes_of_one_task_per_block(loss, blocks_of, tasks):
+    """One each for the curvature, the gradient, the certificate and two predictions; the search
+    for a step takes from one to four."""
+    blocks_of(200)
+    data = da.from_array(X, chunks=(50, 3)), da.from_array(Y > 0, chunks=50)
+    settings = {"gamma": 0.2, "solver": "nystrom", "n_centers": 20, "random_state": 0}
+    tol = 1e-6 if loss == "logistic" else 1e-3
+    model = mercer.KernelMachineClassifier(loss, tol=tol, **settings).fit(*data, W)
+    assert tasks.pop(0) == ("survey", 12, 12)
+    assert {(blocks, work) for _, blocks, work in tasks} == {(3, 3)}
+    names = [name for name, *_ in tasks]
+    steps, starts = model.n_iter_, names.count("GatherSums") - model.n_iter_
+    assert steps > 2
+    assert names.count("CurvatureSums") <= steps + 1
+    assert names.count("predict") <= 2 * steps + 1
+    # Each time corners are rounded less the search begins anew.
+    assert starts <= (1 if loss == "logistic" else steps)
+    intercept = 1 + spans.ROUNDS
+    searches = names.count("sums") - intercept - names.count("GatherSums")
+    assert steps <= searches <= 4 * steps
 
 
 @pytest.mark.parametrize("rows", [35, 300])

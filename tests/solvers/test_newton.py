@@ -21,7 +21,7 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.solvers.newton import newton
+from mercer.solvers.newton import along, newton, step_along
 from mercer.solvers.result import Status
 from mercer.solvers.risk import Risk, balanced, best_intercept
 
@@ -278,3 +278,26 @@ def test_eigenvalues_of_very_different_size():
     unit = X / [1e6, 1.0]
     w = np.linalg.solve(unit.T @ unit + np.diag([lam / 1e12, lam]), unit.T @ y)
     assert_allclose(X @ (X.T @ machine.alpha), unit @ w, atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.2, 1.0, 7.0, 300.0])
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Poisson()], ids=str)
+def test_a_search_that_foresees_finds_the_same_step_and_asks_less_often(loss, scale):
+    Phi, y = problem(loss)
+    d = -scale * Phi @ (Phi.T @ loss.gradient(y, np.zeros(25)))
+    asked = {}
+
+    def sums(steps):
+        calls.append(len(steps))
+        return along(loss, y, np.zeros(25), d, steps=steps)
+
+    found = []
+    for moves in (0, 1, 3):
+        calls = asked[moves] = []
+        found.append(step_along(sums, 0.0, 0.1 * scale, moves))
+    assert found[0] == found[1] == found[2] > 0
+    assert set(asked[0][1:]) <= {1}
+    assert set(asked[3][1:]) <= {15}
+    tried = len(asked[0]) - 1
+    for moves in (1, 3):
+        assert len(asked[moves]) - 1 == -(-tried // (moves + 1))

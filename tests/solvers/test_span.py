@@ -26,8 +26,9 @@ from mercer.solvers.losses import (
 from mercer.solvers.newton import newton
 from mercer.solvers.piecewise import piecewise_machine
 from mercer.solvers.result import Status
+from mercer.solvers.risk import balanced
 from mercer.solvers.softmax import Softmax, softmax_machine
-from mercer.solvers.span import Span, solve_scaled
+from mercer.solvers.span import Span, certified, solve_scaled
 from mercer.solvers.span_newton import span_newton
 
 SMOOTH = [Squared(), Logistic(), SquaredHinge(), Huber(0.5), Poisson()]
@@ -172,7 +173,7 @@ def test_softmax_against_a_slow_optimiser(lam, fit_intercept, dense, monkeypatch
     Phi, weight = rng.normal(size=(50, 3)), rng.uniform(0.2, 2.0, size=50)
     T = np.eye(4)[rng.integers(4, size=50)]
     span = Span.of(Phi, fit_intercept)
-    loss, p = Softmax(weight), span.p
+    loss, p = Softmax().weighted(weight), span.p
 
     def objective(z):
         z = z.reshape(p, 4)
@@ -216,3 +217,51 @@ def test_the_gap_is_never_less_than_what_is_left_to_gain(seed, lam, scale, steps
             continue
         left = objective(early.value.z) - objective(late.value.z)
         assert left <= early.value.excess + 1e-7 * (1 + abs(objective(late.value.z)))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", [*SMOOTH, *CORNERED], ids=name)
+def test_a_certificate_has_the_gap_for_every_regulariser(loss, fit_intercept):
+    """Against the objective and its dual written out."""
+    Phi, y = problem(loss)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=len(y))
+    loss = loss.weighted(weight)
+    z = 0.1 * np.random.default_rng(2).normal(size=6 + fit_intercept)
+    w, f = z[:6], Phi @ z[:6] + z[6:].sum()
+    g = loss.gradient(y, f)
+    at = certified(in_pieces(Phi, fit_intercept, keep=True), y, loss, z, f)
+    u = balanced(g) if fit_intercept else g
+    assert_allclose(at.u, u)
+    assert_allclose(at.slopes, np.append(Phi.T @ g, g.sum())[: len(z)])
+    if not isinstance(loss, Hinge | Absolute | EpsilonInsensitive | Quantile):
+        assert_allclose(at.curved, loss.curvature(y, f).sum())
+    pulled = Phi.T @ u
+    for lam in (0.1, 3.0):
+        value = loss.value(y, f) + 0.5 * lam * w @ w
+        dual = -loss.conjugate(y, u) - 0.5 / lam * pulled @ pulled
+        size = max(
+            abs(loss.value(y, f)) + 0.5 * lam * w @ w,
+            abs(loss.conjugate(y, u)) + 0.5 / lam * pulled @ pulled,
+        )
+        assert_allclose(at.solution(lam).excess, value - dual)
+        assert_allclose(at.gap(lam), (value - dual) / size)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_certificate_without_a_conjugate_has_the_gap_at_the_gradient(fit_intercept):
+    class Unknown(Logistic):
+        def conjugates(self, y, u):
+            return None
+
+    Phi, y = problem(Logistic())
+    z = 0.1 * np.random.default_rng(2).normal(size=6 + fit_intercept)
+    f, lam = Phi @ z[:6] + z[6:].sum(), 0.7
+    at = certified(Span.of(Phi, fit_intercept), y, Unknown(), z, f)
+    g = Logistic().gradient(y, f)
+    assert_allclose(at.u, g)
+    r = Phi.T @ g + lam * z[:6]
+    slack = abs(g.sum()) * (1 + abs(f).max()) if fit_intercept else 0.0
+    excess = r @ r / (2 * lam) + slack
+    assert_allclose(at.solution(lam).excess, excess)
+    size = Logistic().value(y, f) + 0.5 * lam * z[:6] @ z[:6]
+    assert_allclose(at.gap(lam), excess / size)

@@ -14,10 +14,10 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from mercer.arrays import doubled, memory_budget, n_rows, take_rows
 from mercer.distributed.keeping import Kept, kept
-from mercer.distributed.reduction import fused, mapped, reduced
+from mercer.distributed.reduction import fused, reduced
 from mercer.distributed.rows import is_table, places_of, row_blocks_of
 from mercer.distributed.sizing import resized, rows_per_block
-from mercer.distributed.spans import RemoteSpan, Sample, as_vector, hold
+from mercer.distributed.spans import RemoteSpan, Sample, hold, vector
 from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, class_weights, require_targets
@@ -211,12 +211,10 @@ class Points:
     def vectors(self) -> tuple[Any, Any]:
         """Targets (n, t) and weights (n,) or None as Dask arrays, which stay with the points."""
         lengths, t = self.lengths, self.targets.shape[1]
-        targets = mapped("targets", _target, self.preparation, self.alone)
+        targets = hold(vector("targets", _target, self.preparation, self.alone, lengths, t))
         if self.weights is None:
-            return hold(as_vector(targets, lengths, t)), None
-        weights = mapped("weights", _weight, self.preparation, self.alone)
-        held = (as_vector(targets, lengths, t), as_vector(weights, lengths, 1)[:, 0])
-        return hold(held[0]), hold(held[1])
+            return targets, None
+        return targets, hold(vector("weights", _weight, self.preparation, self.alone, lengths))
 
     def _sent(self, centres: Centres) -> Kept:
         for known, handle in self._kept:
@@ -248,7 +246,7 @@ def _target(preparation: Preparation, block: tuple) -> np.ndarray:
 def _weight(preparation: Preparation, block: tuple) -> Any:
     weight = preparation(*block)[2]
     assert weight is not None
-    return weight[:, None]
+    return weight
 
 
 class Blocks:

@@ -47,14 +47,21 @@ def reduced(name: str, piece: Callable, common: Any, blocks: Sequence[tuple]) ->
     return recalled(name, token, lambda: _computed(name, token, piece, common, blocks))
 
 
-def mapped(name: str, piece: Callable, common: Any, blocks: Sequence[tuple]) -> list[Any]:
-    """``piece(common, *block)`` of every block, as Dask objects in the order of the blocks."""
-    return _mapped(f"mercer-{name}", tokenize(piece, common, blocks), piece, common, blocks)
+def mapped(
+    name: str, piece: Callable, common: Any, blocks: Sequence[tuple], tail: tuple = ()
+) -> list[Any]:
+    """``piece(common, *block)`` of every block, as Dask objects with keys ``(name, i, *tail)``."""
+    token = tokenize(piece, common, blocks)
+    keys = [(f"mercer-{name}-{token}", i, *tail) for i in range(len(blocks))]
+    shared = delayed(common, name=f"mercer-{name}-common-{token}", traverse=False)
+    return fused(
+        delayed(_piece)(piece, shared, *block, dask_key_name=key)
+        for key, block in zip(keys, blocks, strict=True)
+    )
 
 
 def _computed(name: str, token: str, piece: Callable, common: Any, blocks: Sequence[tuple]) -> Any:
-    parts = _mapped(f"mercer-{name}", token, piece, common, blocks)
-    level = 0
+    parts, level = mapped(name, piece, common, blocks), 0
     while len(parts) > 1:
         groups = [parts[i : i + ARITY] for i in range(0, len(parts), ARITY)]
         merge, level = f"mercer-{name}-merge-{token}-{level}", level + 1
@@ -62,16 +69,6 @@ def _computed(name: str, token: str, piece: Callable, common: Any, blocks: Seque
             delayed(_merged)(*group, dask_key_name=f"{merge}-{i}") for i, group in enumerate(groups)
         ]
     return compute(parts[0])[0]
-
-
-def _mapped(
-    name: str, token: str, piece: Callable, common: Any, blocks: Sequence[tuple]
-) -> list[Any]:
-    shared = delayed(common, name=f"{name}-common-{token}", traverse=False)
-    return fused(
-        delayed(_piece)(piece, shared, *block, dask_key_name=f"{name}-{token}-{i}")
-        for i, block in enumerate(blocks)
-    )
 
 
 def fused(parts: Iterable[Any]) -> list[Any]:

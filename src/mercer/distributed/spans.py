@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.base import tokenize
-from dask.highlevelgraph import HighLevelGraph
 from scipy.sparse.linalg import LinearOperator, cg
 
-from mercer.arrays import rows_in_order
+from mercer.arrays import row_blocks, rows_in_order, take_rows
 from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
+from mercer.elsewhere import numbers
+from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.nystrom import ProductSums, Pulled, Totals
-from mercer.solvers.span import Span, solve_scaled
+from mercer.solvers.span import FEW, Span, solve_scaled
 from mercer.solvers.whitening import Whitening
 
 # Biases that one pass over the targets tries, and passes after the first.
@@ -45,6 +46,9 @@ class RemoteSpan(Span):
         points, so that p numbers return from each; without it by the curvature of all.
     """
 
+    # Passes cost more than steps: fifteen of them are tried at a time.
+    moves = 3
+
     def __init__(
         self,
         blocks: list[Any],
@@ -58,20 +62,37 @@ class RemoteSpan(Span):
         super().__init__(list, int(lengths.sum()), len(whitening.kept), fit_intercept, keep=False)
         self.data, self.lengths, self.whitening = blocks, lengths, whitening
         self.task, self.sample = Task(centres, preparation, fit_intercept), sample
+        self._at: tuple[np.ndarray, Any] = np.zeros(0), None
         self._curvature: tuple[Any, np.ndarray] = None, np.zeros((0, 0))
 
     def predict(self, z: np.ndarray) -> Any:
         w = z[: self.r].reshape(self.r, -1)
         given = self.task, self.whitening.apply(w), z[self.r :].sum(axis=0)
-        parts = mapped("predict", _predicted, given, [(block,) for block in self.data])
-        f = as_vector(parts, self.lengths, w.shape[1])
-        return hold(f[:, 0] if z.ndim == 1 else f)
+        if not np.array_equal(self._at[0], z):
+            blocks, width = [(block,) for block in self.data], z.shape[1:]
+            f = hold(vector("predict", _predicted, (*given, width), blocks, self.lengths, *width))
+            self._at = z.copy(), f
+        return self._at[1]
 
     def gather(self, u: Any) -> np.ndarray:
-        found = self._summed("GatherSums", _gathered, u)
-        pulled = self.whitening.pull(found.pulled)
-        total = np.vstack([pulled, found.total[None]]) if self.fit_intercept else pulled
+        total = self._gathered(_gathered, u)
         return total[:, 0] if u.ndim == 1 else total
+
+    def gather_sides(self, u: Any) -> np.ndarray:
+        return self._gathered(_gathered_sides, u)
+
+    def _gathered(self, piece: Callable, u: Any) -> np.ndarray:
+        found = self._summed("GatherSums", piece, u)
+        pulled = self.whitening.pull(found.pulled)
+        return np.vstack([pulled, found.total[None]]) if self.fit_intercept else pulled
+
+    def total(self, function: Callable[..., Sequence[float]], loss: Loss, *vectors: Any) -> Any:
+        if not isinstance(loss, PointwiseLoss):  # it may be no sum over points
+            return numbers(*function(loss, *vectors))
+        weight = () if loss._weight is None else (loss._weight,)
+        parts = [_parts(each) for each in (*vectors, *weight)]
+        given = function, loss.weighted(None), bool(weight)
+        return reduced("sums", _total, given, list(zip(*parts, strict=True))).value
 
     def curvature(self, h: Any, single: bool = False) -> np.ndarray:
         if self._curvature[0] is not h:
@@ -115,13 +136,9 @@ class RemoteSpan(Span):
         """Nearly the best bias where all else is zero: a start, for which few passes are enough."""
         reach = 2.0 ** np.arange(TRIALS // 2)
         trials = np.concatenate([-reach[::-1], reach])
-        weight = getattr(loss, "_weight", None)
-        parts = [as_given(vector) for vector in (y, weight) if vector is not None]
-        blocks = list(zip(*parts, strict=True))
-        alone = loss if weight is None else loss.weighted(None)
         low = high = 0.0
         for _ in range(1 + ROUNDS):
-            slopes = reduced("slopes", _slopes, (alone, trials), blocks).value
+            slopes = np.array(self.total(partial(_slopes, trials=trials), loss, y))
             if not (slopes[0] <= 0 <= slopes[-1]):
                 return 0.0
             low = trials[slopes <= 0].max()
@@ -130,9 +147,8 @@ class RemoteSpan(Span):
         return 0.5 * (low + high)
 
     def _summed(self, name: str, piece: Callable, vector: Any, *more: Any) -> Any:
-        parts = as_given(vector.rechunk({1: -1} if vector.ndim == 2 else {})).ravel()
         given = (self.task, *more) if more else self.task
-        return reduced(name, piece, given, list(zip(self.data, parts, strict=True)))
+        return reduced(name, piece, given, list(zip(self.data, _parts(vector), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -178,34 +194,51 @@ class Summed(Totals):
         self.value = value
 
 
-def _slopes(
-    given: tuple[Any, np.ndarray], y: np.ndarray, weight: np.ndarray | None = None
-) -> Summed:
+def _total(given: tuple[Callable, PointwiseLoss, bool], *vectors: np.ndarray) -> Summed:
+    """Sums over a block, of which the last vector has the weights, if there are any.
+
+    Few rows at a time: workers give large arrays back to the system at once, and to be given the
+    pages of another takes it longer than to fill them.
+    """
+    function, loss, weighted = given
+    found = []
+    for few in row_blocks(len(vectors[0]), bytes_per_row=1, budget=FEW):
+        part = [vector[few] for vector in vectors]
+        each = loss.weighted(part.pop()) if weighted else loss
+        found.append(function(each, *part))
+    return Summed(np.sum(found, axis=0))
+
+
+def _slopes(loss: Loss, y: np.ndarray, trials: np.ndarray) -> Any:
     """The slope of the loss at each of some constant predictions."""
-    loss, trials = given
-    loss = loss if weight is None else loss.weighted(weight)
     with np.errstate(over="ignore", invalid="ignore"):
         slopes = [np.sum(loss.gradient(y, np.full_like(y, b))) for b in trials]
-    return Summed(np.nan_to_num(slopes, nan=np.inf, posinf=np.inf, neginf=-np.inf))
+    return np.nan_to_num(slopes, nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
 
-def _predicted(given: tuple[Task, np.ndarray, np.ndarray], block: tuple) -> np.ndarray:
-    """``K coef + level``, shape (b, c)."""
-    task, coef, level = given
+def _predicted(given: tuple[Task, np.ndarray, np.ndarray, tuple], block: tuple) -> np.ndarray:
+    """``K coef + level``, shape (b, c) or (b,)."""
+    task, coef, level, width = given
     X, Y, _ = task.preparation(*block)
     parts = task.centres.value.blocks(X, Y, None, dense=False)
-    return np.vstack([part.gram @ coef for part in parts]) + level
+    return (np.vstack([part.gram @ coef for part in parts]) + level).reshape(-1, *width)
 
 
 def _gathered(task: Task, block: tuple, u: np.ndarray) -> Pulled:
     """``K^T u`` and the sums of u (b, c)."""
     u, centres = rows_in_order(u.reshape(len(u), -1)), task.centres.value
     totals = Pulled(len(centres.whitening.kept), u.shape[1])
-    X = task.preparation(*block)[0]
-    for part in centres.blocks(X, u, None, dense=False):
-        totals.pulled += part.gram.T @ part.Y
-        totals.total += part.Y.sum(axis=0)
+    on = np.flatnonzero(u.any(axis=1))
+    if len(on):
+        X = take_rows(task.preparation(*block)[0], on)
+        for part in centres.blocks(X, u[on], None, dense=False):
+            totals.pulled += part.gram.T @ part.Y
+            totals.total += part.Y.sum(axis=0)
     return totals
+
+
+def _gathered_sides(task: Task, block: tuple, u: np.ndarray) -> Pulled:
+    return _gathered(task, block, np.column_stack([np.maximum(u, 0.0), np.minimum(u, 0.0)]))
 
 
 def _multiplied(given: tuple[Task, ProductSums], block: tuple, h: np.ndarray) -> Pulled:
@@ -223,20 +256,28 @@ def _curved(task: Task, block: tuple, h: np.ndarray) -> Summed:
     """``Phi^T diag(h) Phi``, as a span of these points alone has it."""
     centres = task.centres.value
     r = len(centres.whitening.kept)
-    X = task.preparation(*block)[0]
-    span = Span(lambda: centres.features(X), len(h), r, task.fit_intercept, keep=False)
-    return Summed(span.curvature(h))
+    on = np.flatnonzero(h)  # few points where corners are rounded little
+    p = r + task.fit_intercept
+    if not len(on):
+        return Summed(np.zeros((p, p)))
+    X = take_rows(task.preparation(*block)[0], on)
+    span = Span(lambda: centres.features(X), len(on), r, task.fit_intercept, keep=False)
+    return Summed(span.curvature(h[on]))
 
 
-def as_vector(parts: list[Any], lengths: np.ndarray, width: int) -> Any:
-    """Dask objects of arrays (b, width) as one Dask array of shape (n, width)."""
-    name = f"mercer-vector-{tokenize(parts)}"
-    graph = HighLevelGraph.from_collections(
-        name, {(name, i, 0): part.key for i, part in enumerate(parts)}, dependencies=parts
-    )
-    chunks = tuple(int(length) for length in lengths), (width,)
+def vector(
+    name: str,
+    piece: Callable,
+    common: Any,
+    blocks: list[tuple],
+    lengths: np.ndarray,
+    *width: int,
+) -> Any:
+    """``piece(common, *block)`` of every block as one Dask array of shape (n,) or (n, width)."""
+    parts = mapped(name, piece, common, blocks, (0,) * len(width))
+    chunks = tuple(int(length) for length in lengths), *((each,) for each in width)
     array: Any = da.Array
-    return array(graph, name, chunks, meta=np.zeros((0, 0)))
+    return array(parts[0].dask, parts[0].key[0], chunks, meta=np.zeros((0,) * len(chunks)))
 
 
 def hold(vector: Any) -> Any:
@@ -244,6 +285,7 @@ def hold(vector: Any) -> Any:
     return vector.persist(optimize_graph=False)
 
 
-def as_given(vector: Any) -> Any:
+def _parts(vector: Any) -> Any:
     """Its blocks, by tasks that have the same names and contents whatever else is made of them."""
-    return vector.to_delayed(optimize_graph=False)
+    whole = vector.rechunk({1: -1}) if vector.ndim == 2 else vector
+    return whole.to_delayed(optimize_graph=False).ravel()

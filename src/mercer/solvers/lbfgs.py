@@ -129,7 +129,8 @@ def span_lbfgs(
     found = Solution(z)
     # A certificate of optimality is worth more than a small gradient, where there is one.
     if loss.penalty is None:
-        gap, found = certified(span, y, loss, lam, z, span.predict(z))
+        at = certified(span, y, loss, z, span.predict(z))
+        gap, found = at.gap(lam), at.solution(lam)
     status = monitor.status or (Status.CONVERGED if gap <= tol else Status.STALLED)
     return monitor.result(found, gap, status=status, method="l-bfgs")
 

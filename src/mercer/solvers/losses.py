@@ -12,7 +12,7 @@ slope, curvature and conjugate. Classifiers pass labels -1 and +1 as ``y``; a po
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, xlogy
@@ -88,7 +88,7 @@ class PointwiseLoss(Loss):
 
     _weight: Any = None
 
-    def weighted(self, sample_weight: np.ndarray | None) -> PointwiseLoss:
+    def weighted(self, sample_weight: np.ndarray | None) -> Self:
         """The same loss with these weights per point."""
         other = copy.copy(self)
         other._weight = sample_weight

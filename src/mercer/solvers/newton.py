@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, lstsq
 
-from mercer.elsewhere import numbers
 from mercer.solvers.cholesky import factorised
 from mercer.solvers.eigh import Eigensystem
 from mercer.solvers.losses import Loss
@@ -174,43 +173,79 @@ def _line_search(
 ) -> float:
     d_ridge = risk.K @ d_alpha
     linear, quadratic = risk.lam * float(alpha @ d_ridge), risk.lam * float(d_alpha @ d_ridge)
-    return step_along(risk.loss, risk.y, f, d_ridge + d_b, linear, quadratic)
+    d_f = d_ridge + d_b
+    return step_along(
+        lambda steps: along(risk.loss, risk.y, f, d_f, steps=steps), linear, quadratic
+    )
+
+
+def along(
+    loss: Loss, y: np.ndarray, f: np.ndarray, d_f: np.ndarray, steps: Sequence[float]
+) -> list[float]:
+    """The slopes of the loss along a direction at each step, and then its values."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ahead = [f + step * d_f for step in steps]
+        slopes = [np.sum(loss.gradient(y, there) * d_f) for there in ahead]
+        return [*slopes, *(loss.value(y, there) for there in ahead)]
 
 
 def step_along(
-    loss: Loss, y: np.ndarray, f: np.ndarray, d_f: np.ndarray, linear: float, quadratic: float
+    sums: Callable[[Sequence[float]], Sequence[float]],
+    linear: float,
+    quadratic: float,
+    moves: int = 0,
 ) -> float:
     """A step at which the slope along the direction has shrunk tenfold, by bisection.
 
     The objective along it is ``L(y, f + step d_f) + step linear + 1/2 step^2 quadratic``, which is
     convex and costs O(n), next to nothing beside a factorisation, so the step may be sought with
     care; near the minimum the first one tried, 1, is it. Zero where rounding hides any decrease.
+
+    Parameters
+    ----------
+    sums : function
+        From steps to slopes of the loss and then values, as `along`.
+    linear, quadratic : float
+    moves : int
+        So many moves of the search are foreseen each time: no step comes out differently, but
+        ``sums`` is asked less often, for up to ``2^(moves + 1)`` steps at a time.
     """
+    known: dict[float, tuple[float, float]] = {}
 
-    def at(*steps: float) -> list[tuple[float, float]]:
-        """Slope and value of the loss alone, for each step."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            ahead = [f + step * d_f for step in steps]
-            slopes = [np.sum(loss.gradient(y, there) * d_f) for there in ahead]
-            found = numbers(*slopes, *(loss.value(y, there) for there in ahead))
-        # Past the range of floating point the loss is rising.
-        slopes = [
-            along + linear + step * quadratic if np.isfinite(along) else np.inf
-            for along, step in zip(found, steps, strict=False)
-        ]
-        return list(zip(slopes, found[len(steps) :], strict=True))
+    def look(steps: Sequence[float]) -> None:
+        found = sums(steps)
+        for step, slope, value in zip(steps, found, found[len(steps) :], strict=False):
+            # Past the range of floating point the loss is rising.
+            total = slope + linear + step * quadratic if np.isfinite(slope) else np.inf
+            known[step] = float(total), float(value)
 
-    (first, here), (now, value) = at(0.0, 1.0)
+    look([0.0, 1.0])
+    first, here = known[0.0]
     if not first < 0:
         return 0.0
     low, high, step = 0.0, np.inf, 1.0
+    now, value = known[step]
     for _ in range(60):
         change = value - here + step * linear + 0.5 * step**2 * quadratic
         # A gentle slope can lie far beyond the minimum, and higher than the start.
         if abs(now) <= 0.1 * abs(first) and change <= ROUNDING * abs(here):
             break
         low, high = (step, high) if now < 0 else (low, step)
-        step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
-        ((now, value),) = at(step)
+        step = _between(low, high)
+        if step not in known:
+            look(_foreseen(low, high, moves))
+        now, value = known[step]
     change = value - here + step * linear + 0.5 * step**2 * quadratic
     return step if change < 0 else 0.0
+
+
+def _between(low: float, high: float) -> float:
+    return 2.0 * low if np.isinf(high) else 0.5 * (low + high)
+
+
+def _foreseen(low: float, high: float, moves: int) -> list[float]:
+    """The step between bounds, and all that so many moves may lead to from there."""
+    step = _between(low, high)
+    if not moves:
+        return [step]
+    return [step, *_foreseen(low, step, moves - 1), *_foreseen(step, high, moves - 1)]

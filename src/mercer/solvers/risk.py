@@ -119,9 +119,14 @@ def balanced(u: np.ndarray) -> np.ndarray:
     >>> balanced(np.array([1.0, 1.0, -1.0]))
     array([ 0.5,  0.5, -1. ])
     """
-    positive, negative = np.maximum(u, 0.0).sum(), -np.minimum(u, 0.0).sum()
-    larger = np.maximum(np.maximum(positive, negative), np.finfo(np.float64).tiny)
-    return u * np.where(u > 0, negative / larger, positive / larger)
+    above, below = shares(np.maximum(u, 0.0).sum(), -np.minimum(u, 0.0).sum())
+    return u * np.where(u > 0, above, below)
+
+
+def shares(positive: float, negative: float) -> tuple[float, float]:
+    """What sides of these sizes are multiplied by to have the same."""
+    larger = max(positive, negative, np.finfo(np.float64).tiny)
+    return negative / larger, positive / larger
 
 
 def best_intercept(loss: Loss, y: np.ndarray, f: np.ndarray) -> float:

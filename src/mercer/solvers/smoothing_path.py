@@ -29,7 +29,7 @@ class Rounded(PointwiseLoss):
     """
 
     def __init__(self, loss: BoxLoss, mu: float):
-        self.loss, self.mu, self._weight = loss, mu, loss._weight
+        self.loss, self.mu, self._weight = loss.weighted(None), mu, loss._weight
 
     def _maximiser(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         (lo, hi), r, tube = self.loss.bounds(y), y - f, self.loss.tube
@@ -120,8 +120,9 @@ def smoothing_path(
         )
         z = inner.value.z
         f = span.predict(z)
-        gap, found = certified(span, y, loss, lam, z, f, rounded.gradient(y, f))
-        best = min(best, (gap, found), key=lambda pair: pair[0])
+        at = certified(span, y, loss, z, f, rounded.gradient(y, f))
+        gap = at.gap(lam)
+        best = min(best, (gap, at.solution(lam)), key=lambda pair: pair[0])
         if monitor.record(gap, steps=max(inner.n_iter, 1)):
             break
         before = monitor.history[-PATIENCE - 1 :]

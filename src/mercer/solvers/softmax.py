@@ -8,12 +8,11 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from mercer.solvers.cholesky import factorised
-from mercer.solvers.losses import Loss
-from mercer.solvers.newton import step_along
+from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import relative_gap
 from mercer.solvers.span import Solution, Span, solve_scaled
-from mercer.solvers.span_newton import SINGLE
+from mercer.solvers.span_newton import SINGLE, searched
 
 # A Hessian of at most this size is factorised; a larger one is used in products only.
 DENSE = 1200
@@ -21,17 +20,15 @@ DENSE = 1200
 PRODUCTS = 1000
 
 
-class Softmax(Loss):
+class Softmax(PointwiseLoss):
     """``sum_i s_i (log sum_c exp f_ic - f_ic at i's class)``, for one-hot targets (n, k)."""
 
-    def __init__(self, weight: np.ndarray | None = None):
-        self.weight = 1.0 if weight is None else weight[:, None]
-
-    def value(self, y: np.ndarray, f: np.ndarray) -> float:
-        return float(np.sum(self.weight * (_log_sums(f) - f) * y))
+    def values(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return np.sum((_log_sums(f) - f) * y, axis=1)
 
     def gradient(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return self.weight * (_probabilities(f) - y)
+        slopes = _probabilities(f) - y
+        return slopes if self._weight is None else self._weight[:, None] * slopes
 
 
 def _log_sums(f: np.ndarray) -> np.ndarray:
@@ -91,7 +88,7 @@ def softmax_machine(
     logistic regression and the import vector machine".
     """
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
-    loss = Softmax(weight)
+    loss = Softmax().weighted(weight)
     s = np.ones_like(T[:, 0]) if weight is None else weight
     z = np.zeros((span.p, T.shape[1]))
     if span.fit_intercept:
@@ -112,9 +109,8 @@ def softmax_machine(
             accuracy = float(np.clip(np.linalg.norm(g) / first, 1e-4, 0.1))
             d = -_by_products(span, P, s, lam, g, accuracy)
         d -= d.mean(axis=1, keepdims=True)
-        d_f = span.predict(d)
         linear, quadratic = float(np.sum(penalty * z * d)), float(np.sum(penalty * d**2))
-        step, before = step_along(loss, T, f, d_f, linear, quadratic), gap
+        step, before = searched(span, loss, T, f, d, linear, quadratic), gap
         # Where rounding hides the decrease of the objective the gap may still tell of one.
         z = z + (step or 1.0) * d
         f = span.predict(z)
@@ -143,11 +139,16 @@ def _certified(
     Since ``L(f) + L*(u) = u·f`` there, it is ``||lam W + Phi^T u||^2 / (2 lam)``, and the sums of u
     times the biases where they are not quite zero.
     """
-    size = loss.value(T, f) + 0.5 * lam * float(np.sum(span.norms(z)))
+    (value,) = span.total(_values, loss, T, f)
+    size = float(value) + 0.5 * lam * float(np.sum(span.norms(z)))
     u = loss.gradient(T, f)
     gap = 0.5 / lam * float(np.sum(span.norms(g)))
     relative = relative_gap(gap, u, f, size, span.fit_intercept)
     return relative, Solution(z, u, relative * (size or 1.0))
+
+
+def _values(loss: Loss, T: np.ndarray, f: np.ndarray) -> list[float]:
+    return [loss.value(T, f)]
 
 
 def _by_factor(span: Span, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarray) -> np.ndarray:

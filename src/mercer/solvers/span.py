@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.linalg import LinAlgError, lstsq
 from mercer.arrays import as_numpy, beside, is_tensor, namespace, row_blocks
 from mercer.elsewhere import numbers
 from mercer.solvers.losses import Loss
-from mercer.solvers.risk import balanced, best_intercept, relative_gap
+from mercer.solvers.risk import best_intercept, shares
 
 Rows = tuple[slice, Any]
 # Rows that are scaled at a time, so that they stay in the processor's cache.
@@ -34,7 +35,14 @@ class Span:
     fit_intercept : bool
     keep : bool
         Whether the features are kept in memory; else every pass computes them anew.
+
+    Attributes
+    ----------
+    moves : int
+        What a line search should foresee, see `step_along`.
     """
+
+    moves = 0
 
     def __init__(
         self,
@@ -112,6 +120,14 @@ class Span:
         """The trace of ``Phi^T diag(h) Phi``, without the bias."""
         return float(sum(_squares(Phi, beside(h[rows], Phi)) for rows, Phi in self))
 
+    def gather_sides(self, u: np.ndarray) -> np.ndarray:
+        """What `gather` has of the positive and of the negative entries of u (n,): (p, 2)."""
+        return self.gather(np.column_stack([np.maximum(u, 0.0), np.minimum(u, 0.0)]))
+
+    def total(self, function: Callable[..., Sequence[float]], loss: Loss, *vectors: Any) -> Any:
+        """``function(loss, *vectors)``: a few sums over the points, of vectors over them."""
+        return function(loss, *vectors)
+
     def intercept(self, loss: Loss, y: np.ndarray) -> float:
         """The best bias where all else is zero."""
         return best_intercept(loss, y, np.zeros(self.n))
@@ -159,34 +175,92 @@ class Solution(NamedTuple):
     excess: float = np.inf
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """Sums at a machine and at a dual point, from which its duality gap follows for any ``lam``.
+
+    Attributes
+    ----------
+    z : ndarray of shape (p,)
+    u : ndarray of shape (n,)
+        Dual point.
+    value, conjugate : float
+        Of the loss at the predictions and at u; the second is not a number where it is unknown.
+    norm, dual_norm : float
+        ``||w||^2`` and ``||Phi^T u||^2``.
+    slopes : ndarray of shape (p,)
+        ``Phi^T g`` and the sum of g, for the gradient g of the loss.
+    r : int
+        Coordinates that are penalised.
+    slack : float
+        Where the conjugate is unknown: what the bias may still gain.
+    curved : float
+        The sum of the curvatures of the loss.
+    """
+
+    z: np.ndarray
+    u: np.ndarray
+    value: float
+    conjugate: float
+    norm: float
+    dual_norm: float
+    slopes: np.ndarray
+    r: int
+    slack: float
+    curved: float
+
+    def solution(self, lam: float) -> Solution:
+        return Solution(self.z, self.u, self._excess(lam))
+
+    def gap(self, lam: float) -> float:
+        """Relative to the objective's size, as `Risk.gap`."""
+        size = abs(self.value) + 0.5 * lam * self.norm
+        if np.isfinite(self.conjugate):
+            size = max(size, abs(self.conjugate) + 0.5 / lam * self.dual_norm)
+        return self._excess(lam) / (size or 1.0)
+
+    def _excess(self, lam: float) -> float:
+        if np.isnan(self.conjugate):
+            r = (self.slopes + lam * self.z)[: self.r]
+            return 0.5 / lam * float(np.sum(r**2)) + self.slack
+        ours, theirs = 0.5 * lam * self.norm, 0.5 / lam * self.dual_norm
+        return max(self.value + ours + self.conjugate + theirs, 0.0)
+
+
 def certified(
     span: Span,
     y: np.ndarray,
     loss: Loss,
-    lam: float,
     z: np.ndarray,
     f: np.ndarray,
     g: np.ndarray | None = None,
-) -> tuple[float, Solution]:
-    """The relative duality gap of coordinates z with predictions f, as `Risk.gap`; and its parts.
+) -> Certificate:
+    """The certificate of coordinates z with predictions f.
 
-    The dual point is g, by default the gradient of the loss.
+    The dual point is g, by default the gradient of the loss; balanced where there is a bias and the
+    conjugate is known, as a sum of its two sides, whose products one pass over the points gives.
     """
     g = loss.gradient(y, f) if g is None else g
-    u = balanced(g) if span.fit_intercept else g
-    conjugate = loss.conjugate(y, u)
-    norm = 0.5 * lam * float(span.norms(z))
-    if conjugate is None:
-        (value,) = numbers(loss.value(y, f))
-        r = span.gather(g) + lam * z
-        gap = 0.5 / lam * float(span.norms(r))
-        relative = relative_gap(gap, g, f, abs(value) + norm, span.fit_intercept)
-        return relative, Solution(z, g, relative * ((abs(value) + norm) or 1.0))
-    value, conjugate = numbers(loss.value(y, f), conjugate)
-    dual_norm = 0.5 / lam * float(span.norms(span.gather(u)))
-    size = max(abs(value) + norm, abs(conjugate) + dual_norm if np.isfinite(conjugate) else 0.0)
-    excess = max(value + norm + conjugate + dual_norm, 0.0)
-    return excess / (size or 1.0), Solution(z, u, excess)
+    sides = span.gather_sides(g)
+    above, below = shares(*(sides[-1] * (1.0, -1.0))) if span.fit_intercept else (1.0, 1.0)
+    u = g * np.where(g > 0, above, below) if span.fit_intercept else g
+    value, conjugate, curved = map(float, span.total(_at_dual_point, loss, y, f, u))
+    slopes, slack = sides.sum(axis=1), 0.0
+    if np.isnan(conjugate) and span.fit_intercept:
+        u, slack = g, abs(slopes[-1]) * (1.0 + numbers(np.max(np.abs(f)))[0])
+    dual_norm = float(span.norms(sides @ (above, below)))
+    norm = float(span.norms(z))
+    return Certificate(z, u, value, conjugate, norm, dual_norm, slopes, span.r, slack, curved)
+
+
+def _at_dual_point(loss: Loss, y: np.ndarray, f: np.ndarray, u: np.ndarray) -> list[float]:
+    """Value, conjugate and curvature of the loss, summed."""
+    conjugate, curvature = loss.conjugate(y, u), loss.curvature(y, f)
+    return [
+        loss.value(y, f),
+        np.nan if conjugate is None else conjugate,
+        0.0 if curvature is None else np.sum(np.maximum(curvature, 0.0)),
+    ]
 
 
 def solve_scaled(A: np.ndarray, v: np.ndarray) -> np.ndarray:

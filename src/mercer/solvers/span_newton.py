@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from mercer.solvers.losses import Loss
-from mercer.solvers.newton import NEAR, PATH_START, step_along
+from mercer.solvers.losses import Loss, PointwiseLoss
+from mercer.solvers.newton import NEAR, PATH_START, along, step_along
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.span import Span, certified
 
@@ -49,7 +50,7 @@ def span_newton(
     Returns
     -------
     Result
-        ``value`` is a `Solution`; ``gap`` is the relative duality gap of `certified`.
+        ``value`` is a `Solution`; ``gap`` is the relative duality gap of its `Certificate`.
 
     Examples
     --------
@@ -64,9 +65,10 @@ def span_newton(
     if start is None and span.fit_intercept:
         z[-1] = span.intercept(loss, y)
     f = span.predict(z)
-    (gap, found), status = certified(span, y, loss, lam, z, f), None
+    at, status = certified(span, y, loss, z, f), None
+    gap = at.gap(lam)
     if gap <= tol:
-        return monitor.result(found, gap, status=Status.CONVERGED, method="newton")
+        return monitor.result(at.solution(lam), gap, status=Status.CONVERGED, method="newton")
     now = lam
     if start is None:
         now = max(lam, PATH_START * span.squares(np.ones_like(f)) / span.n)
@@ -75,25 +77,43 @@ def span_newton(
         assert h is not None
         h = np.maximum(h, 0.0)
         # Where nothing curves, a trace of it keeps the bias determined and the step downhill.
-        if span.fit_intercept and h.sum() <= 1e-10 * len(h):
+        if span.fit_intercept and at.curved <= 1e-10 * span.n:
             h = np.full_like(h, 1e-6)
         penalty = span.penalties(now)
         # A step from curvatures in float32 ends nearly where it should, unless lam is lost in them.
         single = SINGLE * span.squares(h) <= now
-        gradient = span.gather(loss.gradient(y, f)) + penalty * z
-        d = -span.newton_step(h, penalty, gradient, single)
+        d = -span.newton_step(h, penalty, at.slopes + penalty * z, single)
         linear, quadratic = float(penalty @ (z * d)), float(penalty @ d**2)
-        d_f = span.predict(d)
-        step = step_along(loss, y, f, d_f, linear, quadratic)
+        step = searched(span, loss, y, f, d, linear, quadratic)
         if not step and now == lam:
             status = Status.STALLED
             break
         if step:
             z = z + step * d
             f = span.predict(z)
-            gap, found = certified(span, y, loss, lam, z, f)
+            at = certified(span, y, loss, z, f)
+            gap = at.gap(lam)
             if monitor.record(gap):
                 break
-        if now > lam and (not step or certified(span, y, loss, now, z, f)[0] <= NEAR):
+        if now > lam and (not step or at.gap(now) <= NEAR):
             now = max(lam, 0.1 * now)
-    return monitor.result(found, gap, status=status, method="newton")
+    return monitor.result(at.solution(lam), gap, status=status, method="newton")
+
+
+def searched(
+    span: Span,
+    loss: Loss,
+    y: np.ndarray,
+    f: np.ndarray,
+    d: np.ndarray,
+    linear: float,
+    quadratic: float,
+) -> float:
+    """The step from predictions f along coordinates d; see `step_along`."""
+    d_f = span.predict(d)
+    return step_along(
+        lambda steps: span.total(partial(along, steps=steps), loss, y, f, d_f),
+        linear,
+        quadratic,
+        span.moves if isinstance(loss, PointwiseLoss) else 0,
+    )
