@@ -281,7 +281,9 @@ def test_eigenvalues_of_very_different_size():
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.2, 1.0, 7.0, 300.0])
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Poisson()], ids=str)
+@pytest.mark.parametrize(
+    "loss", [Logistic(), SquaredHinge(), Poisson()], ids=lambda loss: type(loss).__name__
+)
 def test_a_search_that_foresees_finds_the_same_step_and_asks_less_often(loss, scale):
     Phi, y = problem(loss)
     d = -scale * Phi @ (Phi.T @ loss.gradient(y, np.zeros(25)))
