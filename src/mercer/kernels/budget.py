@@ -24,6 +24,16 @@ def refuse_oversized(n_bytes: int, what: str, advice: str) -> None:
         )
 
 
+def refuse_features(objects: int, entries: int, names: int, bytes_per_name: int) -> None:
+    """The same for sparse features of the first objects, with so many entries and names."""
+    refuse_oversized(
+        bytes_per_name * names + 16 * entries,
+        f"the first {objects} objects have {quantity(entries)} features, "
+        f"{quantity(names)} of them different",
+        "use fewer objects or a kernel with fewer features",
+    )
+
+
 def quantity(n: int) -> str:
     """An integer of any size as short text.
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import core
 from mercer.core.tables import Rows
-from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, quantity, refuse_oversized
+from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, refuse_features
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.ragged import weighted_blocks
 from mercer.kernels.sequences import Alphabet, Symbols, join
@@ -118,12 +118,7 @@ class WordVocabulary:
             here = symbols[first:last], starts[block.start : block.stop + 1] - first
             blocks.append(self.table.count_words(*here, patterns, mismatches, len(alphabet), grow))
             n_entries += len(blocks[-1][1])
-            refuse_oversized(
-                BYTES_PER_WORD * len(self) + 16 * n_entries,
-                f"the first {block.stop} objects have {quantity(n_entries)} features, "
-                f"{quantity(len(self))} of them different",
-                "use fewer objects or a kernel with fewer features",
-            )
+            refuse_features(block.stop, n_entries, len(self), BYTES_PER_WORD)
         return sparse_rows(*_stacked(blocks), width=len(self))
 
 
@@ -143,12 +138,7 @@ def vectorize(
                 columns.append(column)
                 values.append(value)
         starts.append(len(columns))
-        refuse_oversized(
-            BYTES_PER_NAME * len(vocabulary) + 16 * len(columns),
-            f"the first {len(starts) - 1} objects have {quantity(len(columns))} features, "
-            f"{quantity(len(vocabulary))} of them different",
-            "use fewer objects or a kernel with fewer features",
-        )
+        refuse_features(len(starts) - 1, len(columns), len(vocabulary), BYTES_PER_NAME)
     return sparse_rows(np.array(starts), np.array(columns), np.array(values), width=len(vocabulary))
 
 

@@ -12,7 +12,7 @@ from scipy.linalg import cholesky_banded
 
 from mercer import core
 from mercer.core.sequences import common_words
-from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
+from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_features, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.ragged import weighted_blocks
 from mercer.kernels.sequences import Alphabet, Symbols, parse_sequence, part
@@ -131,18 +131,12 @@ class WeightedDegree(PairwiseKernel):
             return super().rows(objects, vocabulary, grow)
         n, factor = len(objects[0]), self._factor(len(objects[0]))
         weight = np.full(len(objects), n * min(self.degree, n) * len(factor))
-        blocks, entries = [], 0
-        for block in weighted_blocks(weight, WORDS_AT_ONCE):
+        sizes, blocks, entries = list(weighted_blocks(weight, WORDS_AT_ONCE)), [], 0
+        for block in sizes:
             blocks.append(self._rows(objects[block], factor, vocabulary, grow))
             entries += len(blocks[-1][0])
-            refuse_oversized(
-                BYTES_PER_NAME * len(vocabulary) + 16 * entries,
-                f"the first {block.stop} objects have {quantity(entries)} features, "
-                f"{quantity(len(vocabulary))} of them different",
-                "use fewer objects or a kernel with fewer features",
-            )
+            refuse_features(block.stop, entries, len(vocabulary), BYTES_PER_NAME)
         width = max(1, len(vocabulary))
-        sizes = weighted_blocks(weight, WORDS_AT_ONCE)
         parts = [
             sp.coo_array((values, (at, columns)), shape=(block.stop - block.start, width)).tocsr()
             for block, (values, at, columns) in zip(sizes, blocks, strict=True)
