@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mercer import kernels as K
@@ -102,8 +102,8 @@ def test_quotients_of_next_to_nothing(way, rng):
     found = as_numpy(over(K.Tanimoto().expression(), tensor(X), tensor(X)).gram())
     assert np.all((found >= 0) & (found <= 1.00001))
     right = K.Tanimoto()(X.astype(float))
-    # Of two points below the numbers whose inverse there is, as of two zeros, no more is known.
-    right[1:4, 1:4] = found[1:4, 1:4]
+    # The squares of the third are zero in float32, as those of the last.
+    right[2:4, 2:4] = found[2:4, 2:4]
     np.testing.assert_allclose(found, right, atol=1e-5)
 
 
@@ -123,7 +123,8 @@ LEAVES = [
 ]
 
 
-@settings(max_examples=TRIES, deadline=None, derandomize=True)
+@settings(max_examples=TRIES, deadline=None)
+@example([10], False, 1, 2, 1, 1e-14, [1e-6, 100.0, 0.0], False, 0)
 @given(
     chosen=st.lists(st.sampled_from(range(len(LEAVES))), min_size=1, max_size=3),
     product=st.booleans(),
@@ -147,9 +148,6 @@ def test_any_kernel_of_any_points_is_as_near_as_by_torch(
     Y[-len(odd) :][:m] *= np.float32(odd)[-m:, None] if odd else np.float32(1)
     if same:
         Y[: n // 2 + 1] = X[: len(Y)][: n // 2 + 1]
-    if 10 in chosen:  # Tanimoto, which takes points this small for zero: another test has that
-        lengths = np.concatenate([np.sum(A.astype(float) ** 2, axis=1) for A in (X, Y)])
-        assume(not np.any((lengths > 0) & (lengths < 1e-36)))
     errors = {}
     for way in WAYS:
         with pytest.MonkeyPatch.context() as patch:

@@ -113,10 +113,13 @@ class Epilogue:
                 y, _ = self._second(b, source)
                 at_zero = self.slot(k, 0, None)
                 if self.single:
-                    # A quarter of each, since the inverse of the largest numbers would be 0; those
-                    # of which a quarter is below the normal numbers have none, and are zero.
-                    quotient = f"0.25 * {x} * {self._instruction('reciprocal', f'0.25 * {y}')}"
-                    return f"tl.where(tl.abs({y}) < {4 * TINY!r}, {at_zero}, {quotient})", True
+                    # Both by one factor, since the largest divisors have no inverse among the
+                    # normal numbers, nor have those below the normal numbers.
+                    factor = self._name()
+                    scales = f"tl.where(tl.abs({y}) < {2.0**-60!r}, {2.0**64!r}, 0.25)"
+                    self.lines.append(f"{factor} = {scales}")
+                    inverse = self._instruction("reciprocal", f"{factor} * {y}")
+                    return f"tl.where({y} == 0, {at_zero}, {factor} * {x} * {inverse})", True
                 return f"tl.where({y} == 0, {at_zero}, {x} / tl.where({y} == 0, 1, {y}))", True
             case Op.INTEGER_POWER:
                 return self._integer_power(x, exponent), full
