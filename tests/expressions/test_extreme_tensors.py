@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from mercer import kernels as K
@@ -125,6 +125,9 @@ LEAVES = [
 
 @settings(max_examples=TRIES, deadline=None)
 @example([10], False, 1, 2, 1, 1e-14, [1e-6, 100.0, 0.0], False, 0)
+@example([4, 10], False, 1, 17, 20, 1e-14, [], True, 0)
+@example([2, 10], False, 3, 17, 3, 1e-14, [0.0, 100.0], True, 3)
+@example([0, 3], False, 1, 1, 3, 1.0, [1000.0], True, 296)
 @given(
     chosen=st.lists(st.sampled_from(range(len(LEAVES))), min_size=1, max_size=3),
     product=st.booleans(),
@@ -153,4 +156,5 @@ def test_any_kernel_of_any_points_is_as_near_as_by_torch(
         with pytest.MonkeyPatch.context() as patch:
             use(way, patch)
             errors[way] = error(kernel, X, Y, single=False)
+    assume(np.isfinite(errors["torch"]))  # products of large numbers overflow, by any way
     assert errors["triton"] <= 8 * errors["torch"] + 1.5e-5

@@ -38,6 +38,8 @@ class PairTiles:
         Of dot products in float32, where the matrix unit is told how to form them.
     logarithmic : bool
         Whether it is the exponentials of the values that count.
+    columns_next_to_rows : tensors of shape (n,)
+        The column terms that the rows' points would have.
     """
 
     program: Program
@@ -50,6 +52,7 @@ class PairTiles:
     dtype: Any
     precision: str = "fp16x3"
     logarithmic: bool = False
+    columns_next_to_rows: Sequence[Any] = ()
 
 
 class Tiles(PairTiles):

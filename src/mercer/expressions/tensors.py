@@ -162,8 +162,11 @@ class TensorPairs(Pairs):
         column_terms = [self.side(t, 1) for t in self.lowering.column_terms]
         dtype = getattr(torch, self.dtype.name)
         arguments = (self.lowering.program, leaves, row_terms, column_terms, *self.shape)
-        kind = TritonTiles if by_triton(self.device.type) else Tiles
-        return kind(*arguments, self.device, dtype, self.precision, logarithmic)
+        how = (self.device, dtype, self.precision, logarithmic)
+        if not by_triton(self.device.type):
+            return Tiles(*arguments, *how)
+        rows = self.at(self.raw[0]) if column_terms and not self.symmetric else self
+        return TritonTiles(*arguments, *how, [rows.side(t, 1) for t in self.lowering.column_terms])
 
     def block(self, rows: Any, columns: Any, out: Any = None) -> Any:
         n, m = self.shape

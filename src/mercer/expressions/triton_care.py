@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mercer.arrays import Later
@@ -28,18 +29,22 @@ def needs_care(pairs: PairTiles, i: int) -> bool:
     apart = torch.tensor(APART, dtype=torch.float64, device=pairs.device)[:, None]
     statistics = [_nearly_at_one_point(other, at, apart) for other in pairs.leaves]
     rows = [term[at] for term in pairs.row_terms]
-    # For columns next to those points, which may not be there, others stand.
-    columns = [term[at * pairs.m // n] for term in pairs.column_terms]
+    columns = [term[at] for term in pairs.columns_next_to_rows]
 
-    def values() -> Any:
+    exact, rounding = statistics[i], 2 * info.eps * norms[at]
+
+    def values(rounded: Any) -> Any:
+        statistics[i] = rounded
         shape = (len(APART), len(at))
         given = (statistics, rows, columns)
         flat = ([a.to(torch.float64).expand(shape).reshape(-1) for a in g] for g in given)
         return _flat_run(pairs.program, *flat)
 
-    found = values()
-    statistics[i] = statistics[i] + 2 * info.eps * norms[at]
-    lost, size = (values() - found).abs().max(), found.abs().max()
+    found = values(exact)
+    above, below = ((values(exact + r) - found).abs() for r in (rounding, -rounding))
+    # Where roots are taken, and are NaN here, distances below zero are made zero.
+    lost = torch.maximum(above.max(), below.nan_to_num(0.0, math.inf).max())
+    size = found.abs().max()
     enough = lost < CARE * info.eps * (1.0 if pairs.logarithmic else size)
     return not bool(enough & (size <= info.max))
 
