@@ -9,6 +9,7 @@ import pytest
 
 from mercer import kernels as K
 from mercer.arrays import as_numpy
+from mercer.core.programs import Op
 from mercer.expressions import TensorPairs, over, statistic
 from mercer.expressions.triton_launches import Launch
 from mercer.expressions.triton_source import gram_source, log_sum_exp_source, product_source
@@ -143,17 +144,32 @@ def test_points_of_very_different_sizes(way):
         )
 
 
-def test_a_distance_may_be_negative_by_rounding_only_in_an_exponent(monkeypatch):
+def test_a_distance_that_rounding_made_negative_is_made_zero_where_that_is_felt(monkeypatch):
     use("triton", monkeypatch)
     X = tensor(np.random.default_rng(2).normal(size=(20, 20)).astype(np.float32))
-    for kernel, only in (
-        (K.RBF(0.01), True),
-        (K.RBF(0.01) + K.RBF(0.02), True),
+    for kernel, felt in (
+        (K.RBF(0.01), False),
         (K.RBF(0.01) + K.RationalQuadratic(1.0, 10.0), False),
-        (K.RationalQuadratic(1.0, 10.0), False),
+        (K.RationalQuadratic(1.5, 10.0), False),
+        (K.Exponential(1e-4), True),
+        (K.RBF(0.01) + K.Exponential(1e-4), True),
     ):
         form = over(kernel.expression(), X).tiles().form
-        assert form.only_in_exponents(0) is only
+        assert form.feels_its_sign(0) is felt
+
+
+def test_a_logarithm_of_what_may_be_below_the_normal_numbers_is_told_from_others(monkeypatch):
+    use("triton", monkeypatch)
+    X = tensor(np.random.default_rng(2).normal(size=(20, 20)).astype(np.float32))
+    for expression, above in (
+        (K.RationalQuadratic(1.5, 10.0).expression(), True),
+        (K.Tanimoto().expression() ** 1.5, False),
+        ((0.5 + 2.0 * statistic("dot")) ** 1.5, False),
+        (statistic("sqdist") ** 0.3, False),
+    ):
+        form = over(expression, X).tiles().form
+        power = next(k for k, o in enumerate(form.operations) if o.op == Op.REAL_POWER)
+        assert form.above_zero(power) is above
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -268,6 +284,7 @@ def test_a_new_hyperparameter_or_number_of_points_is_the_same_kernel():
 
     assert text(K.RBF(0.1), 10) == text(K.RBF(0.37), 345)
     assert text(K.Matern(1.5, 4.0), 10) == text(K.Matern(1.5, 3.0), 11)
+    assert text(0.3 * K.RBF(0.1) + K.Linear(), 10) == text(0.7 * K.RBF(0.2) + K.Linear(), 10)
     assert text(K.RBF(0.1), 10) != text(K.Laplacian(0.1), 10)
     assert text(K.Polynomial(2), 10) != text(K.Polynomial(3), 10)
 

@@ -7,17 +7,19 @@ import os
 from typing import Any
 
 from mercer.core.programs import Op, Source
-from mercer.expressions.triton_forms import Slot, TileForm
+from mercer.expressions.triton_forms import EXPONENTIALS, Operation, Slot, TileForm
 
 LOG2E = 1 / math.log(2)
 # tanh x = x - x³/3 + ..., where the exponential would cancel: so many terms, up to where.
 TANH_SERIES = (1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075)
 TANH_TERMS = {"float32": (5, 0.3), "float64": (7, 0.05)}
+LOWEST_TANH = -20.0  # far below zero it is -1, and the exponential would overflow
 TINY = 2.0**-126  # the least normal number of float32
 # What the special-function unit has of its own in float32, to an error of 2⁻²², and what stands
 # for it under Triton's interpreter.
 INSTRUCTIONS = {
     "log2": ("lg2.approx.f32", "tl.log2(x)"),
+    "log2_normal": ("lg2.approx.ftz.f32", "tl.log2(x)"),
     "reciprocal": ("rcp.approx.ftz.f32", f"1 / tl.where(tl.abs(x) < {TINY!r}, 0, x)"),
 }
 
@@ -40,7 +42,7 @@ class Epilogue:
         for i, leaf in enumerate(form.leaves):
             self.registers[i] = (f"s{i}", True, i if leaf.width else None)
         for k, operation in enumerate(form.operations):
-            self._run(k, *operation)
+            self._run(k, operation)
         name, full = self._value(form.result)
         self.result = name if full else f"tl.broadcast_to({name}, (BM, BN))"
 
@@ -74,43 +76,48 @@ class Epilogue:
             return f"column{b}[None, :]", False
         return self._value(b)
 
-    def _run(self, k: int, op: int, out: int, a: int, b: int, source: int, exponent: int) -> None:
+    def _run(self, k: int, o: Operation) -> None:
         name = self._name()
-        text, full = self._text(k, Op(op), out, a, b, source, exponent)
+        text, full = self._text(k, o)
         self.lines.append(f"{name} = {text}")
-        self.registers[out] = (name, full, None)
+        self.registers[o.out] = (name, full, None)
 
-    def _text(
-        self, k: int, op: Op, out: int, a: int, b: int, source: int, exponent: int
-    ) -> tuple[str, bool]:
+    def _number(self, k: int, which: int, leaf: int | None = None, factor: float = 1.0) -> str:
+        """A constant of the k-th operation, times a leaf's scale and a factor."""
+        written = self.form.operations[k].written[which]
+        if written is not None and leaf is None and factor == 1.0:
+            return repr(written)
+        return self.slot(k, which, leaf, factor)
+
+    def _text(self, k: int, o: Operation) -> tuple[str, bool]:
+        op = o.op
         match op:
             case Op.ROW | Op.COLUMN:
-                return self._second(a, Source.COLUMN if op == Op.COLUMN else Source.ROW)
+                return self._second(o.a, Source.COLUMN if op == Op.COLUMN else Source.ROW)
             case Op.CONSTANT:
                 return self.slot(k, 0, None), False
-        if op in (Op.AFFINE, Op.ADD, Op.MULTIPLY, Op.EXP, Op.EXP_NEGATIVE, Op.TANH):
+        if op in (Op.AFFINE, Op.ADD, Op.MULTIPLY, Op.TANH, *EXPONENTIALS):
             # The statistic's scale and the constant are one number.
-            x, full, leaf = self.registers[a]
-            exponential = op in (Op.EXP, Op.EXP_NEGATIVE)
-            c = self.slot(k, 0, leaf, LOG2E if exponential and self.single else 1.0)
+            x, full, leaf = self.registers[o.a]
+            c = self._number(k, 0, leaf, LOG2E if op in EXPONENTIALS and self.single else 1.0)
         else:
-            (x, full), c = self._value(a), ""
-        d = "" if op in (Op.EXP, Op.EXP_NEGATIVE) else self.slot(k, 1, None)
+            (x, full), c = self._value(o.a), ""
+        d = "" if op in EXPONENTIALS else self._number(k, 1)
         match op:
             case Op.AFFINE:
                 return f"{x} * {c} + {d}", full
             case Op.ADD:
-                y, _ = self._second(b, source)
-                return f"{x} * {c} + {d} * {y}", True
+                y, _ = self._second(o.b, o.source)
+                return _sum(_times(x, c), _times(y, d)), True
             case Op.MULTIPLY:
-                y, _ = self._second(b, source)
-                return f"{x} * {c} * {y} + {d}", True
+                y, _ = self._second(o.b, o.source)
+                return _sum(f"{_times(x, c)} * {y}", d), True
             case Op.ACCUMULATE:
-                total, _ = self._value(out)
-                y, _ = self._second(b, source)
-                return f"{total} + {self.slot(k, 0, None)} * {x} * {y}", True
+                total, _ = self._value(o.out)
+                y, _ = self._second(o.b, o.source)
+                return _sum(total, f"{_times(x, self._number(k, 0))} * {y}"), True
             case Op.DIVIDE:
-                y, _ = self._second(b, source)
+                y, _ = self._second(o.b, o.source)
                 at_zero = self.slot(k, 0, None)
                 if self.single:
                     # Both by one factor, since the largest divisors have no inverse among the
@@ -122,9 +129,10 @@ class Epilogue:
                     return f"tl.where({y} == 0, {at_zero}, {factor} * {x} * {inverse})", True
                 return f"tl.where({y} == 0, {at_zero}, {x} / tl.where({y} == 0, 1, {y}))", True
             case Op.INTEGER_POWER:
-                return self._integer_power(x, exponent), full
+                return self._integer_power(x, o.exponent), full
             case Op.REAL_POWER if self.single:
-                return f"tl.exp2({self.slot(k, 0, None)} * {self._instruction('log2', x)})", full
+                log2 = "log2_normal" if self.form.above_zero(k) else "log2"
+                return f"tl.exp2({self.slot(k, 0, None)} * {self._instruction(log2, x)})", full
             case Op.REAL_POWER:
                 return f"tl.exp({self.slot(k, 0, None)} * tl.log({x}))", full
             case Op.EXP | Op.EXP_NEGATIVE:
@@ -175,10 +183,20 @@ class Epilogue:
         self.lines += [
             f"{x} = {argument}",
             f"{square} = {x} * {x}",
-            f"{e} = {exp}({rate!r} * tl.abs({x}))",
-            f"{e} = tl.where({x} < 0, {e} - 1, 1 - {e}) {quotient}",
+            f"{e} = tl.maximum({x}, {LOWEST_TANH!r}, propagate_nan=tl.PropagateNan.ALL)",
+            f"{e} = {exp}({rate!r} * {e})",
+            f"{e} = (1 - {e}) {quotient}",
         ]
         return f"tl.where(tl.abs({x}) < {to!r}, {x} * ({series}), {e})"
+
+
+def _times(x: str, c: str) -> str:
+    """c x, where c is a name or one of the numbers that need no multiplication."""
+    return {"1.0": x, "-1.0": f"(-{x})"}.get(c, f"{x} * {c}")
+
+
+def _sum(x: str, y: str) -> str:
+    return x if y in ("0.0", "-0.0") else f"{x} + {y}"
 
 
 def instruction(name: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mercer.core.programs import Kind, Op, Source
 
 BINARY = (Op.ADD, Op.MULTIPLY, Op.ACCUMULATE, Op.DIVIDE)
+EXPONENTIALS = (Op.EXP, Op.EXP_NEGATIVE)
 
 
 class LeafForm(NamedTuple):
@@ -43,6 +44,47 @@ class LeafForm(NamedTuple):
     folded: bool = False
 
 
+class Operation(NamedTuple):
+    """One of a `Program`, with what the text says of its constants c and d.
+
+    Attributes
+    ----------
+    op, out, a, b, source : as in a `Program`
+    exponent : int
+        Of an integer power.
+    written : (float or None, float or None)
+        c and d where sums and products have no need of a multiplication or an addition: 0 and ±1.
+    lifts : bool
+        Whether it is c a + d for c >= 0 and d > 0.
+    """
+
+    op: Op
+    out: int
+    a: int
+    b: int
+    source: Source
+    exponent: int = 0
+    written: tuple[float | None, float | None] = (None, None)
+    lifts: bool = False
+
+    @classmethod
+    def of(cls, op: int, out: int, a: int, b: int, source: int, c: float, d: float) -> Operation:
+        """An operation of a program, with its constants."""
+        exponent = int(c) if op == Op.INTEGER_POWER else 0
+        combines = op in (Op.ADD, Op.MULTIPLY, Op.ACCUMULATE)
+        c_written, d_written = (x if combines and abs(x) in (0.0, 1.0) else None for x in (c, d))
+        lifts = op == Op.AFFINE and c >= 0 and d > 0
+        written = (c_written, d_written)
+        return cls(Op(op), out, a, b, Source(source), exponent, written, lifts)
+
+    def reads(self) -> list[int]:
+        """The registers that it reads."""
+        if self.op in (Op.ROW, Op.COLUMN, Op.CONSTANT):
+            return []
+        found = [self.a, self.out] if self.op == Op.ACCUMULATE else [self.a]
+        return [*found, self.b] if self.op in BINARY and self.source == Source.TILE else found
+
+
 @dataclass(frozen=True)
 class TileForm:
     """All that the text of a kernel depends on.
@@ -51,14 +93,13 @@ class TileForm:
     ----------
     dtype : "float32" or "float64"
     leaves : tuple of LeafForm
-    operations : tuple of (op, out, a, b, source, exponent)
-        Those of a `Program`, with the exponent of integer powers.
+    operations : tuple of Operation
     result : int
     """
 
     dtype: str
     leaves: tuple[LeafForm, ...]
-    operations: tuple[tuple[int, int, int, int, int, int], ...]
+    operations: tuple[Operation, ...]
     result: int
 
     @property
@@ -67,28 +108,34 @@ class TileForm:
         other = {Source.ROW: Source.COLUMN, Source.COLUMN: Source.ROW, Source.TILE: Source.TILE}
         ops = {Op.ROW: Op.COLUMN, Op.COLUMN: Op.ROW}
         swapped = tuple(
-            (ops.get(Op(op), op), out, a, b, other[Source(source)], exponent)
-            for op, out, a, b, source, exponent in self.operations
+            o._replace(op=ops.get(o.op, o.op), source=other[o.source]) for o in self.operations
         )
         return TileForm(self.dtype, self.leaves, swapped, self.result)
 
-    def only_in_exponents(self, leaf: int) -> bool:
-        """Whether a statistic goes to exponentials and nowhere else."""
-        for operation in self.operations:
-            op, out, *_ = operation
-            if leaf in _read(*operation) and op not in (Op.EXP, Op.EXP_NEGATIVE):
-                return False
-            if out == leaf:
+    def feels_its_sign(self, leaf: int) -> bool:
+        """Whether values would feel it if rounding put a distance below zero.
+
+        An exponential of it is 1 all but rounding, and so is the sum with a number above zero.
+        """
+        for o in self.operations:
+            if leaf in o.reads() and not (o.op in EXPONENTIALS or o.lifts):
                 return True
-        return self.result != leaf
+            if o.out == leaf:
+                return False
+        return self.result == leaf
 
-
-def _read(op: int, out: int, a: int, b: int, source: int, _: int) -> list[int]:
-    """The registers that an operation reads."""
-    if op in (Op.ROW, Op.COLUMN, Op.CONSTANT):
-        return []
-    found = [a, out] if op == Op.ACCUMULATE else [a]
-    return [*found, b] if op in BINARY and source == Source.TILE else found
+    def above_zero(self, k: int) -> bool:
+        """Whether the k-th operation is on a distance with a number above zero added."""
+        before = self.operations[:k]
+        made = max((i for i, o in enumerate(before) if o.out == self.operations[k].a), default=-1)
+        if made < 0 or not before[made].lifts:
+            return False
+        leaf = before[made].a
+        return (
+            leaf < len(self.leaves)
+            and self.leaves[leaf].kind == Kind.SQDIST
+            and all(o.out != leaf for o in before[:made])
+        )
 
 
 class Slot(NamedTuple):

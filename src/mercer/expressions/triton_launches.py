@@ -48,7 +48,7 @@ def _looped(form: TileForm) -> Launch:
 def _resident(form: TileForm) -> Launch:
     """The rows' operands are kept: tiles as large as the registers have room for."""
     quotients = any(leaf.kind == Kind.CHI2 for leaf in form.leaves) or any(
-        op == Op.DIVIDE for op, *_ in form.operations
+        o.op == Op.DIVIDE for o in form.operations
     )
     several = len(form.leaves) > 1
     if quotients or (several and (_by_features(form) or _careful(form))):

@@ -84,8 +84,7 @@ class Statistics:
         if distance:
             if leaf.features:
                 self._differences_where_near(i, leaf)
-            # An exponential of what rounding put on the wrong side of 0 is 1 all but rounding.
-            elif not self.form.only_in_exponents(i):
+            elif self.form.feels_its_sign(i):
                 self.after.append(f"s{i} = tl.minimum(s{i}, 0)")
 
     def _dot(self, i: int, x: str, y: str, start: str, leaf: LeafForm) -> str:

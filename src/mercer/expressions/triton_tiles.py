@@ -16,10 +16,10 @@ from functools import cache
 from typing import Any
 
 from mercer.arrays import Later
-from mercer.core.programs import Kind, Leaf, Op
+from mercer.core.programs import Kind, Leaf
 from mercer.expressions.tensor_tiles import PairTiles
 from mercer.expressions.triton_care import needs_care
-from mercer.expressions.triton_forms import LeafForm, Slot, TileForm
+from mercer.expressions.triton_forms import LeafForm, Operation, Slot, TileForm
 from mercer.expressions.triton_launches import FEWEST, Launch, launch_for
 from mercer.expressions.triton_source import (
     KernelText,
@@ -65,7 +65,7 @@ class TritonTiles(PairTiles):
 
     def __post_init__(self) -> None:
         self._arrays: dict[str, Any] = {}
-        self._scales: list[float] = []
+        self._scales: dict[int, float] = {}
         self._numbers: dict[tuple[Slot, ...], Any] = {}
         self.form = self._made_ready()
         for side, terms in (("R", self.row_terms), ("C", self.column_terms)):
@@ -75,23 +75,22 @@ class TritonTiles(PairTiles):
     # Operands.
 
     def _made_ready(self) -> TileForm:
-        forms: list[LeafForm] = []
-        for i, leaf in enumerate(self.leaves):
-            forms.append(self._operands(i, leaf, forms))
-        exponents = [
-            int(c) if op == Op.INTEGER_POWER else 0
-            for (op, *_), (c, _) in zip(
-                self.program.operations.tolist(), self.program.constants.tolist(), strict=True
-            )
-        ]
+        forms: dict[int, LeafForm] = {}
+        # Distances last, so that they find the dot products they are made from.
+        for i in sorted(range(len(self.leaves)), key=lambda i: self.leaves[i].kind == Kind.SQDIST):
+            forms[i] = self._operands(i, self.leaves[i], forms)
+        program = self.program
         operations = tuple(
-            (*operation, exponent)
-            for operation, exponent in zip(self.program.operations.tolist(), exponents, strict=True)
+            Operation.of(*operation, *constants)
+            for operation, constants in zip(
+                program.operations.tolist(), program.constants.tolist(), strict=True
+            )
         )
         name = str(self.dtype).removeprefix("torch.")
-        return TileForm(name, tuple(forms), operations, self.program.result)
+        in_order = tuple(forms[i] for i in range(len(forms)))
+        return TileForm(name, in_order, operations, program.result)
 
-    def _operands(self, i: int, leaf: Leaf, before: list[LeafForm]) -> LeafForm:
+    def _operands(self, i: int, leaf: Leaf, before: dict[int, LeafForm]) -> LeafForm:
         if leaf.kind not in (Kind.DOT, Kind.SQDIST):
             return self._by_features(i, leaf, before)
         careful = leaf.kind == Kind.SQDIST and needs_care(self, i)
@@ -99,9 +98,10 @@ class TritonTiles(PairTiles):
         if careful and (d <= FEW_FEATURES or not self._norms_fit(leaf)):
             return self._by_features(i, leaf, before)
         shared = None
-        for k, other in enumerate(self.leaves[:i]):
-            if before[k].width and other.X is leaf.X and other.Y is leaf.Y:
-                shared = k if before[k].kind == Kind.DOT else None
+        for k, form in before.items():
+            other = self.leaves[k]
+            if form.kind == Kind.DOT and other.X is leaf.X and other.Y is leaf.Y:
+                shared = k
         precision, scale = self._precision(leaf, careful or leaf.kind == Kind.DOT)
         if shared is not None:
             precision, scale = before[shared].precision, self._scales[shared] ** -0.5
@@ -124,7 +124,7 @@ class TritonTiles(PairTiles):
 
     def _put_operands(self, i: int, leaf: Leaf, form: LeafForm, scale: float) -> None:
         distance = leaf.kind == Kind.SQDIST
-        self._scales.append((-2 if distance else 1) * scale**-2)
+        self._scales[i] = (-2 if distance else 1) * scale**-2
         sides = ((leaf.X, leaf.X_norms), (leaf.Y, leaf.Y_norms))
         for side, (points, norms) in enumerate(sides):
             half = norms * (-0.5 * scale**2) if distance else None
@@ -137,11 +137,12 @@ class TritonTiles(PairTiles):
             A = torch.nn.functional.pad(A, (0, form.width - A.shape[1]))
             self._arrays[f"{'XY'[side]}{i}"] = _padded(A)
 
-    def _by_features(self, i: int, leaf: Leaf, before: list[LeafForm]) -> LeafForm:
-        self._scales.append(1.0)
-        for k, other in enumerate(self.leaves[:i]):
+    def _by_features(self, i: int, leaf: Leaf, before: dict[int, LeafForm]) -> LeafForm:
+        self._scales[i] = 1.0
+        for k, form in before.items():
+            other = self.leaves[k]
             same = other.X_given is leaf.X_given and other.Y_given is leaf.Y_given
-            if same and not before[k].width and before[k].shared is None:
+            if same and not form.width and form.shared is None:
                 return LeafForm(leaf.kind, features=leaf.X.shape[1], shared=k)
         self._put_features(i, leaf)
         return LeafForm(leaf.kind, features=leaf.X.shape[1])
