@@ -90,6 +90,13 @@ def test_local_moments(routines, linear, d, c, left_out):
     np.testing.assert_allclose(means, expected, rtol=1e-10, atol=1e-12)
 
 
+def test_means_of_huge_targets(routines):
+    V = np.repeat([[24.0], [0.0]], 64, axis=0)  # the first are far away, and set the reference
+    Y = np.full((128, 1), 1e290)
+    _, means = routines.local_moments(np.zeros((1, 1)), V, np.zeros(128), None, Y, False, 0)
+    np.testing.assert_allclose(means, [[1e290]])
+
+
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize(("d", "c"), [(1, 1), (3, 2), (2, 0)])
 @pytest.mark.parametrize("left_out", [False, True])
