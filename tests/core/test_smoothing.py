@@ -7,9 +7,11 @@ import pytest
 from scipy.special import logsumexp
 
 from instruction_levels import LEVELS, module_of
+from mercer.core import Kind
 from mercer.core import smoothing as twin
 from mercer.expressions import Pairs, exp, positive, sqrt, statistic, step
 from mercer.expressions.arithmetic import evaluate
+from native_pairs import GAUSSIAN, build, leaf
 
 RNG = np.random.default_rng
 
@@ -163,6 +165,14 @@ def test_binning_keeps_mass_and_mean(routines, d):
 def test_what_does_not_fit_is_refused(level, expected, arguments):
     with pytest.raises(ValueError, match=expected):
         module_of(level).log_sums(*arguments)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_tree_needs_features(level):
+    X = np.zeros((100, 0))
+    native, _ = build(level, GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=100, m=100)
+    with pytest.raises(ValueError, match="one feature"):
+        native.tree_sums(np.ones(100), 1e-3, 0.0, 0)
 
 
 R2 = statistic("sqdist")
