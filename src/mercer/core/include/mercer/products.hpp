@@ -70,8 +70,8 @@ class RightSide {
   static constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
 
   RightSide(const T* V, std::ptrdiff_t m, int c, std::ptrdiff_t tiles)
-      : c_(c), few_(c > 0 && c <= few_columns), wide_(few_ ? c : (c + W - 1) / W * W), rows_(tiles * C),
-        V_(allocate<T>(rows_ * wide_)) {
+      : c_(c), few_(c > 0 && c <= few_columns), wide_(few_ ? c : (c + W - 1) / W * W),
+        rows_(tiles * C), V_(allocate<T>(rows_ * wide_)) {
     for (std::ptrdiff_t j = 0; j < rows_; ++j)
       for (int k = 0; k < wide_; ++k)
         V_[few_ ? k * rows_ + j : j * wide_ + k] = j < m && k < c ? V[j * c + k] : T(0);
