@@ -206,6 +206,36 @@ def test_operations_that_may_go_in_one_pass(level, dtype, name, plain):
     )
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("nu", [1.5, 2.5])
+@pytest.mark.parametrize("added", [False, True])
+def test_matern_where_squares_overflow(level, dtype, nu, added):
+    t = (2 * nu) ** 0.5
+    bracket = [(Op.AFFINE, 2, 1, 0, t if nu == 1.5 else t / 3, 1.0)]
+    if nu == 2.5:
+        bracket += [(Op.MULTIPLY, 2, 1, 2, t, 1.0)]
+    matern = program(
+        (Op.CONSTANT, 3, 0, 0, 0.25, 0.0),
+        (Op.SQRT, 1, 0, 0, 0.0, 0.0),
+        *bracket,
+        (Op.EXP_NEGATIVE, 1, 1, 0, -t, 0.0),
+        (Op.ACCUMULATE if added else Op.MULTIPLY, 3, 1, 2, 1.0, 0.0),
+        registers=4,
+        result=3,
+    )
+    far = np.sqrt(np.finfo(dtype).max) * 8
+    X = np.array([0.0, 1.0, 2.5, 40.0, far, -far, far * 2], dtype)[:, None]
+    native, twin = build(level, matern, [leaf(Kind.SQDIST, X, X)], n=7, m=7, dtype=dtype)
+    found, start = gram(native, 7, 7, dtype), 0.25 * added
+    expected = gram(twin, 7, 7, dtype)
+    np.testing.assert_allclose(found[:4, :4], expected[:4, :4], rtol=60 * EPS[dtype], atol=1e-30)
+    far_apart = X != X.T
+    far_apart[:4, :4] = False
+    assert np.all(found[far_apart] == start)
+    np.testing.assert_allclose(np.diagonal(found), 1 + start)
+
+
 SUMS = [k for k in KINDS if k not in (Kind.DIFFERENCE_PRODUCT, Kind.SIGN_PRODUCT)]
 SETS = [s for size in range(2, len(SUMS) + 1) for s in itertools.combinations(SUMS, size)]
 

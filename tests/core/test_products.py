@@ -61,6 +61,23 @@ def test_normal_products(level, dtype, n, m, c, expression):
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("expression", [GAUSSIAN, IDENTITY], ids=["gaussian", "identity"])
+def test_products_with_no_columns(level, dtype, expression):
+    rng = np.random.default_rng(1)
+    X, U = points(rng, 300, 7, dtype, Kind.SQDIST), rng.normal(size=(300, 3)).astype(dtype)
+    none = np.zeros((300, 0), dtype)
+    native, _ = build(level, expression, [leaf(Kind.SQDIST, X, X)], n=300, m=300, dtype=dtype)
+    side, total = native.normal_product(none, none, None, 1)
+    assert side.shape == (300, 0)
+    assert total.shape == (0,)
+    out, side = native.products(none, U, 1)
+    assert out.shape == native.product(none, 1).shape == native.symmetric_product(none, 1).shape
+    K = gram(native, 300, 300, dtype).astype(float)
+    assert np.all(np.abs(side - K.T @ U) <= 60 * EPS[dtype] * (K.T @ np.abs(U)))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_symmetric_matrices_are_symmetric_to_the_last_bit(level, dtype):
     rng = np.random.default_rng(2)
     for n in (1, 11, 64, 130, 333):

@@ -7,9 +7,11 @@ import pytest
 from scipy.special import logsumexp
 
 from instruction_levels import LEVELS, module_of
+from mercer.core import Kind
 from mercer.core import smoothing as twin
 from mercer.expressions import Pairs, exp, positive, sqrt, statistic, step
 from mercer.expressions.arithmetic import evaluate
+from native_pairs import GAUSSIAN, build, leaf
 
 RNG = np.random.default_rng
 
@@ -90,6 +92,13 @@ def test_local_moments(routines, linear, d, c, left_out):
     np.testing.assert_allclose(means, expected, rtol=1e-10, atol=1e-12)
 
 
+def test_means_of_huge_targets(routines):
+    V = np.repeat([[24.0], [0.0]], 64, axis=0)  # the first are far away, and set the reference
+    Y = np.full((128, 1), 1e290)
+    _, means = routines.local_moments(np.zeros((1, 1)), V, np.zeros(128), None, Y, False, 0)
+    np.testing.assert_allclose(means, [[1e290]])
+
+
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize(("d", "c"), [(1, 1), (3, 2), (2, 0)])
 @pytest.mark.parametrize("left_out", [False, True])
@@ -156,6 +165,14 @@ def test_binning_keeps_mass_and_mean(routines, d):
 def test_what_does_not_fit_is_refused(level, expected, arguments):
     with pytest.raises(ValueError, match=expected):
         module_of(level).log_sums(*arguments)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_tree_needs_features(level):
+    X = np.zeros((100, 0))
+    native, _ = build(level, GAUSSIAN, [leaf(Kind.SQDIST, X, X)], n=100, m=100)
+    with pytest.raises(ValueError, match="one feature"):
+        native.tree_sums(np.ones(100), 1e-3, 0.0, 0)
 
 
 R2 = statistic("sqdist")

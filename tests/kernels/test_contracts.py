@@ -252,6 +252,15 @@ def test_scales_beyond_float32():
     assert K.RBF(scales=[0.5])(single).dtype == np.float32
 
 
+def test_single_points_many_periods_away():
+    X = (1e5 * np.random.default_rng(0).random((50, 2))).astype(np.float32)
+    kernel, wide = K.Periodic(0.7), X.astype(float)
+    np.testing.assert_allclose(kernel(X), kernel(wide), atol=1e-6)
+    found, expected = (kernel.gradient(A)["period"] for A in (X, wide))
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    assert kernel(X).dtype == np.float32
+
+
 def test_gradients_take_sparse_points():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5, 3))

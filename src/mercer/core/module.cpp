@@ -262,6 +262,7 @@ class Pairs {
     require(pairs_.leaves.size() == 1 && pairs_.leaves[0].kind == mercer::Statistic::sqdist &&
                 !pairs_.leaves[0].block && row_terms_.empty() && column_terms_.empty(),
             "a function of the squared distance alone");
+    require(pairs_.leaves[0].d > 0, "at least one feature");
     require(rtol >= 0 && atol >= 0, "tolerances are not negative");
     auto out = new_array<double, 1>({std::size_t(pairs_.n)});
     without_gil(busy_, [&] {

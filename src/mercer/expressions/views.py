@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
-from mercer.arrays import Array, as_dense, beside, is_tensor, namespace
+from mercer.arrays import Array, as_dense, beside, doubled, is_tensor, namespace
 from mercer.expressions.hashing import frozen
 
 
@@ -116,16 +116,20 @@ class Circle:
     size: None = None
 
     def apply(self, X: Array, name: str) -> Array:
-        t, xp = as_dense(X) * (2 * np.pi / self.period), namespace(X)
-        return xp.hstack([xp.cos(t), xp.sin(t)])
+        return namespace(X).hstack(self._around(X))
 
     def derivative(self, X: Array, index: int | None) -> Array:
         return self.chain(X, -as_dense(X) / self.period)
 
     def chain(self, X: Array, dX: Array) -> Array:
-        factor = 2 * np.pi / self.period
-        t, dt, xp = as_dense(X) * factor, as_dense(dX) * factor, namespace(X)
-        return xp.hstack([-xp.sin(t) * dt, xp.cos(t) * dt])
+        (cos, sin), dt = self._around(X), as_dense(dX) * (2 * np.pi / self.period)
+        return namespace(X).hstack([-sin * dt, cos * dt])
+
+    def _around(self, X: Array) -> list[Any]:
+        """cos t and sin t, by way of double: float32 does not know where in a late period t is."""
+        X, xp = as_dense(X), namespace(X)
+        t = doubled(X) * (2 * np.pi / self.period)
+        return [beside(f(t), X) for f in (xp.cos, xp.sin)]
 
 
 @frozen

@@ -1,4 +1,5 @@
-// exp, log, tanh and their kin on vectors, to about one unit in the last place.
+// exp, log, tanh and their kin on vectors: exp to about one unit in the last place, log to three,
+// tanh to four in double and six in float.
 //
 // Only + - * /, comparisons, bit operations, and tables that fit two registers: no calls. These rely
 // on every addition being done as written, so the file must not be compiled with -ffast-math.
@@ -103,16 +104,20 @@ class Polynomial {
 
 // 2^y for y <= 0 or not far above it; with `Any`, for any y, and infinity where it overflows. Of what
 // is below the least normal number nothing is known but that, and that it is zero in the end.
+// `clamped` moves y to where that end is, and `of_clamped` is the power itself.
 template <class T, bool Any = false>
 class ExpTwo {
  public:
-  MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const {
-    // At both ends r is 0 and p is 1, of which the power of two makes the bits of zero and infinity.
+  MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const { return of_clamped(clamped(y)); }
+  // At both ends r is 0 and p is 1, of which the power of two makes the bits of zero and infinity.
+  MERCER_INLINE Vector<T> clamped(const Vector<T>& y) const {
     const Vector<T> above = y < lowest_ ? lowest_ : y;
-    const Vector<T> a = Any ? (above > highest_ ? highest_ : above) : above;
+    return Any ? (above > highest_ ? highest_ : above) : above;
+  }
+  MERCER_INLINE Vector<T> of_clamped(const Vector<T>& a) const {
     const Vector<T> n = a + magic_, r = a - (n - magic_);  // the low bits of n hold the integer
     const Vector<T> power = scaled<T>(power_(r), n, F::mantissa_bits);
-    return from_bits<T>(bits<T>(power) | (y != y));  // the low bits of a NaN may be anything
+    return from_bits<T>(bits<T>(power) | (a != a));  // the low bits of a NaN may be anything
   }
 
  private:
@@ -147,8 +152,9 @@ MERCER_INLINE Vector<T> looked_up(Mask<T> index, const Vector<T>& a, const Vecto
 template <class T>
 class ExpTwo<T, false> {
  public:
-  MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const {
-    const Vector<T> a = y < lowest_ ? lowest_ : y;
+  MERCER_INLINE Vector<T> operator()(const Vector<T>& y) const { return of_clamped(clamped(y)); }
+  MERCER_INLINE Vector<T> clamped(const Vector<T>& y) const { return y < lowest_ ? lowest_ : y; }
+  MERCER_INLINE Vector<T> of_clamped(const Vector<T>& a) const {
     const Vector<T> n = a + magic_, r = a - (n - magic_);  // the low bits of n hold n
     const Vector<T> power = scaled<T>(looked_up<T>(bits<T>(n), roots_[0], roots_[1]), n, shift);
     return r * rest_(r) * power + power;

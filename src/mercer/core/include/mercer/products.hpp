@@ -70,13 +70,14 @@ class RightSide {
   static constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
 
   RightSide(const T* V, std::ptrdiff_t m, int c, std::ptrdiff_t tiles)
-      : c_(c), few_(c <= few_columns), wide_(few_ ? c : (c + W - 1) / W * W), rows_(tiles * C),
-        V_(allocate<T>(rows_ * wide_)) {
+      : c_(c), few_(c > 0 && c <= few_columns), wide_(few_ ? c : (c + W - 1) / W * W),
+        rows_(tiles * C), V_(allocate<T>(rows_ * wide_)) {
     for (std::ptrdiff_t j = 0; j < rows_; ++j)
       for (int k = 0; k < wide_; ++k)
         V_[few_ ? k * rows_ + j : j * wide_ + k] = j < m && k < c ? V[j * c + k] : T(0);
   }
 
+  // Whether there are columns, and few.
   bool few() const { return few_; }
   // How many partial sums a block of rows has.
   std::ptrdiff_t size() const { return std::ptrdiff_t(R) * (few_ ? c_ * W : wide_); }
@@ -264,7 +265,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
   std::vector<double> shares(U ? tasks.groups() * pairs.m * c2 : 0);
   std::vector<double> parts(tasks.parts * pairs.n * c);
   std::optional<GaussianTerms<T>> gaussian;
-  if (c > 0 && right.few() && pairs.gaussian() < 0) gaussian.emplace(pairs);
+  if (right.few() && pairs.gaussian() < 0) gaussian.emplace(pairs);
   const bool done = share(
       tasks.count(), threads,
       [&](std::ptrdiff_t task, const Stop& stop) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -122,6 +123,7 @@ class Program {
     if (multiplies_both(quadratic) && quadratic->out == line->out) ++next;
     const Instruction* power = at(next++, Op::exp_negative);
     if (!power || power->a != root->out || power->out != root->out) return 0;
+    if (!(std::abs(power->c) >= std::numeric_limits<float>::min())) return 0;  // it is divided by
     const Instruction *product = at(next, Op::multiply), *sum = at(next, Op::accumulate);
     if (!multiplies_both(product) && !multiplies_both(sum)) return 0;
     const int out = instructions_[next].out;
@@ -336,14 +338,15 @@ Apply<T> exponential(const Pass& pass) {
                                      : each<T, Op::add>(pass, make);
 }
 
-// exp(c r) times its bracket, for the root r of a.
+// exp(c r) times its bracket, for the root r of a. The bracket is taken of the exponent, whose clamp
+// keeps it finite where the root is not, and the product zero.
 template <class T, bool Quadratic>
 Apply<T> matern(const Pass& pass) {
   return each<T, Op::sqrt>(pass, [](const Step<T>& step) {
     return [c = step.c(), c1 = step.numbers[6], d1 = step.numbers[7], c2 = step.numbers[8],
             d2 = step.numbers[9], exp_two = ExpTwo<T>()](Vector<T> r) {
-      const Vector<T> line = c1 * r + d1;
-      return exp_two(c * r) * (Quadratic ? c2 * r * line + d2 : line);
+      const Vector<T> y = exp_two.clamped(c * r), line = c1 * y + d1;
+      return exp_two.of_clamped(y) * (Quadratic ? c2 * y * line + d2 : line);
     };
   });
 }
@@ -437,7 +440,7 @@ class Runner {
       const T c = powers ? factor_of_two<T>(pass.main.c) : T(pass.main.c);
       T numbers[10] = {T(first.c), T(first.d), c, T(pass.main.d), T(last.c), T(last.d)};
       for (std::size_t k = 0; k < pass.bracket.size(); ++k) {
-        numbers[6 + 2 * k] = T(pass.bracket[k].c);
+        numbers[6 + 2 * k] = T(pass.bracket[k].c / double(c));  // of c r, not of r
         numbers[7 + 2 * k] = T(pass.bracket[k].d);
       }
       const Operand<T> own = tile(last.out);

@@ -18,8 +18,8 @@ namespace mercer {
 
 // Rows worked on together, and columns of a tile: its exponents stay in the first-level cache.
 constexpr int smooth_rows = 4, smooth_columns = 64;
-// Exponents this far above the reference would be a danger to the sum, and move the reference.
-constexpr double smooth_headroom = 500;
+// Exponents this far above the reference move it: seldom, and before what they multiply overflows.
+constexpr double smooth_headroom = 32;
 // Tiles of columns in one part: rows that are few share out the columns as well. By the shape alone,
 // so that sums do not depend on the number of threads.
 constexpr std::ptrdiff_t smooth_enough = 64, smooth_tiles_per_part = 64;
