@@ -55,7 +55,7 @@ bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted
       ++running;
       try {
         pool.emplace_back(work);
-      } catch (const std::system_error&) {  // no more threads to be had: those there are will do
+      } catch (const std::exception&) {  // no more threads, or memory for one: those there are will do
         --running;
         break;
       }
