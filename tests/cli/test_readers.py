@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import io
 import itertools
 import os
 import sys
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
@@ -131,6 +135,7 @@ def test_names_that_differ_in_spaces_are_kept_apart(tmp_path):
     assert data.columns[0] == "a"
     assert data.X.iloc[0].tolist() == [1, 2, 3, 4]
     assert "a.1" in data.columns
+    assert data.repeated == {"a": [name for name in data.columns if name != "a.1"]}
 
 
 def test_days_are_times_and_anything_else_is_not(tmp_path):
@@ -146,6 +151,7 @@ def test_row_names_without_a_name_are_left_out(tmp_path):
     data = read(put(tmp_path, "t.csv", "a,y\nfirst,1,2\nsecond,3,4\n"), target="y")
     assert data.X["a"].tolist() == [1, 3]
     assert "the first column" in data.left_out
+    assert data.names["name"].tolist() == ["first", "second"]
 
 
 def test_names_that_look_like_a_row_are_told(tmp_path):
@@ -169,6 +175,23 @@ def test_parquet(tmp_path):
     TABLE.to_parquet(tmp_path / "t.parquet")
     data = read(str(tmp_path / "t.parquet"), target="y")
     pd.testing.assert_frame_equal(data.X, TABLE.drop(columns="y"))
+
+
+def test_types_of_parquet(tmp_path):
+    days = [dt.date(2024, 12, 31), None]
+    table = {
+        "day": pa.array(days),
+        "price": pa.array([Decimal("1.50"), None]),
+        "lasts": pa.array([dt.timedelta(hours=36), dt.timedelta(0)]),
+        "share": ["5 %", "7.5 %"],
+    }
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    data = read(str(tmp_path / "t.parquet"))
+    assert data.X["day"][0] == pd.Timestamp("2024-12-31", tz="UTC")
+    assert data.X["day"].isna().tolist() == [False, True]
+    assert data.X["price"].dtype == float
+    assert data.X["lasts"].tolist() == [1.5, 0]
+    assert data.X["share"].tolist() == [5, 7.5]
 
 
 def test_npz(tmp_path):
@@ -197,6 +220,7 @@ def test_fasta(tmp_path):
     assert data.X["sequence"].tolist() == ["ACGTACG", "TTT"]
     assert data.X["length"].tolist() == [4, 3]
     assert data.X["description"].tolist()[0] == "a gene"
+    assert data.names["id"].tolist() == ["s1", "s2"]
     assert data.y.tolist() == ["coding", "other"]
 
 

@@ -215,13 +215,15 @@ def predict(
     refuse_places(output, read=(model, data))
     found = read(data, form, header)
     fitted, notes = load_model(model, found.width)
-    from mercer.cli.predicting import predictions, score_of
+    from mercer.cli.predicting import predictions, score_of, unlike_training
 
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         columns = predictions(fitted, notes, found, probabilities)
     for message in dict.fromkeys(str(warning.message) for warning in heard):
         out.say(message)
+    if told := unlike_training(notes, found):
+        out.say(told)
     if as_json:
         out.result({name: column.tolist() for name, column in columns.items()})
     if not as_json or output != "-":
@@ -452,7 +454,8 @@ def _without(data: Data, ignored: list[str]) -> Data:
             meant = suggested(name, data.columns)
             raise ValueError(f"--ignore {name}: there is no such column; {meant}")
     left_out = {**(data.left_out or {}), **dict.fromkeys(ignored, "as asked")}
-    return replace(data, X=data.X.drop(columns=ignored), left_out=left_out)
+    columns = [column for name in ignored for column in data.repeated.get(name, [name])]
+    return replace(data, X=data.X.drop(columns=columns), left_out=left_out)
 
 
 def _stem(path: str) -> str:

@@ -6,7 +6,9 @@ import csv
 import io
 import re
 import sys
-from typing import Any
+from typing import Any, NamedTuple
+
+from mercer.cli.marked_numbers import read_marked
 
 # Fields may be as long as the file.
 csv.field_size_limit(sys.maxsize)
@@ -17,30 +19,59 @@ DAY = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"
 _HEAD = 20
 
 
-def read_table(content: bytes, header: bool, separator: str | None = None) -> tuple[Any, bool]:
-    """A DataFrame, and whether it had a first column without a name, which is left out."""
+class Table(NamedTuple):
+    """A table as it was read.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        With a name of its own for each column.
+    row_names : array or None
+        What stands before the columns, where it is more than the rows' numbers.
+    repeated : dict of str to list of str
+        Names that several columns have in the file, and what these are called in the frame.
+    read_as : dict of str to str
+        Columns of numbers with marks, each with an example: "$12.30 as 12.30".
+    """
+
+    frame: Any
+    row_names: Any
+    repeated: dict[str, list[str]]
+    read_as: dict[str, str]
+
+
+def read_table(content: bytes, header: bool, separator: str | None = None) -> Table:
+    """A table in text; a first column without a name holds names of the rows."""
     import pandas
 
     text = content.decode("utf-8-sig")
     separator = separator or _separator(text)
     comma = separator == ";" and _has_decimal_commas(text)
+    stream, written = io.StringIO(text), {"sep": separator, "skipinitialspace": True}
     try:
+        first = pandas.read_csv(
+            stream, header=None, nrows=1, dtype=str, keep_default_na=False, **written
+        )
+        stream.seek(0)
         frame = pandas.read_csv(
-            io.StringIO(text),
-            sep=separator,
+            stream,
             header=0 if header else None,
             index_col=False if _ends_with_separators(text, separator) else None,
             decimal="," if comma else ".",
-            skipinitialspace=True,
             skip_blank_lines=True,
+            **written,
         )
     except pandas.errors.ParserError as error:
         raise ValueError(_fault(str(error))) from error
-    nameless = not isinstance(frame.index, pandas.RangeIndex)
-    if nameless and (frame.index.dtype.kind == "f" or not frame.index.is_unique):
+    if not isinstance(frame.index, pandas.RangeIndex) and (
+        frame.index.dtype.kind == "f" or not frame.index.is_unique
+    ):
         raise ValueError("its lines have more fields than the first, which has the names")
     empty = frame.columns.astype(str).str.startswith("Unnamed: ") & frame.isna().all().to_numpy()
-    return named(frame.loc[:, ~empty].reset_index(drop=True)), nameless
+    if header:
+        pairs = zip(first.iloc[0], frame.columns, strict=True)
+        frame.columns = [name or numbered for name, numbered in pairs]
+    return named(frame.loc[:, ~empty], separator == ",", comma)
 
 
 def _separator(text: str) -> str:
@@ -92,15 +123,25 @@ def names_are_values(frame: Any) -> bool:
     )
 
 
-def named(frame: Any) -> Any:
-    """The frame with names that differ, words without spaces around them, and days as times."""
-    frame.columns = _apart([str(name).strip() for name in frame.columns])
+def named(frame: Any, comma_parts: bool = True, comma_decimals: bool = False) -> Table:
+    """The table with names that differ, words without spaces around them, days and numbers."""
+    import pandas
+
+    names = [str(name).strip() for name in frame.columns]
+    apart = _apart(names)
+    row_names = None if isinstance(frame.index, pandas.RangeIndex) else frame.index.to_numpy()
+    frame = frame.reset_index(drop=True)
+    frame.columns = apart
     if frame.empty:
         raise ValueError("it has no rows")
     for k, kind in enumerate(frame.dtypes):
         if str(kind) in ("str", "string", "object"):
             frame.isetitem(k, _days(_stripped(frame.iloc[:, k])))
-    return frame
+    repeated: dict[str, list[str]] = {}
+    for name, other in zip(names, apart, strict=True):
+        repeated.setdefault(name, []).append(other)
+    repeated = {name: others for name, others in repeated.items() if len(others) > 1}
+    return Table(frame, row_names, repeated, read_marked(frame, comma_parts, comma_decimals))
 
 
 def _stripped(column: Any) -> Any:
