@@ -309,7 +309,7 @@ def density(
     refuse_places(output, save, report, read=(data,))
     found = read(data, form, header)
     from mercer.cli import pages
-    from mercer.cli.density import estimate
+    from mercer.cli.density import estimate, rows
 
     found = found if column else without_names(found)
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
@@ -317,8 +317,7 @@ def density(
     if report is not None:
         page = pages.page(f"Density of {found.source}", [plain(summary)])
     if output is not None:
-        columns = dict(zip(names, X.T, strict=True))
-        write_table(output, {**columns, "density": fitted.pdf(X)})
+        write_table(output, {**rows(X, names, summary), "density": fitted.pdf(X)})
     if save is not None:
         save_model(fitted, save, summary)
     if report is not None and page is not None:
