@@ -109,7 +109,7 @@ def test_targets_that_cannot_be_scored_are_told(diabetes):
     told = " ".join(result.stderr.split())
     assert f"R² {r2:.3f} on the {len(y)} rows" in told
     assert "of 1 the target is not a number, such as 'unknown'" in told
-    diabetes.assign(target="?").to_csv("none.csv", index=False)
+    diabetes.assign(target="none").to_csv("none.csv", index=False)
     assert "no R²; of 442 the" in run("predict", "diabetes.mercer", "none.csv").stderr
 
 

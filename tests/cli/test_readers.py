@@ -147,6 +147,19 @@ def test_days_are_times_and_anything_else_is_not(tmp_path):
     assert data.X["hour"].dt.hour.tolist() == [8, 9]
 
 
+def test_days_with_points_begin_with_the_day(tmp_path):
+    data = read(put(tmp_path, "t.csv", "day,no\n31.12.2024,31.12.2024\n1.2.2025,32.12.2024\n"))
+    assert data.X["day"].dt.strftime("%Y-%m-%d").tolist() == ["2024-12-31", "2025-02-01"]
+    assert data.X["no"].tolist() == ["31.12.2024", "32.12.2024"]
+
+
+def test_question_marks_are_missing_values(tmp_path):
+    data = read(put(tmp_path, "t.csv", "a,b\n?,x\n1.5, ?\n?,?!\n"))
+    assert data.X["a"].tolist()[1] == 1.5
+    assert data.X["a"].isna().tolist() == [True, False, True]
+    assert data.X["b"].isna().tolist() == [False, True, False]
+
+
 def test_row_names_without_a_name_are_left_out(tmp_path):
     data = read(put(tmp_path, "t.csv", "a,y\nfirst,1,2\nsecond,3,4\n"), target="y")
     assert data.X["a"].tolist() == [1, 3]
@@ -274,6 +287,9 @@ def test_standard_input_is_known_by_its_beginning(content, form, monkeypatch):
         ("t.csv", b'\x99\0\0\0\0\0\0\0{"__metadata__":{"mercer":"', "it is a model"),
         ("t.csv", "svm_type c_svc\nkernel_type linear\n", "it is a model"),
         ("t.parquet", b"PAR1 and no more", "cannot be read as parquet"),
+        ("t.json", '[\n {"a": 1, "b": 2},\n {"a": 3, "b": 4}]', "it is JSON; write it as CSV"),
+        ("t", '{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', "it is JSON"),
+        ("t.parquet", pd.DataFrame({"a": [[1, 2], [3]]}).to_parquet(), "column 'a' holds lists"),
         ("t.npz", b"PK\x03\x04 and no more", "cannot be read as npz"),
         ("t.npz", npz(A=np.ones(3)), "expected X"),
         ("t.npz", npz(X=np.ones(3)), "shape"),

@@ -70,6 +70,14 @@ def _as_numbers(column: Any) -> Any:
     return pandas.to_numeric(column.astype(str), errors="coerce")
 
 
+def slashed_day(column: Any) -> str | None:
+    """A day as in 12/31/2024 or 31/12/2024, where all words of the column are such days."""
+    words = column.dropna()
+    is_text = len(words) and all(isinstance(word, str) for word in words)
+    slashed = is_text and words.str.fullmatch(r"\d{1,2}/\d{1,2}/\d{4}").all()
+    return words.iloc[0] if slashed else None
+
+
 def may_be_quantities(classes: np.ndarray) -> bool:
     """Whether words that are taken for classes are many, and mostly different or with digits."""
     different = np.unique(classes)

@@ -26,6 +26,7 @@ MANY_CLASSES = (
     "the target is text, such as {!r}, and is learnt as {:,} classes; if it is a quantity, write "
     "it as plain numbers"
 )
+SLASHED = "column {!r} holds days such as {!r}, which are read as text; write them as 2024-12-31"
 NO_SCORE = "the target is {} in all rows held out, which leaves the model without a score"
 
 
@@ -222,7 +223,7 @@ def _kept(task: str, y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
 
 
 def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
-    """The data with stray words in columns of numbers as missing values, and a line for each."""
+    """The data with stray words in columns of numbers as missing values, and what is to be said."""
     advice: list[str] = []
 
     def mended(name: str, column: Any) -> Any:
@@ -244,6 +245,8 @@ def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
         X = X.copy(deep=False)
         for k, name in enumerate(data.columns):
             X.isetitem(k, mended(name, X.iloc[:, k]))
+            if day := columns.slashed_day(X.iloc[:, k]):
+                advice.append(SLASHED.format(name, day))
     return replace(data, X=X, y=y), advice
 
 

@@ -26,6 +26,7 @@ DENSE_ENTRIES = 50_000_000
 # Rows from which on a column can be told to name them.
 _FEW_ROWS = 20
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
+JSON = re.compile(rb"\s*(\{|\[\s*[\[{])")
 # How text begins that is not UTF-8 and says so; the longer marks begin as the shorter ones do.
 WIDE_TEXT = {
     (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE): "utf-32",
@@ -161,6 +162,8 @@ def _by_content(content: bytes) -> str:
         if "xl/workbook.xml" in names:
             raise ValueError("it is a spreadsheet; save it as CSV")
         return "npz" if any(name.endswith(".npy") for name in names) else "tu"
+    if JSON.match(content):
+        raise ValueError("it is JSON; write it as CSV")
     first = content.lstrip().split(b"\n", 1)[0].strip()
     if first[:1] == b">":
         return "fasta"
@@ -274,6 +277,8 @@ def _known_type(column: Any) -> Any:
     if column.dtype.kind != "O":
         return column
     first = next(iter(column.dropna()), None)
+    if isinstance(first, dict | list | np.ndarray):
+        raise ValueError(f"its column {column.name!r} holds lists; expected a value in each row")
     if isinstance(first, date):
         return pandas.to_datetime(column, utc=True)
     return column.astype(float) if isinstance(first, Decimal) else column

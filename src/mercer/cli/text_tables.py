@@ -14,7 +14,13 @@ from mercer.cli.marked_numbers import read_marked
 csv.field_size_limit(sys.maxsize)
 DELIMITERS = ",;\t|"
 SPACES = r"\s+"
-DAY = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"
+# How days are written, and what pandas calls it.
+DAYS = {
+    r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?": "ISO8601",
+    r"\d{1,2}\.\d{1,2}\.\d{4}": "%d.%m.%Y",
+}
+# What stands for a missing value, beside what pandas takes for one.
+MISSING = ["?"]
 # Lines that tell how a table is written.
 _HEAD = 20
 
@@ -58,6 +64,7 @@ def read_table(content: bytes, header: bool, separator: str | None = None) -> Ta
             header=0 if header else None,
             index_col=False if _ends_with_separators(text, separator) else None,
             decimal="," if comma else ".",
+            na_values=MISSING,
             skip_blank_lines=True,
             **written,
         )
@@ -151,14 +158,17 @@ def _stripped(column: Any) -> Any:
 
 
 def _days(column: Any) -> Any:
-    """Times, where all values are days as in 2024-12-31, perhaps with an hour; else as it is."""
+    """Times, where all values are days, as in 2024-12-31 or 31.12.2024; else as it is."""
     import pandas
 
-    words = column.dropna()
-    if not len(words) or not isinstance(words.iloc[0], str) or not re.fullmatch(DAY, words.iloc[0]):
+    first = next(iter(column.dropna()), None)
+    if not isinstance(first, str):
         return column
-    times = pandas.to_datetime(column, format="ISO8601", errors="coerce", utc=True)
-    return column if times.isna().sum() > column.isna().sum() else times
+    for pattern, form in DAYS.items():
+        if re.fullmatch(pattern, first):
+            times = pandas.to_datetime(column, format=form, errors="coerce", utc=True)
+            return column if times.isna().sum() > column.isna().sum() else times
+    return column
 
 
 def _apart(names: list[str]) -> list[str]:
