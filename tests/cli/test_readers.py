@@ -153,6 +153,14 @@ def test_days_with_points_begin_with_the_day(tmp_path):
     assert data.X["no"].tolist() == ["31.12.2024", "32.12.2024"]
 
 
+def test_a_word_far_down_a_column_of_numbers_is_no_reason_to_warn(tmp_path, recwarn):
+    names, others = ",".join(f"c{k}" for k in range(60)), ",1" * 59
+    numbers = "".join(f"{k}.5{others}\n" for k in range(20_000))
+    data = read(put(tmp_path, "t.csv", f"{names}\n{numbers}word{others}\n"))
+    assert data.X["c0"].tolist()[:1] == ["0.5"]
+    assert not recwarn
+
+
 def test_question_marks_are_missing_values(tmp_path):
     data = read(put(tmp_path, "t.csv", "a,b\n?,x\n1.5, ?\n?,?!\n"))
     assert data.X["a"].tolist()[1] == 1.5
@@ -280,6 +288,7 @@ def test_standard_input_is_known_by_its_beginning(content, form, monkeypatch):
         ("t.csv", "a,b\n", "no rows"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "line 3 has 3 fields, and the lines before it 2"),
         ("t.csv", "a,b\n1.5,2,3\n1.5,2,3\n", "more fields than the first"),
+        ("t.csv", "a,b\n1,2,\n1,2,3\n", "more fields than the first"),
         ("t.csv", 'a,b\n1,2\n1,"2\n3,4\n', "line 3 is never closed"),
         ("t.csv", b"a,b\n\xff\xfe\xfa,1\n", "not UTF-8.*iconv"),
         ("t.png", b"\x89PNG\r\n\x1a\n\0\0", r"not UTF-8 text \(byte 0\)$"),

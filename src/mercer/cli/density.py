@@ -55,6 +55,7 @@ def estimate(
         density.set_params(bandwidth="scott").fit(X)
         by = f"scott, as {chosen} finds none for these rows"
     fitted = time.perf_counter() - began
+    likelihood = _log_likelihood(density, X)
     summary = {
         "kind": "density",
         "data": data.source,
@@ -71,7 +72,6 @@ def estimate(
         "grid": _grid(density, X, names),
         "mercer": mercer.__version__,
     }
-    likelihood = _log_likelihood(density, X)
     if likelihood is not None:
         summary["log-likelihood"] = likelihood
     return density, X, names, summary

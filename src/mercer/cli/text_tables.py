@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import sys
+import warnings
 from typing import Any, NamedTuple
 
 from mercer.cli.marked_numbers import read_marked
@@ -21,6 +22,7 @@ DAYS = {
 }
 # What stands for a missing value, beside what pandas takes for one.
 MISSING = ["?"]
+MORE_FIELDS = "its lines have more fields than the first, which has the names"
 # Lines that tell how a table is written.
 _HEAD = 20
 
@@ -59,21 +61,26 @@ def read_table(content: bytes, header: bool, separator: str | None = None) -> Ta
             stream, header=None, nrows=1, dtype=str, keep_default_na=False, **written
         )
         stream.seek(0)
-        frame = pandas.read_csv(
-            stream,
-            header=0 if header else None,
-            index_col=False if _ends_with_separators(text, separator) else None,
-            decimal="," if comma else ".",
-            na_values=MISSING,
-            skip_blank_lines=True,
-            **written,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            frame = pandas.read_csv(
+                stream,
+                header=0 if header else None,
+                index_col=False if _ends_with_separators(text, separator) else None,
+                decimal="," if comma else ".",
+                na_values=MISSING,
+                skip_blank_lines=True,
+                low_memory=False,
+                **written,
+            )
     except pandas.errors.ParserError as error:
         raise ValueError(_fault(str(error))) from error
+    except pandas.errors.ParserWarning as error:  # it would leave out what is too much
+        raise ValueError(MORE_FIELDS) from error
     if not isinstance(frame.index, pandas.RangeIndex) and (
         frame.index.dtype.kind == "f" or not frame.index.is_unique
     ):
-        raise ValueError("its lines have more fields than the first, which has the names")
+        raise ValueError(MORE_FIELDS)
     empty = frame.columns.astype(str).str.startswith("Unnamed: ") & frame.isna().all().to_numpy()
     if header:
         pairs = zip(first.iloc[0], frame.columns, strict=True)
