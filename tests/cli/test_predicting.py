@@ -206,6 +206,10 @@ def test_predictions_carry_what_names_the_rows(diabetes):
         lines = run("predict", f"{name}.mercer", f"{name}.csv").stdout.splitlines()
         assert lines[0] == f"{label},prediction"
         assert [line.split(",")[0] for line in lines[1:]] == rows
+        run("predict", f"{name}.mercer", f"{name}.csv", "-o", "p.npz")
+        assert np.load("p.npz")[label].tolist() == rows
+    diabetes.assign(patient_id=[None, *rows[1:]]).to_csv("gap.csv", index=False)
+    assert run("predict", "column.mercer", "gap.csv").stdout.split("\n")[1].startswith(",")
     diabetes.to_csv("none.csv", index=False)
     assert run("predict", "column.mercer", "none.csv").stdout.startswith("prediction\n")
 

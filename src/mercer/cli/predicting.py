@@ -10,6 +10,7 @@ import numpy as np
 from mercer.cli.columns import written_days
 from mercer.cli.evaluation import quality
 from mercer.cli.readers import WHY_LEFT_OUT, Data, listed, refuse_repeated
+from mercer.cli.text_tables import as_names
 
 
 def predictions(
@@ -38,8 +39,7 @@ def _names(notes: dict[str, Any], data: Data) -> dict[str, np.ndarray]:
         if name in (data.columns or ()) and why in WHY_LEFT_OUT:
             column = data.X[name]
             label = "name" if name.startswith("Unnamed: ") else name
-            numbers = column.dtype.kind in "iu"
-            found.setdefault(label, np.asarray(column if numbers else column.astype(str)))
+            found.setdefault(label, as_names(column))
     return found
 
 

@@ -143,7 +143,8 @@ def named(frame: Any, comma_parts: bool = True, comma_decimals: bool = False) ->
 
     names = [str(name).strip() for name in frame.columns]
     apart = _apart(names)
-    row_names = None if isinstance(frame.index, pandas.RangeIndex) else frame.index.to_numpy()
+    is_numbered = isinstance(frame.index, pandas.RangeIndex)
+    row_names = None if is_numbered else as_names(frame.index.to_series())
     frame = frame.reset_index(drop=True)
     frame.columns = apart
     if frame.empty:
@@ -156,6 +157,13 @@ def named(frame: Any, comma_parts: bool = True, comma_decimals: bool = False) ->
         repeated.setdefault(name, []).append(other)
     repeated = {name: others for name, others in repeated.items() if len(others) > 1}
     return Table(frame, row_names, repeated, read_marked(frame, comma_parts, comma_decimals))
+
+
+def as_names(column: Any) -> Any:
+    """An array of numbers or of text, which is empty where it is missing."""
+    if column.dtype.kind in "iuf":
+        return column.to_numpy()
+    return column.astype(object).where(column.notna(), "").to_numpy(dtype=str)
 
 
 def _stripped(column: Any) -> Any:
