@@ -8,9 +8,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.dates import ConciseDateFormatter, date2num
 
 import mercer
 from command_line import refused, run
+from mercer.cli import figures
 from mercer.cli.density import estimate
 from mercer.cli.readers import Data
 
@@ -62,3 +64,61 @@ def test_densities_are_of_the_columns_asked_for(irises):
     assert "grower holds 'wet'" in refused("density", "rows.csv", "-c", "1")
     shown = run("density", "rows.csv", "-c", "2", "-c", "3", "--bandwidth", "plugin").stdout
     assert re.search(r"bandwidth +\[\[[\d.]+, -?[\d.]+\], \[-?[\d.]+, [\d.]+\]\] \(plugin\)", shown)
+
+
+def test_days_have_a_density(irises):
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(irises["petal length (cm)"], unit="D")
+    irises["day"] = days.dt.strftime("%Y-%m-%d %H:%M:%S")
+    irises.to_csv("days.csv", index=False)
+    shown = run("density", "days.csv", "-c", "day", "-o", "d.csv", "--report", "d.html").stdout
+    assert "day: 2024-01-02 09:36:00 as 19724.4, the days since 1970-01-01" in shown
+    found = pd.read_csv("d.csv")
+    assert found["day"].tolist() == irises["day"].tolist()
+    x = irises[["petal length (cm)"]].to_numpy()
+    expected = mercer.KernelDensity(bandwidth="isj").fit(x).pdf(x)
+    np.testing.assert_allclose(found["density"], expected, rtol=1e-3)
+    columns = json.loads(run("density", "days.csv", "--json").stdout)["columns"]
+    held = "2024-01-02 00:00:00 to 2024-01-07 21:36:00"
+    assert {"name": "day", "kind": "day", "holds": held} in columns
+    irises.assign(day="2024-01-01").to_csv("days.csv", index=False)
+    assert "'day' of days.csv is 2024-01-01 throughout" in refused("density", "days.csv")
+
+
+def test_days_are_drawn_as_days():
+    days = pd.Series(pd.date_range("2024-01-01", periods=100))
+    rows = pd.DataFrame({"day": days, "x": np.random.default_rng(0).normal(size=100)})
+    for names in (["day"], ["x", "day"]):
+        _, _, _, summary = estimate(Data(rows), names, "scott", "gaussian")
+        figure, _, _ = figures._density(summary)
+        axes = figure.axes[0]
+        axis = axes.yaxis if len(names) == 2 else axes.xaxis
+        assert isinstance(axis.get_major_formatter(), ConciseDateFormatter)
+        first, last = axis.get_view_interval()
+        assert first < date2num(days.min()) < date2num(days.max()) < last
+
+
+def test_where_the_usual_rule_finds_no_bandwidth_another_is_taken_and_named(here):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"even": np.arange(100) % 24, "a": rng.normal(size=100)})
+    frame.assign(b=frame["even"] + frame["a"]).to_csv("t.csv", index=False)
+    shown = run("density", "t.csv", "-c", "even").stdout
+    assert "(scott, as isj finds none for these rows)" in shown
+    assert "(scott, as plugin finds none" in run("density", "t.csv").stdout
+    assert "found no fixed point" in refused("density", "t.csv", "-c", "even", "--bandwidth", "isj")
+
+
+def test_a_fold_without_a_bandwidth_leaves_no_likelihood(here, recwarn):
+    pd.DataFrame({"even": np.arange(100) / 10}).to_csv("t.csv", index=False)
+    shown = run("density", "t.csv")
+    assert "isj" in shown.stdout
+    assert "log-likelihood" not in shown.stdout
+    assert shown.stderr == ""
+    assert not recwarn
+
+
+def test_columns_of_one_name_are_told_apart_by_position(irises):
+    irises.iloc[:, :3].set_axis(["a", "b", "a"], axis="columns").to_csv("t.csv", index=False)
+    assert "t.csv has 2 columns called 'a'" in refused("density", "t.csv", "-c", "a")
+    petals = run("density", "iris.csv", "-c", "2", "-o", "-").stdout.splitlines()
+    assert run("density", "t.csv", "-c", "2", "-o", "-").stdout.splitlines()[1:] == petals[1:]
+    assert len(json.loads(run("density", "t.csv", "--json").stdout)["columns"]) == 3

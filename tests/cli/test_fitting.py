@@ -159,3 +159,10 @@ def test_stray_words_among_numbers_are_missing_values_in_training(diabetes):
     assert "regression" in result.stdout
     kinds = {c["name"]: c["kind"] for c in mercer.read_notes("words.mercer")["columns"]}
     assert set(kinds.values()) == {"number"}
+
+
+def test_days_with_slashes_are_told_of(diabetes):
+    days = pd.date_range("2024-01-01", periods=len(diabetes))
+    diabetes.assign(day=days.strftime("%m/%d/%Y")).to_csv("t.csv", index=False)
+    told = run("fit", "t.csv", "-t", "target", "--max-time", "1").stderr
+    assert "'day' holds days such as '01/01/2024', which are read as text; write them as" in told

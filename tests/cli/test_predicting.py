@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import re
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_targets_that_cannot_be_scored_are_told(diabetes):
     told = " ".join(result.stderr.split())
     assert f"R² {r2:.3f} on the {len(y)} rows" in told
     assert "of 1 the target is not a number, such as 'unknown'" in told
-    diabetes.assign(target="?").to_csv("none.csv", index=False)
+    diabetes.assign(target="none").to_csv("none.csv", index=False)
     assert "no R²; of 442 the" in run("predict", "diabetes.mercer", "none.csv").stderr
 
 
@@ -174,3 +175,63 @@ def test_models_saved_from_python(irises):
     assert len(run("predict", "python.mercer", "iris.csv").stdout.splitlines()) == 151
     assert "KernelRidgeClassifier" in run("report", "python.mercer").stdout
     assert "does not have any" in refused("predict", "python.mercer", "iris.csv", "--probabilities")
+
+
+def test_predictions_carry_the_names_of_sequences(here):
+    rng = np.random.default_rng(0)
+    with open("s.fa", "w") as file:
+        for i in range(40):
+            sequence = "".join(rng.choice(list("AACGT" if i % 2 else "ACGTT"), size=40))
+            file.write(f">gene{i} kind={'ab'[i % 2]}\n{sequence}\n")
+    run("fit", "s.fa", "-t", "kind", "-q", "--max-time", "1")
+    lines = run("predict", "s.mercer", "s.fa", "--probabilities").stdout.splitlines()
+    assert lines[0] == "id,prediction,probability of a,probability of b"
+    assert [line.split(",")[0] for line in lines[1:]] == [f"gene{i}" for i in range(40)]
+    run("predict", "s.mercer", "s.fa", "-o", "p.npz")
+    assert np.load("p.npz")["id"].tolist()[:2] == ["gene0", "gene1"]
+    found = json.loads(run("predict", "s.mercer", "s.fa", "--json").stdout)
+    assert found["id"][39] == "gene39"
+
+
+def test_predictions_carry_what_names_the_rows(diabetes):
+    rows = [f"p{k}" for k in range(len(diabetes))]
+    tables = {
+        "column": (diabetes.assign(patient_id=rows).to_csv(index=False), "patient_id"),
+        "nameless": (diabetes.set_axis(rows).to_csv(), "name"),
+        "before": (diabetes.set_axis(rows).to_csv().removeprefix(","), "name"),
+    }
+    for name, (text, label) in tables.items():
+        pathlib.Path(f"{name}.csv").write_text(text)
+        run("fit", f"{name}.csv", "-t", "target", "-q", "--max-time", "1")
+        lines = run("predict", f"{name}.mercer", f"{name}.csv").stdout.splitlines()
+        assert lines[0] == f"{label},prediction"
+        assert [line.split(",")[0] for line in lines[1:]] == rows
+        run("predict", f"{name}.mercer", f"{name}.csv", "-o", "p.npz")
+        assert np.load("p.npz")[label].tolist() == rows
+    diabetes.assign(patient_id=[None, *rows[1:]]).to_csv("gap.csv", index=False)
+    assert run("predict", "column.mercer", "gap.csv").stdout.split("\n")[1].startswith(",")
+    diabetes.to_csv("none.csv", index=False)
+    assert run("predict", "column.mercer", "none.csv").stdout.startswith("prediction\n")
+
+
+def test_days_are_classes_as_they_are_written(here):
+    x = np.tile([0.0, 1.0], 40) + np.random.default_rng(0).normal(size=80) / 9
+    days = np.tile(["2024-01-01", "2024-01-02 08:30"], 40)
+    pd.DataFrame({"x": x, "day": days}).to_csv("t.csv", index=False)
+    run("fit", "t.csv", "-t", "day", "-q", "--max-time", "1")
+    result = run("predict", "t.mercer", "t.csv")
+    assert result.stdout.splitlines()[:3] == ["prediction", "2024-01-01", "2024-01-02 08:30:00"]
+    assert result.stderr == "accuracy 1.000 on the 80 rows that have the target\n"
+
+
+def test_numbers_with_decimals_are_classes_if_asked(here):
+    x = np.tile([0.0, 1.0, 2.0], 30) + np.random.default_rng(0).normal(size=90) / 9
+    pd.DataFrame({"x": x, "dose": np.tile([0.5, 1.0, 2.0], 30)}).to_csv("t.csv", index=False)
+    run("fit", "t.csv", "-t", "dose", "--task", "classification", "-q", "--max-time", "1")
+    result = run("predict", "t.mercer", "t.csv")
+    assert result.stdout.split()[:4] == ["prediction", "0.5", "1.0", "2.0"]
+    assert result.stderr == "accuracy 1.000 on the 90 rows that have the target\n"
+    pd.DataFrame({"x": x[:80], "y": np.tile([1e300, 2e300], 40)}).to_csv("t.csv", index=False)
+    run("fit", "t.csv", "-t", "y", "-q", "--max-time", "1")
+    predicted = run("predict", "t.mercer", "t.csv").stdout.split()[1:]
+    assert set(map(float, predicted)) <= {1e300, 2e300}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import io
 import itertools
 import os
 import sys
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
@@ -131,6 +135,7 @@ def test_names_that_differ_in_spaces_are_kept_apart(tmp_path):
     assert data.columns[0] == "a"
     assert data.X.iloc[0].tolist() == [1, 2, 3, 4]
     assert "a.1" in data.columns
+    assert data.repeated == {"a": [name for name in data.columns if name != "a.1"]}
 
 
 def test_days_are_times_and_anything_else_is_not(tmp_path):
@@ -142,10 +147,32 @@ def test_days_are_times_and_anything_else_is_not(tmp_path):
     assert data.X["hour"].dt.hour.tolist() == [8, 9]
 
 
+def test_days_with_points_begin_with_the_day(tmp_path):
+    data = read(put(tmp_path, "t.csv", "day,no\n31.12.2024,31.12.2024\n1.2.2025,32.12.2024\n"))
+    assert data.X["day"].dt.strftime("%Y-%m-%d").tolist() == ["2024-12-31", "2025-02-01"]
+    assert data.X["no"].tolist() == ["31.12.2024", "32.12.2024"]
+
+
+def test_a_word_far_down_a_column_of_numbers_is_no_reason_to_warn(tmp_path, recwarn):
+    names, others = ",".join(f"c{k}" for k in range(60)), ",1" * 59
+    numbers = "".join(f"{k}.5{others}\n" for k in range(20_000))
+    data = read(put(tmp_path, "t.csv", f"{names}\n{numbers}word{others}\n"))
+    assert data.X["c0"].tolist()[:1] == ["0.5"]
+    assert not recwarn
+
+
+def test_question_marks_are_missing_values(tmp_path):
+    data = read(put(tmp_path, "t.csv", "a,b\n?,x\n1.5, ?\n?,?!\n"))
+    assert data.X["a"].tolist()[1] == 1.5
+    assert data.X["a"].isna().tolist() == [True, False, True]
+    assert data.X["b"].isna().tolist() == [False, True, False]
+
+
 def test_row_names_without_a_name_are_left_out(tmp_path):
     data = read(put(tmp_path, "t.csv", "a,y\nfirst,1,2\nsecond,3,4\n"), target="y")
     assert data.X["a"].tolist() == [1, 3]
     assert "the first column" in data.left_out
+    assert data.names["name"].tolist() == ["first", "second"]
 
 
 def test_names_that_look_like_a_row_are_told(tmp_path):
@@ -169,6 +196,23 @@ def test_parquet(tmp_path):
     TABLE.to_parquet(tmp_path / "t.parquet")
     data = read(str(tmp_path / "t.parquet"), target="y")
     pd.testing.assert_frame_equal(data.X, TABLE.drop(columns="y"))
+
+
+def test_types_of_parquet(tmp_path):
+    days = [dt.date(2024, 12, 31), None]
+    table = {
+        "day": pa.array(days),
+        "price": pa.array([Decimal("1.50"), None]),
+        "lasts": pa.array([dt.timedelta(hours=36), dt.timedelta(0)]),
+        "share": ["5 %", "7.5 %"],
+    }
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    data = read(str(tmp_path / "t.parquet"))
+    assert data.X["day"][0] == pd.Timestamp("2024-12-31", tz="UTC")
+    assert data.X["day"].isna().tolist() == [False, True]
+    assert data.X["price"].dtype == float
+    assert data.X["lasts"].tolist() == [1.5, 0]
+    assert data.X["share"].tolist() == [5, 7.5]
 
 
 def test_npz(tmp_path):
@@ -197,6 +241,7 @@ def test_fasta(tmp_path):
     assert data.X["sequence"].tolist() == ["ACGTACG", "TTT"]
     assert data.X["length"].tolist() == [4, 3]
     assert data.X["description"].tolist()[0] == "a gene"
+    assert data.names["id"].tolist() == ["s1", "s2"]
     assert data.y.tolist() == ["coding", "other"]
 
 
@@ -243,6 +288,7 @@ def test_standard_input_is_known_by_its_beginning(content, form, monkeypatch):
         ("t.csv", "a,b\n", "no rows"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "line 3 has 3 fields, and the lines before it 2"),
         ("t.csv", "a,b\n1.5,2,3\n1.5,2,3\n", "more fields than the first"),
+        ("t.csv", "a,b\n1,2,\n1,2,3\n", "more fields than the first"),
         ("t.csv", 'a,b\n1,2\n1,"2\n3,4\n', "line 3 is never closed"),
         ("t.csv", b"a,b\n\xff\xfe\xfa,1\n", "not UTF-8.*iconv"),
         ("t.png", b"\x89PNG\r\n\x1a\n\0\0", r"not UTF-8 text \(byte 0\)$"),
@@ -250,6 +296,9 @@ def test_standard_input_is_known_by_its_beginning(content, form, monkeypatch):
         ("t.csv", b'\x99\0\0\0\0\0\0\0{"__metadata__":{"mercer":"', "it is a model"),
         ("t.csv", "svm_type c_svc\nkernel_type linear\n", "it is a model"),
         ("t.parquet", b"PAR1 and no more", "cannot be read as parquet"),
+        ("t.json", '[\n {"a": 1, "b": 2},\n {"a": 3, "b": 4}]', "it is JSON; write it as CSV"),
+        ("t", '{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', "it is JSON"),
+        ("t.parquet", pd.DataFrame({"a": [[1, 2], [3]]}).to_parquet(), "column 'a' holds lists"),
         ("t.npz", b"PK\x03\x04 and no more", "cannot be read as npz"),
         ("t.npz", npz(A=np.ones(3)), "expected X"),
         ("t.npz", npz(X=np.ones(3)), "shape"),

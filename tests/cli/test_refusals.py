@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from command_line import refused
+from command_line import refused, run
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,10 @@ def test_small_and_constant_tables_are_refused(here):
     assert "the target is 3.5 throughout" in refused("fit", "same.csv", "-t", "y")
     days = pd.date_range("2024-01-01", periods=20).strftime("%Y-%m-%d")
     pd.DataFrame({"a": range(20), "y": days}).to_csv("days.csv", index=False)
-    assert "no two rows have the same target" in refused("fit", "days.csv", "-t", "y")
+    told = refused("fit", "days.csv", "-t", "y")
+    assert "no two rows have the same target, such as 2024-01-01; classes need rows" in told
+    told = refused("fit", "days.csv", "-t", "y", "--task", "regression")
+    assert "the target holds '2024-01-01', which is not a number; write numbers, or" in told
     pd.DataFrame({"y": range(20)}).to_csv("alone.csv", index=False)
     assert "no column beside" in refused("fit", "alone.csv", "-t", "y")
 
@@ -87,3 +90,23 @@ def test_small_and_constant_tables_are_refused(here):
 def test_what_is_infinite_is_named(here):
     pd.DataFrame({"a": [*range(19), np.inf], "y": range(20)}).to_csv("t.csv", index=False)
     assert "column 'a' of t.csv is infinite in row 19" in refused("fit", "t.csv", "-t", "y")
+
+
+def test_names_that_several_columns_have_are_refused(here):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)))
+    for name, names in {"t": ["y", "a", "y"], "f": ["a", " a", "y"], "n": ["a", "b", "y"]}.items():
+        frame.set_axis(names, axis="columns").to_csv(f"{name}.csv", index=False)
+    told = "t.csv has 2 columns called 'y'; give each a name of its own\n"
+    assert refused("fit", "t.csv", "-t", "y").endswith(told)
+    assert refused("fit", "t.csv", "-t", "2").endswith(told)
+    told = "f.csv has 2 columns called 'a'; give each a name of its own, or leave them out with "
+    assert told + "--ignore 'a'" in refused("fit", "f.csv", "-t", "y")
+    assert "no column beside" in refused("fit", "f.csv", "-t", "y", "--ignore", "a")
+    run("fit", "n.csv", "-t", "y", "-q", "--max-time", "1")
+    frame.assign(b=0).set_axis(["a", "a", "y", "b"], axis="columns").to_csv("n.csv", index=False)
+    assert "n.csv has 2 columns called 'a'" in refused("predict", "n.mercer", "n.csv")
+    frame.assign(b=0).set_axis(["a", "y", "y", "b"], axis="columns").to_csv("n.csv", index=False)
+    assert (
+        "no score: several columns of n.csv are called 'y'"
+        in run("predict", "n.mercer", "n.csv").stderr
+    )

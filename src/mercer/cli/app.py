@@ -215,13 +215,15 @@ def predict(
     refuse_places(output, read=(model, data))
     found = read(data, form, header)
     fitted, notes = load_model(model, found.width)
-    from mercer.cli.predicting import predictions, score_of
+    from mercer.cli.predicting import predictions, score_of, unlike_training
 
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         columns = predictions(fitted, notes, found, probabilities)
     for message in dict.fromkeys(str(warning.message) for warning in heard):
         out.say(message)
+    if told := unlike_training(notes, found):
+        out.say(told)
     if as_json:
         out.result({name: column.tolist() for name, column in columns.items()})
     if not as_json or output != "-":
@@ -307,7 +309,7 @@ def density(
     refuse_places(output, save, report, read=(data,))
     found = read(data, form, header)
     from mercer.cli import pages
-    from mercer.cli.density import estimate
+    from mercer.cli.density import estimate, rows
 
     found = found if column else without_names(found)
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
@@ -315,8 +317,7 @@ def density(
     if report is not None:
         page = pages.page(f"Density of {found.source}", [plain(summary)])
     if output is not None:
-        columns = dict(zip(names, X.T, strict=True))
-        write_table(output, {**columns, "density": fitted.pdf(X)})
+        write_table(output, {**rows(X, names, summary), "density": fitted.pdf(X)})
     if save is not None:
         save_model(fitted, save, summary)
     if report is not None and page is not None:
@@ -452,7 +453,8 @@ def _without(data: Data, ignored: list[str]) -> Data:
             meant = suggested(name, data.columns)
             raise ValueError(f"--ignore {name}: there is no such column; {meant}")
     left_out = {**(data.left_out or {}), **dict.fromkeys(ignored, "as asked")}
-    return replace(data, X=data.X.drop(columns=ignored), left_out=left_out)
+    columns = [column for name in ignored for column in data.repeated.get(name, [name])]
+    return replace(data, X=data.X.drop(columns=columns), left_out=left_out)
 
 
 def _stem(path: str) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.cli.marked_numbers import FEW_WORDS
+
 # Whole numbers of at most so many different values, each some times over, are classes.
 MOST_CLASSES = 20
-# Many different numbers, and a smaller share of words than this, are a column of numbers.
-FEW_WORDS = 0.1
 
 
 def described(X: Any, kinds: list[str]) -> list[dict[str, Any]]:
@@ -45,6 +45,11 @@ def _held(column: Any, kind: str) -> str:
     return f"{lengths.min()} to {lengths.max()} letters"
 
 
+def written_days(times: Any) -> Any:
+    """Times as text, with the hour where it is not midnight."""
+    return times.dt.strftime("%Y-%m-%d %H:%M:%S").str.removesuffix(" 00:00:00")
+
+
 def nonnumbers(column: Any) -> list[str]:
     """The words in a column that are neither numbers nor missing."""
     return [str(word) for word in column[_as_numbers(column).isna() & column.notna()]]
@@ -63,6 +68,23 @@ def _as_numbers(column: Any) -> Any:
     import pandas
 
     return pandas.to_numeric(column.astype(str), errors="coerce")
+
+
+def slashed_day(column: Any) -> str | None:
+    """A day as in 12/31/2024 or 31/12/2024, where all words of the column are such days."""
+    words = column.dropna()
+    is_text = len(words) and all(isinstance(word, str) for word in words)
+    slashed = is_text and words.str.fullmatch(r"\d{1,2}/\d{1,2}/\d{4}").all()
+    return words.iloc[0] if slashed else None
+
+
+def may_be_quantities(classes: np.ndarray) -> bool:
+    """Whether words that are taken for classes are many, and mostly different or with digits."""
+    different = np.unique(classes)
+    if classes.dtype.kind not in "OUT" or len(different) <= MOST_CLASSES:
+        return False
+    digits = [any(letter.isdigit() for letter in str(word)) for word in different]
+    return bool(np.mean(digits) > 1 - FEW_WORDS or len(different) > len(classes) / 2)
 
 
 def task_of(y: Any, text: bool) -> str:

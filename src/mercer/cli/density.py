@@ -9,7 +9,7 @@ import numpy as np
 
 import mercer
 from mercer.cli.columns import nonnumbers
-from mercer.cli.readers import Data, counted, listed, suggested
+from mercer.cli.readers import Data, counted, listed, refuse_repeated, suggested
 from mercer.estimators.selectors import RULES
 from mercer.kernels.smoothing import SMOOTHING_KERNELS
 
@@ -32,45 +32,63 @@ def estimate(
         A number, or a rule of `KernelDensity`.
     kernel : str
     """
-    from sklearn.model_selection import KFold, cross_val_score
-
     began = time.perf_counter()
     if kernel not in SMOOTHING_KERNELS:
         raise ValueError(f"--kernel {kernel}: {suggested(kernel, sorted(SMOOTHING_KERNELS))}")
     X, names, missing = _numbers(data, columns)
+    described = [_described(data, name, x) for name, x in zip(names, X.T, strict=True)]
     chosen = _bandwidth(bandwidth, X.shape[1])
     same = np.flatnonzero(X.min(axis=0) == X.max(axis=0))
     if len(same) and isinstance(chosen, str):
         k = same[0]
         raise ValueError(
-            f"column {names[k]!r} of {data.source} is {X[0, k]:g} throughout; choose others with "
-            "--column, or give --bandwidth as a number"
+            f"column {names[k]!r} of {data.source} is {described[k]['holds'].split(' to ')[0]} "
+            "throughout; choose others with --column, or give --bandwidth as a number"
         )
-    density = mercer.KernelDensity(kernel=kernel, bandwidth=chosen).fit(X)
+    density = mercer.KernelDensity(kernel=kernel, bandwidth=chosen)
+    by = str(bandwidth or chosen)
+    try:
+        density.fit(X)
+    except ValueError:
+        if bandwidth is not None:
+            raise
+        density.set_params(bandwidth="scott").fit(X)
+        by = f"scott, as {chosen} finds none for these rows"
     fitted = time.perf_counter() - began
-    folds = KFold(5, shuffle=True, random_state=0)
-    fold_scores = cross_val_score(density, X, cv=folds) if len(X) >= 10 else None
+    likelihood = _log_likelihood(density, X)
     summary = {
         "kind": "density",
         "data": data.source,
         "rows": len(X),
-        "columns": [
-            {"name": name, "kind": "number", "holds": f"{x.min():g} to {x.max():g}"}
-            for name, x in zip(names, X.T, strict=True)
-        ],
+        "columns": described,
         "left out": {
             **(data.left_out or {}),
             **({"rows": f"{missing} have missing values"} if missing else {}),
         },
+        "read as": _read_as(data, described, X),
         "model": f"KernelDensity, {kernel}",
-        "bandwidth": f"{_written(density.bandwidth_)} ({bandwidth or chosen})",
+        "bandwidth": f"{_written(density.bandwidth_)} ({by})",
         "seconds": {"training": fitted, "all": time.perf_counter() - began},
         "grid": _grid(density, X, names),
         "mercer": mercer.__version__,
     }
-    if fold_scores is not None:
-        summary["log-likelihood"] = float(fold_scores.sum() / len(X))
+    if likelihood is not None:
+        summary["log-likelihood"] = likelihood
     return density, X, names, summary
+
+
+def _log_likelihood(density: Any, X: np.ndarray) -> float | None:
+    """Of a row, by five-fold cross-validation; None where a fold has too little to go by."""
+    from sklearn.model_selection import KFold, cross_val_score
+
+    if len(X) < 10:
+        return None
+    folds = KFold(5, shuffle=True, random_state=0)
+    try:
+        scores = cross_val_score(density, X, cv=folds, error_score="raise")
+    except ValueError:  # of a rule that finds no bandwidth
+        return None
+    return float(scores.sum() / len(X))
 
 
 def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[str], int]:
@@ -80,10 +98,15 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
         X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
         names = [f"column {k}" for k in range(X.shape[1])]
     else:
-        frame = data.X.select_dtypes("number")
+        frame = data.X.copy(deep=False)
+        for k, name in enumerate(data.columns):
+            if _holds_days(data, name):
+                frame.isetitem(k, _day_numbers(data.X[name]))
+        frame = frame.select_dtypes("number")
         frame = frame if columns else frame.dropna(axis="columns", how="all")
         names, X = [str(name) for name in frame.columns], frame.to_numpy(dtype=np.float64)
     every = data.columns or names
+    refuse_repeated(data, [column for column in columns or () if column in every])
     chosen = []
     for column in columns or names:
         name = column
@@ -91,8 +114,8 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
             name = every[int(column)]
         if name not in names:
             there = name in (data.columns or ())
-            word = nonnumbers(data.X[name])[0] if there else None
-            held = "" if word is None else f": {name} holds {word!r}"
+            words = nonnumbers(data.X[name]) if there else []
+            held = f": {name} holds {words[0]!r}" if words else ""
             others = f"there are {listed(names)}" if there else suggested(column, names)
             raise ValueError(
                 f"--column {column}: {data.source} has no such column of numbers{held}; {others}"
@@ -106,6 +129,55 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
         rows = counted(kept.sum(), "complete row")
         raise ValueError(f"{data.source} has {rows}; 2 are needed at least")
     return X[kept], [names[k] for k in chosen], int((~kept).sum())
+
+
+def rows(X: np.ndarray, names: list[str], summary: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The columns of X by name, with days as they are written."""
+    kinds = [column["kind"] for column in summary["columns"]]
+    return {
+        name: _written_days(x) if kind == "day" else x
+        for name, x, kind in zip(names, X.T, kinds, strict=True)
+    }
+
+
+def _holds_days(data: Data, name: str) -> bool:
+    return data.columns is not None and name in data.columns and data.X[name].dtype.kind == "M"
+
+
+def _day_numbers(times: Any) -> Any:
+    """Days since 1970 began."""
+    import pandas
+
+    began = pandas.Timestamp(0, tz=times.dt.tz)
+    return (times - began) / pandas.Timedelta(days=1)
+
+
+def _written_days(numbers: np.ndarray) -> np.ndarray:
+    """Days as text, all of them with the hour if it is not midnight in one."""
+    import pandas
+
+    times = pandas.to_datetime(pandas.Series(numbers), unit="D").dt.round("s")
+    hour = "" if (times == times.dt.normalize()).all() else " %H:%M:%S"
+    return times.dt.strftime(f"%Y-%m-%d{hour}").to_numpy(dtype=str)
+
+
+def _described(data: Data, name: str, x: np.ndarray) -> dict[str, str]:
+    ends = np.array([x.min(), x.max()])
+    if _holds_days(data, name):
+        return {"name": name, "kind": "day", "holds": " to ".join(_written_days(ends))}
+    return {"name": name, "kind": "number", "holds": f"{ends[0]:g} to {ends[1]:g}"}
+
+
+def _read_as(data: Data, described: list[dict[str, str]], X: np.ndarray) -> dict[str, str]:
+    """How the columns were read that are days, or numbers with marks."""
+    found = {}
+    for column, x in zip(described, X.T, strict=True):
+        name = column["name"]
+        if column["kind"] == "day":
+            found[name] = f"{_written_days(x[:1])[0]} as {x[0]:g}, the days since 1970-01-01"
+        elif name in data.read_as:
+            found[name] = data.read_as[name]
+    return found
 
 
 def _bandwidth(text: str | None, d: int) -> Any:

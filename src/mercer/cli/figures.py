@@ -117,6 +117,8 @@ def _density(summary: dict[str, Any]) -> Any:
     grid = summary.get("grid")
     if not grid:
         return None
+    from matplotlib.dates import ConciseDateFormatter
+
     figure, axes = _figure()
     names = list(grid["axes"])
     first = np.array(grid["axes"][names[0]])
@@ -131,6 +133,11 @@ def _density(summary: dict[str, Any]) -> Any:
         axes.contourf(first, second, values.T, levels=12, cmap="Blues")
         axes.scatter(*grid["points"], s=6, color=ORANGE, alpha=0.6, linewidths=0)
         axes.set(xlabel=names[0], ylabel=names[1])
+    kinds = {column["name"]: column["kind"] for column in summary["columns"]}
+    for name, axis in zip(names, (axes.xaxis, axes.yaxis), strict=False):
+        if kinds[name] == "day":  # which matplotlib counts from 1970 too
+            axis.axis_date()
+            axis.set_major_formatter(ConciseDateFormatter(axis.get_major_locator()))
     return figure, "Density", "How the rows are spread; the marks are some of the rows themselves."
 
 

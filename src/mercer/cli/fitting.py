@@ -12,7 +12,7 @@ import numpy as np
 
 import mercer
 from mercer.cli import columns, evaluation, models
-from mercer.cli.readers import Data, counted, listed
+from mercer.cli.readers import Data, counted, listed, refuse_repeated
 
 # So many of the predictions for rows held out are kept for the plots.
 KEPT_PREDICTIONS = 2000
@@ -22,6 +22,11 @@ NO_BETTER = (
     "on the rows held out the model is no better than a constant ({}), within one standard error: "
     "the columns may tell little of the target, or the rows be too few"
 )
+MANY_CLASSES = (
+    "the target is text, such as {!r}, and is learnt as {:,} classes; if it is a quantity, write "
+    "it as plain numbers"
+)
+SLASHED = "column {!r} holds days such as {!r}, which are read as text; write them as 2024-12-31"
 NO_SCORE = "the target is {} in all rows held out, which leaves the model without a score"
 
 
@@ -52,11 +57,14 @@ def fit(
         Told what is going on.
     """
     began = time.perf_counter()
+    refuse_repeated(data, data.columns or (), ", or leave them out with --ignore {!r}")
     data, advice = _numbers_meant(data, task)
     X, y, missing = _complete(data)
-    task = task or columns.task_of(y, text=data.is_text)
+    was_asked, task = task is not None, task or columns.task_of(y, text=data.is_text)
     y = _targets(y, task)
     _refuse_unlearnable(y, task)
+    if task == "classification" and not was_asked and columns.may_be_quantities(y):
+        advice.append(MANY_CLASSES.format(str(y[0]), len(np.unique(y))))
     if data.held_out is not None:
         X_train, y_train = X, y
         X_test, y_test = data.held_out[0], _targets(data.held_out[1], task)
@@ -87,6 +95,7 @@ def fit(
         "target": data.target,
         "columns": _described(model, X),
         "left out": data.left_out or {},
+        "read as": _read_as(data),
         "score": score,
         "importances": evaluation.importances(model, X_test, y_test, task, random_state),
         "held out": _kept(task, y_test, predicted),
@@ -159,23 +168,24 @@ def _complete(data: Data) -> tuple[Any, Any, int]:
 
 
 def _targets(y: Any, task: str) -> np.ndarray:
+    if hasattr(y, "dt") and y.dtype.kind == "M":
+        y = columns.written_days(y)
     if task == "regression":
         try:
             values = np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError):
             words = columns.nonnumbers(y) if hasattr(y, "iloc") else [str(y[0])]
             raise ValueError(
-                f"the target holds {words[0]!r}, which is not a number; use --task classification"
+                f"the target holds {words[0]!r}, which is not a number; write numbers, or use "
+                "--task classification"
             ) from None
         if not np.all(np.isfinite(values)):
             raise ValueError("the target has infinite values")
         return values
     values = np.asarray(y)
-    if values.dtype.kind == "f" and np.all(values == np.round(values)):
-        values = values.astype(np.int64)
-    if values.dtype.kind in "OM":
-        values = values.astype(str)
-    return values
+    if values.dtype.kind == "f" and np.all((values == np.round(values)) & (abs(values) < 2**53)):
+        return values.astype(np.int64)
+    return values.astype(str) if values.dtype.kind in "OMf" else values
 
 
 def _refuse_unlearnable(y: np.ndarray, task: str) -> None:
@@ -184,7 +194,8 @@ def _refuse_unlearnable(y: np.ndarray, task: str) -> None:
         raise ValueError(f"the target is {y[0]} throughout; there is nothing to learn")
     if task == "classification" and len(values) == len(y):
         raise ValueError(
-            f"no two rows have the same target, such as {y[0]}; classes need rows to learn from"
+            f"no two rows have the same target, such as {y[0]}; classes need rows to learn from, "
+            "and quantities are to be written as plain numbers"
         )
 
 
@@ -212,7 +223,7 @@ def _kept(task: str, y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
 
 
 def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
-    """The data with stray words in columns of numbers as missing values, and a line for each."""
+    """The data with stray words in columns of numbers as missing values, and what is to be said."""
     advice: list[str] = []
 
     def mended(name: str, column: Any) -> Any:
@@ -234,13 +245,22 @@ def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
         X = X.copy(deep=False)
         for k, name in enumerate(data.columns):
             X.isetitem(k, mended(name, X.iloc[:, k]))
+            if day := columns.slashed_day(X.iloc[:, k]):
+                advice.append(SLASHED.format(name, day))
     return replace(data, X=X, y=y), advice
 
 
 def _is_advice(heard: warnings.WarningMessage) -> bool:
     from sklearn.exceptions import ConvergenceWarning
 
-    return issubclass(heard.category, ConvergenceWarning | UserWarning)
+    told = str(heard.message).startswith("The number of unique classes")  # as MANY_CLASSES
+    return issubclass(heard.category, ConvergenceWarning | UserWarning) and not told
+
+
+def _read_as(data: Data) -> dict[str, str]:
+    """How numbers were read that have marks: the target, then the columns that are used."""
+    used = (data.target, *(data.columns or ()))
+    return {str(name): data.read_as[name] for name in used if name in data.read_as}
 
 
 def _line(message: Any) -> str:

@@ -7,18 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from mercer.cli.columns import written_days
 from mercer.cli.evaluation import quality
-from mercer.cli.readers import Data, listed
+from mercer.cli.readers import WHY_LEFT_OUT, Data, listed, refuse_repeated
+from mercer.cli.text_tables import as_names
 
 
 def predictions(
     model: Any, notes: dict[str, Any], data: Data, probabilities: bool
 ) -> dict[str, np.ndarray]:
-    """A column ``prediction``, and one for each class if probabilities are wanted."""
+    """What the rows are called, a column ``prediction``, and the probabilities if wanted."""
     X = _arranged(model, notes, data)
-    columns = {"prediction": np.asarray(model.predict(X))}
-    if columns["prediction"].ndim > 1:
-        columns = {f"prediction {k}": y for k, y in enumerate(columns["prediction"].T)}
+    columns, predicted = _names(notes, data), np.asarray(model.predict(X))
+    if predicted.ndim > 1:
+        columns |= {f"prediction {k}": y for k, y in enumerate(predicted.T)}
+    else:
+        columns["prediction"] = predicted
     if probabilities:
         if not hasattr(model, "predict_proba"):
             raise ValueError("--probabilities: this model does not have any")
@@ -28,9 +32,36 @@ def predictions(
     return columns
 
 
+def _names(notes: dict[str, Any], data: Data) -> dict[str, np.ndarray]:
+    """What the rows are called: by the file, or in columns that training left out as names."""
+    found = dict(data.names)
+    for name, why in (notes.get("left out") or {}).items():
+        if name in (data.columns or ()) and why in WHY_LEFT_OUT:
+            column = data.X[name]
+            label = "name" if name.startswith("Unnamed: ") else name
+            found.setdefault(label, as_names(column))
+    return found
+
+
+def unlike_training(notes: dict[str, Any], data: Data) -> str | None:
+    """Which numbers have marks here, such as $ or %, that they had not in training."""
+    known = {column["name"] for column in notes.get("columns", [])} | {notes.get("target")}
+    marked = {
+        name: example
+        for name, example in data.read_as.items()
+        if name in known and name not in notes.get("read as", {})
+    }
+    if not marked:
+        return None
+    shown = listed([f"{name} ({example})" for name, example in marked.items()])
+    return f"read as numbers: {shown}"
+
+
 def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) -> str | None:
     """The score, where the data have the target too; how many rows have one that cannot be one."""
     y, task, predicted = _target(notes, data), notes.get("task"), columns.get("prediction")
+    if notes.get("target") in data.repeated:
+        return f"no score: several columns of {data.source} are called {notes['target']!r}"
     if y is None or task is None or predicted is None:
         return None
     given = np.array([value is not None and value == value for value in y], dtype=bool)
@@ -65,7 +96,8 @@ def _number(value: Any) -> float:
 def _target(notes: dict[str, Any], data: Data) -> Any:
     target = notes.get("target")
     if data.columns is not None and target in data.columns:
-        return data.X.iloc[:, data.columns.index(target)]
+        y = data.X[target]
+        return written_days(y) if y.dtype.kind == "M" else y
     return data.y
 
 
@@ -90,6 +122,7 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
                 f"{data.source} lacks the column{several} {listed([repr(n) for n in missing])}, "
                 "which the model was trained on"
             )
+        refuse_repeated(data, wanted)
         return X[wanted]
     if wanted and data.width == len(wanted) and not hasattr(X, "tocsr"):
         import pandas

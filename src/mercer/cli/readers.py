@@ -11,19 +11,22 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mercer.cli.text_tables import named, names_are_values, read_table
+from mercer.cli.text_tables import Table, named, names_are_values, read_table
 
 # A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
 DENSE_ENTRIES = 50_000_000
 # Rows from which on a column can be told to name them.
 _FEW_ROWS = 20
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
+JSON = re.compile(rb"\s*(\{|\[\s*[\[{])")
 # How text begins that is not UTF-8 and says so; the longer marks begin as the shorter ones do.
 WIDE_TEXT = {
     (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE): "utf-32",
@@ -31,6 +34,8 @@ WIDE_TEXT = {
 }
 # What a column is called that numbers or names the rows.
 NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
+
+WHY_LEFT_OUT = ("it numbers the rows", "it names the rows", "it names the sequences")
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,12 @@ class Data:
         Columns that are not used, and why.
     is_text : bool
         Whether numbers were read from text, which does not tell 1 from 1.0.
+    names : dict of str to array
+        What the points are called, where the file says it.
+    repeated : dict of str to list of str
+        Names that several columns have in the file, and what these are called here.
+    read_as : dict of str to str
+        Columns of numbers with marks, each with an example: "$12.30 as 12.30".
     """
 
     X: Any
@@ -60,6 +71,9 @@ class Data:
     held_out: tuple[Any, Any] | None = None
     left_out: dict[str, str] | None = None
     is_text: bool = False
+    names: dict[str, np.ndarray] = field(default_factory=dict)
+    repeated: dict[str, list[str]] = field(default_factory=dict)
+    read_as: dict[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str] | None:
@@ -148,6 +162,8 @@ def _by_content(content: bytes) -> str:
         if "xl/workbook.xml" in names:
             raise ValueError("it is a spreadsheet; save it as CSV")
         return "npz" if any(name.endswith(".npy") for name in names) else "tu"
+    if JSON.match(content):
+        raise ValueError("it is JSON; write it as CSV")
     first = content.lstrip().split(b"\n", 1)[0].strip()
     if first[:1] == b">":
         return "fasta"
@@ -171,9 +187,20 @@ def _chosen(data: Data, path: str, target: str | None) -> Data:
         target = names[int(target)]
     if target not in names:
         raise ValueError(f"--target {target}: there is no such column; {suggested(target, names)}")
+    refuse_repeated(data, [target])
     at = names.index(target)
     y = data.X.iloc[:, at]
     return replace(data, X=data.X.drop(columns=data.X.columns[at]), y=y, target=target)
+
+
+def refuse_repeated(data: Data, names: Collection[str], otherwise: str = "") -> None:
+    """Raise where one of these columns shares its name with another."""
+    for name, columns in data.repeated.items():
+        if any(column in names for column in columns):
+            raise ValueError(
+                f"{data.source} has {len(columns)} columns called {name!r}; give each a name of "
+                f"its own{otherwise.format(name)}"
+            )
 
 
 def counted(number: int, name: str) -> str:
@@ -198,11 +225,18 @@ def suggested(name: str, known: Collection[str]) -> str:
 
 def _table(content: bytes, header: bool, separator: str | None = None) -> Data:
     _pandas()
-    frame, nameless = read_table(content, header, separator)
-    left_out = {"the first column": "the first line has no name for it"} if nameless else {}
-    if header and names_are_values(frame):
+    table = read_table(content, header, separator)
+    left_out = {}
+    if table.row_names is not None:
+        left_out["the first column"] = "the first line has no name for it"
+    if header and names_are_values(table.frame):
         left_out["the first line"] = "it has the names; --no-header if it is a row"
-    return Data(frame, left_out=left_out, is_text=True)
+    return replace(_of_table(table), left_out=left_out, is_text=True)
+
+
+def _of_table(table: Table) -> Data:
+    names = {} if table.row_names is None else {"name": table.row_names}
+    return Data(table.frame, names=names, repeated=table.repeated, read_as=table.read_as)
 
 
 def without_names(data: Data) -> Data:
@@ -214,9 +248,9 @@ def without_names(data: Data) -> Data:
         if not NAMES.search(str(name)) and str(name):
             continue
         if column.dtype.kind == "i" and (np.diff(column.to_numpy()) == 1).all():
-            left_out[str(name)] = "it numbers the rows"
+            left_out[str(name)] = WHY_LEFT_OUT[0]
         elif column.dtype.kind not in "iufb" and column.nunique() > 0.95 * len(column):
-            left_out[str(name)] = "it names the rows"
+            left_out[str(name)] = WHY_LEFT_OUT[1]
     if len(left_out) == frame.shape[1]:
         return data
     known = {**(data.left_out or {}), **left_out}
@@ -229,7 +263,25 @@ def _parquet(content: bytes, header: bool) -> Data:
         frame = pandas.read_parquet(io.BytesIO(content))
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'mercer[parquet]'") from error
-    return Data(named(frame))
+    for k in range(frame.shape[1]):
+        frame.isetitem(k, _known_type(frame.iloc[:, k]))
+    return _of_table(named(frame))
+
+
+def _known_type(column: Any) -> Any:
+    """Days, which pandas holds as objects, as times; decimals and lengths of time as numbers."""
+    import pandas
+
+    if column.dtype.kind == "m":
+        return column / pandas.Timedelta(days=1)
+    if column.dtype.kind != "O":
+        return column
+    first = next(iter(column.dropna()), None)
+    if isinstance(first, dict | list | np.ndarray):
+        raise ValueError(f"its column {column.name!r} holds lists; expected a value in each row")
+    if isinstance(first, date):
+        return pandas.to_datetime(column, utc=True)
+    return column.astype(float) if isinstance(first, Decimal) else column
 
 
 def _npz(content: bytes, header: bool) -> Data:
@@ -268,6 +320,7 @@ def _fasta(content: bytes, header: bool) -> Data:
     """Sequences; ``key=value`` in a record's first line gives columns, other text a description."""
     pandas = _pandas()
     records: list[dict[str, str]] = []
+    ids: list[str] = []
     parts: list[str] = []
     for line in [*content.decode("utf-8-sig").splitlines(), ">"]:
         line = line.strip()
@@ -283,13 +336,14 @@ def _fasta(content: bytes, header: bool) -> Data:
         name, _, rest = line[1:].partition(" ")
         pairs = dict(word.split("=", 1) for word in rest.split() if "=" in word)
         words = " ".join(word for word in rest.split() if "=" not in word)
-        records.append({"id": name, **pairs, **({"description": words} if words else {})})
+        records.append({**pairs, **({"description": words} if words else {})})
+        ids.append(name)
     frame = pandas.DataFrame(records[:-1])
-    for column in frame.columns.difference(["id", "sequence", "description"]):
+    for column in frame.columns.difference(["sequence", "description"]):
         numbers = pandas.to_numeric(frame[column], errors="coerce")
         frame[column] = numbers if numbers.notna().all() else frame[column]
-    left_out = {"id": "it names the sequences"}
-    return Data(frame.drop(columns="id"), left_out=left_out, is_text=True)
+    left_out = {"id": WHY_LEFT_OUT[2]}
+    return Data(frame, left_out=left_out, is_text=True, names={"id": np.array(ids[:-1])})
 
 
 def _graphs_from(content: bytes, header: bool) -> Data:

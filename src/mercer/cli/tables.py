@@ -38,6 +38,9 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         say("task", f"{summary['task']} of {summary.get('target') or 'y'}")
     for name, why in (summary.get("left out") or {}).items():
         say("left out", f"{name}: {why}")
+    read_as = [f"{name}: {example}" for name, example in (summary.get("read as") or {}).items()]
+    more = f"; {len(read_as) - 4} columns more" if len(read_as) > 4 else ""
+    say("read as numbers", "; ".join(read_as[:4]) + more)
     if summary.get("rows without a target"):
         say("left out", f"rows: {summary['rows without a target']:,} without a target")
     if "score" in summary:

@@ -6,41 +6,86 @@ import csv
 import io
 import re
 import sys
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
+
+from mercer.cli.marked_numbers import read_marked
 
 # Fields may be as long as the file.
 csv.field_size_limit(sys.maxsize)
 DELIMITERS = ",;\t|"
 SPACES = r"\s+"
-DAY = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"
+# How days are written, and what pandas calls it.
+DAYS = {
+    r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?": "ISO8601",
+    r"\d{1,2}\.\d{1,2}\.\d{4}": "%d.%m.%Y",
+}
+# What stands for a missing value, beside what pandas takes for one.
+MISSING = ["?"]
+MORE_FIELDS = "its lines have more fields than the first, which has the names"
 # Lines that tell how a table is written.
 _HEAD = 20
 
 
-def read_table(content: bytes, header: bool, separator: str | None = None) -> tuple[Any, bool]:
-    """A DataFrame, and whether it had a first column without a name, which is left out."""
+class Table(NamedTuple):
+    """A table as it was read.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        With a name of its own for each column.
+    row_names : array or None
+        What stands before the columns, where it is more than the rows' numbers.
+    repeated : dict of str to list of str
+        Names that several columns have in the file, and what these are called in the frame.
+    read_as : dict of str to str
+        Columns of numbers with marks, each with an example: "$12.30 as 12.30".
+    """
+
+    frame: Any
+    row_names: Any
+    repeated: dict[str, list[str]]
+    read_as: dict[str, str]
+
+
+def read_table(content: bytes, header: bool, separator: str | None = None) -> Table:
+    """A table in text; a first column without a name holds names of the rows."""
     import pandas
 
     text = content.decode("utf-8-sig")
     separator = separator or _separator(text)
     comma = separator == ";" and _has_decimal_commas(text)
+    stream, written = io.StringIO(text), {"sep": separator, "skipinitialspace": True}
     try:
-        frame = pandas.read_csv(
-            io.StringIO(text),
-            sep=separator,
-            header=0 if header else None,
-            index_col=False if _ends_with_separators(text, separator) else None,
-            decimal="," if comma else ".",
-            skipinitialspace=True,
-            skip_blank_lines=True,
+        first = pandas.read_csv(
+            stream, header=None, nrows=1, dtype=str, keep_default_na=False, **written
         )
+        stream.seek(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            frame = pandas.read_csv(
+                stream,
+                header=0 if header else None,
+                index_col=False if _ends_with_separators(text, separator) else None,
+                decimal="," if comma else ".",
+                na_values=MISSING,
+                skip_blank_lines=True,
+                low_memory=False,
+                **written,
+            )
     except pandas.errors.ParserError as error:
         raise ValueError(_fault(str(error))) from error
-    nameless = not isinstance(frame.index, pandas.RangeIndex)
-    if nameless and (frame.index.dtype.kind == "f" or not frame.index.is_unique):
-        raise ValueError("its lines have more fields than the first, which has the names")
+    except pandas.errors.ParserWarning as error:  # it would leave out what is too much
+        raise ValueError(MORE_FIELDS) from error
+    if not isinstance(frame.index, pandas.RangeIndex) and (
+        frame.index.dtype.kind == "f" or not frame.index.is_unique
+    ):
+        raise ValueError(MORE_FIELDS)
     empty = frame.columns.astype(str).str.startswith("Unnamed: ") & frame.isna().all().to_numpy()
-    return named(frame.loc[:, ~empty].reset_index(drop=True)), nameless
+    if header:
+        pairs = zip(first.iloc[0], frame.columns, strict=True)
+        frame.columns = [name or numbered for name, numbered in pairs]
+    return named(frame.loc[:, ~empty], separator == ",", comma)
 
 
 def _separator(text: str) -> str:
@@ -92,15 +137,33 @@ def names_are_values(frame: Any) -> bool:
     )
 
 
-def named(frame: Any) -> Any:
-    """The frame with names that differ, words without spaces around them, and days as times."""
-    frame.columns = _apart([str(name).strip() for name in frame.columns])
+def named(frame: Any, comma_parts: bool = True, comma_decimals: bool = False) -> Table:
+    """The table with names that differ, words without spaces around them, days and numbers."""
+    import pandas
+
+    names = [str(name).strip() for name in frame.columns]
+    apart = _apart(names)
+    is_numbered = isinstance(frame.index, pandas.RangeIndex)
+    row_names = None if is_numbered else as_names(frame.index.to_series())
+    frame = frame.reset_index(drop=True)
+    frame.columns = apart
     if frame.empty:
         raise ValueError("it has no rows")
     for k, kind in enumerate(frame.dtypes):
         if str(kind) in ("str", "string", "object"):
             frame.isetitem(k, _days(_stripped(frame.iloc[:, k])))
-    return frame
+    repeated: dict[str, list[str]] = {}
+    for name, other in zip(names, apart, strict=True):
+        repeated.setdefault(name, []).append(other)
+    repeated = {name: others for name, others in repeated.items() if len(others) > 1}
+    return Table(frame, row_names, repeated, read_marked(frame, comma_parts, comma_decimals))
+
+
+def as_names(column: Any) -> Any:
+    """An array of numbers or of text, which is empty where it is missing."""
+    if column.dtype.kind in "iuf":
+        return column.to_numpy()
+    return column.astype(object).where(column.notna(), "").to_numpy(dtype=str)
 
 
 def _stripped(column: Any) -> Any:
@@ -110,14 +173,17 @@ def _stripped(column: Any) -> Any:
 
 
 def _days(column: Any) -> Any:
-    """Times, where all values are days as in 2024-12-31, perhaps with an hour; else as it is."""
+    """Times, where all values are days, as in 2024-12-31 or 31.12.2024; else as it is."""
     import pandas
 
-    words = column.dropna()
-    if not len(words) or not isinstance(words.iloc[0], str) or not re.fullmatch(DAY, words.iloc[0]):
+    first = next(iter(column.dropna()), None)
+    if not isinstance(first, str):
         return column
-    times = pandas.to_datetime(column, format="ISO8601", errors="coerce", utc=True)
-    return column if times.isna().sum() > column.isna().sum() else times
+    for pattern, form in DAYS.items():
+        if re.fullmatch(pattern, first):
+            times = pandas.to_datetime(column, format=form, errors="coerce", utc=True)
+            return column if times.isna().sum() > column.isna().sum() else times
+    return column
 
 
 def _apart(names: list[str]) -> list[str]:
