@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_y,
     check_consistent_length,
@@ -28,6 +27,7 @@ from mercer.auto.threads import one_blas_thread
 from mercer.elsewhere import over_blocks
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
+from mercer.estimators.labels import check_labels
 from mercer.estimators.scores import Classifier, Regressor
 from mercer.solvers.ridge import float32_is_small
 
@@ -258,7 +258,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         y = column_or_1d(_given(y), warn=True)
         if y.dtype.kind == "f":
             y = _check_y(y, estimator=self)
-        check_classification_targets(y)
+        check_labels(y)
         X = _rows_of(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from mercer.arrays import as_numpy, following, is_tensor
 from mercer.elsewhere import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validated
-from mercer.estimators.labels import most_likely
+from mercer.estimators.labels import check_labels, most_likely
 from mercer.estimators.local_regression import TARGET_BANDWIDTH_CONSTRAINTS, LocalRegressor
 from mercer.estimators.neighbourhoods import linear_weights, local_linear
 from mercer.estimators.scores import Classifier
@@ -361,7 +360,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
             X, y = self._tensors(X, y), column_or_1d(as_numpy(y))
         else:
             X, y = validated(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        check_labels(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         kept = self._keep(X, sample_weight)
         self.y_fit_ = codes[kept]

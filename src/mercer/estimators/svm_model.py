@@ -479,6 +479,6 @@ def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
     if not np.any(weight > 0):
         raise ValueError(
             "Invalid input - all samples have zero or negative weights: sample_weight is at most "
-            f"{weight.max()!r}; give some samples a positive weight"
+            f"{weight.max():g}; give some samples a positive weight"
         )
     return weight
