@@ -295,13 +295,13 @@ def test_a_column_of_dates_is_named(zone):
 )
 def test_a_missing_label_is_named(model):
     labels = np.array(["a", "b"] * 10, dtype=object)
-    labels[3] = None
-    with pytest.raises(ValueError, match="y has no label at row 3 but None"):
-        model().fit(X, labels)
-    for missing in (np.nan, pd.NA):
+    for missing in (None, np.nan, pd.NA):
         labels[3] = missing
-        with pytest.raises(ValueError, match=r"contains NaN|y has no label at row 3 but"):
-            model().fit(X, labels)
+        for given in (labels, pd.Series(labels)):
+            with pytest.raises(ValueError, match="y has no label at row 3 but"):
+                model().fit(X, given)
+    with pytest.raises(ValueError, match="y has no label at row 3 but <NA>"):
+        model().fit(X, pd.Series(labels, dtype="string"))
 
 
 @pytest.mark.parametrize("model", [SVC, KernelPerceptron, NadarayaWatsonClassifier])

@@ -27,7 +27,7 @@ from mercer.auto.threads import one_blas_thread
 from mercer.elsewhere import over_blocks
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
-from mercer.estimators.labels import check_labels
+from mercer.estimators.labels import check_labels, refuse_missing_labels
 from mercer.estimators.scores import Classifier, Regressor
 from mercer.solvers.ridge import float32_is_small
 
@@ -255,6 +255,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         y : array of shape (n,)
             Labels.
         """
+        refuse_missing_labels(y)
         y = column_or_1d(_given(y), warn=True)
         if y.dtype.kind == "f":
             y = _check_y(y, estimator=self)

@@ -17,6 +17,8 @@ from mercer.estimators.inputs import validate_training
 def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndarray]:
     """Training points and their targets, checked; ``y`` may not be missing."""
     require_targets(estimator, y)
+    if not check.get("y_numeric"):
+        refuse_missing_labels(y)
     X, y = validate_training(estimator, X, on_host(y), **check)
     if check.get("y_numeric") and np.any(missing := np.isnan(y)):  # as None is, made a number
         raise ValueError(
@@ -35,13 +37,19 @@ def require_targets(estimator: Any, y: Any) -> None:
         )
 
 
-def check_labels(y: np.ndarray) -> None:
-    """scikit-learn's check of classes, (n,); what is missing or mixed among objects is named."""
-    for row, label in enumerate(y if y.dtype.kind == "O" else ()):
+def refuse_missing_labels(y: Any) -> None:
+    """Raise a ValueError that names the first row without a label among objects, if any."""
+    labels = np.asarray(on_host(y))
+    for row, label in enumerate(labels if labels.dtype.kind == "O" and labels.ndim else ()):
         if label is None or is_pandas_na(label) or is_scalar_nan(label):
             raise ValueError(
                 f"y has no label at row {row} but {label!r}; leave out the rows without one"
             )
+
+
+def check_labels(y: np.ndarray) -> None:
+    """scikit-learn's check of classes, (n,); where objects of several types are, it is said."""
+    for row, label in enumerate(y if y.dtype.kind == "O" else ()):
         if isinstance(label, str) != isinstance(y[0], str):
             raise ValueError(
                 f"y has labels of several types, {y[0]!r} at row 0 and {label!r} at row {row}; "

@@ -11,7 +11,7 @@ from mercer.arrays import as_numpy, following, is_tensor
 from mercer.elsewhere import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validated
-from mercer.estimators.labels import check_labels, most_likely
+from mercer.estimators.labels import check_labels, most_likely, refuse_missing_labels
 from mercer.estimators.local_regression import TARGET_BANDWIDTH_CONSTRAINTS, LocalRegressor
 from mercer.estimators.neighbourhoods import linear_weights, local_linear
 from mercer.estimators.scores import Classifier
@@ -353,6 +353,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         self : NadarayaWatsonClassifier
         """
         self.coding_ = None
+        refuse_missing_labels(y)
         if self._has_categories:
             X, y = self._points(X), column_or_1d(y)
             check_consistent_length(X, y)
