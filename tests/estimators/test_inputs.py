@@ -317,6 +317,8 @@ def test_a_missing_target_is_told(model):
     targets[3] = None
     with pytest.raises(ValueError, match=r"y has a missing value at row 3|contains NaN"):
         model().fit(X, targets)
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        model().fit(X, np.full(20, "a"))
 
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])

@@ -20,7 +20,8 @@ def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndar
     if not check.get("y_numeric"):
         refuse_missing_labels(y)
     X, y = validate_training(estimator, X, on_host(y), **check)
-    if check.get("y_numeric") and np.any(missing := np.isnan(y)):  # as None is, made a number
+    # None among objects is made a number after scikit-learn has looked.
+    if check.get("y_numeric") and y.dtype.kind == "f" and np.any(missing := np.isnan(y)):
         raise ValueError(
             f"y has a missing value at row {np.argwhere(missing)[0][0]}; leave out the rows "
             "without a target"
