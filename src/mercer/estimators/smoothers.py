@@ -367,13 +367,14 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         self.y_fit_ = codes[kept]
         self.kernel_ = smoothing_kernel(self.kernel, self.X_fit_.shape[1])
         left_out = self._settle(self._indicators(), np.ones(len(self.classes_)))
-        self.loo_probabilities_ = following(left_out, self.X_fit_)
+        self.loo_probabilities_ = following(left_out.clip(0.0, 1.0), self.X_fit_)
         return self
 
     @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(c | x) for each row of ``X: (m, d)`` and each class, (m, n_classes)."""
-        return self._means(self._queries(X), self._indicators())
+        means = self._means(self._queries(X), self._indicators())
+        return means.clip(0.0, 1.0)  # which rounding leaves
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
