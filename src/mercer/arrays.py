@@ -268,6 +268,7 @@ def as_vectors(X: Any, name: str = "X") -> Array:
             X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False
         )
     except (TypeError, ValueError, OverflowError) as error:
+        refuse_dates(X, name)
         refuse_text(X, name)
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} is not an array of numbers of shape (n, d): {error}") from error
@@ -291,6 +292,17 @@ def _tensor_of_vectors(X: Any, name: str) -> Any:
         X = X.to(torch.float64)
     refuse_non_finite(X, name)
     return X
+
+
+def refuse_dates(X: Any, name: str = "X") -> None:
+    """Raise a TypeError that names the first column of dates or durations of a table, if any."""
+    for column in getattr(X, "columns", ()):
+        values = X[column]
+        if (getattr(values.dtype, "kind", None) or np.asarray(values).dtype.kind) in "mM":
+            raise TypeError(
+                f"{name} holds dates or durations in column {column!r}; turn them into numbers "
+                "first, for example into days since the earliest"
+            ) from None
 
 
 def refuse_text(X: Any, name: str = "X") -> None:

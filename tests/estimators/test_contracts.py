@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 
 import numpy as np
@@ -12,12 +13,19 @@ from sklearn.base import clone, is_classifier, is_outlier_detector, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
+import every_estimator
 import mercer
 from mercer import kernels as K
 from model_zoo import IRIS, KERNEL_ESTIMATORS, SPECIES, X_REG, Y_REG
 
 UNSUPERVISED = ("KernelPCA", "OneClassSVM")
 SUPERVISED = [name for name in KERNEL_ESTIMATORS if name not in UNSUPERVISED]
+
+
+def signature(name, method):
+    """The parameters of a method, none where it is not there."""
+    found = getattr(getattr(mercer, name), method, None)
+    return inspect.signature(found).parameters if found else {}
 
 
 def make(name, kernel):
@@ -232,3 +240,31 @@ def test_one_feature_and_few_points(name):
     assert len(output(fitted, X)) == 6
     if not is_outlier_detector(model) and is_classifier(model):
         assert fitted.predict(X).tolist() == y.tolist()
+
+
+SCORED = [name for name in every_estimator.names() if "sample_weight" in signature(name, "score")]
+UNWEIGHTED = ("KernelCCA", "KernelPCA", "KernelPerceptron")
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_a_score_counts_a_weight_of_two_as_two_points(name):
+    model = every_estimator.made(name).fit(*every_estimator.lesson(name, 40))
+    X, y = every_estimator.lesson(name, 30)
+    weight = np.arange(30) % 3
+    times = np.repeat(np.arange(30), weight)
+    found = model.score(X, y, sample_weight=weight)
+    assert found == pytest.approx(model.score(X[times], y[times]), rel=1e-9)
+    assert found != pytest.approx(model.score(X, y), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", every_estimator.names())
+def test_weights_are_taken_or_refused(name):
+    model, given = every_estimator.made(name), every_estimator.lesson(name, 40)
+    weight = np.ones(40)
+    if name in UNWEIGHTED:
+        with pytest.raises(TypeError, match="unexpected keyword argument 'sample_weight'"):
+            model.fit(*given, sample_weight=weight)
+    else:
+        model.fit(*given, sample_weight=weight)
+        with pytest.raises(ValueError, match="sample_weight"):
+            model.fit(*given, sample_weight=weight[1:])

@@ -9,7 +9,17 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
-from mercer import SVC, KernelDensity, KernelPerceptron, KernelRidge, NadarayaWatsonRegressor
+from mercer import (
+    SVC,
+    SVR,
+    AutoKernelClassifier,
+    KernelDensity,
+    KernelMachineRegressor,
+    KernelPerceptron,
+    KernelRidge,
+    NadarayaWatsonClassifier,
+    NadarayaWatsonRegressor,
+)
 from mercer import kernels as K
 from mercer.estimators.inputs import (
     training_gram,
@@ -265,3 +275,53 @@ def test_kernels_whose_values_are_no_numbers_are_refused():
         for solver in ("cholesky", "eigh", "pcg", "nystrom", "gd"):
             with pytest.raises(ValueError, match="value inf between training points"):
                 KernelRidge(kernel="linear", solver=solver).fit(1e200 * X, Y)
+
+
+DATES = pd.DataFrame({"x": np.arange(4.0), "when": pd.date_range("2020-01-01", periods=4)})
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_column_of_dates_is_named(zone):
+    table = DATES.assign(when=DATES["when"].dt.tz_localize(zone))
+    for use in (KernelRidge(), NadarayaWatsonRegressor(), KernelDensity(), SVC()):
+        with pytest.raises(TypeError, match="X holds dates or durations in column 'when'"):
+            use.fit(table, [0, 1, 0, 1])
+    with pytest.raises(TypeError, match="X holds dates or durations in column 'when'"):
+        K.RBF()(table)
+
+
+@pytest.mark.parametrize(
+    "model", [SVC, KernelPerceptron, NadarayaWatsonClassifier, AutoKernelClassifier]
+)
+def test_a_missing_label_is_named(model):
+    labels = np.array(["a", "b"] * 10, dtype=object)
+    for missing in (None, np.nan, pd.NA):
+        labels[3] = missing
+        for given in (labels, pd.Series(labels)):
+            with pytest.raises(ValueError, match="y has no label at row 3 but"):
+                model().fit(X, given)
+    with pytest.raises(ValueError, match="y has no label at row 3 but <NA>"):
+        model().fit(X, pd.Series(labels, dtype="string"))
+
+
+@pytest.mark.parametrize("model", [SVC, KernelPerceptron, NadarayaWatsonClassifier])
+def test_labels_of_several_types_are_named(model):
+    with pytest.raises(ValueError, match="several types, 1 at row 0 and 'a' at row 1"):
+        model().fit(X, np.array([1, "a"] * 10, dtype=object))
+    model().fit(X, np.array(["b", "a"] * 10, dtype=object))
+
+
+@pytest.mark.parametrize("model", [SVR, KernelMachineRegressor, KernelRidge])
+def test_a_missing_target_is_told(model):
+    targets = Y.astype(object)
+    targets[3] = None
+    with pytest.raises(ValueError, match=r"y has a missing value at row 3|contains NaN"):
+        model().fit(X, targets)
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        model().fit(X, np.full(20, "a"))
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_a_variance_too_large_for_a_width_is_told(form):
+    with pytest.raises(ValueError, match=r"gamma='scale' .* scale X"):
+        KernelPerceptron().fit(form(1e200 * X), Y > 9)

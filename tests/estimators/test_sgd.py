@@ -15,8 +15,16 @@ from mercer import kernels as K
 from mercer.estimators.machines import KernelMachineClassifier
 from mercer.estimators.sgd import KernelSGDClassifier
 
+# Draws are from places along the points, so that repeated points must stand beside each other.
+ORDER = "scikit-learn's own SGDClassifier fails this check too: points are drawn in their order"
+SHUFFLED = {
+    f"check_sample_weight_equivalence_on_{kind}_data": ORDER for kind in ("dense", "sparse")
+}
 
-@parametrize_with_checks([KernelSGDClassifier(n_iter=500)])
+
+@parametrize_with_checks(
+    [KernelSGDClassifier(n_iter=500)], expected_failed_checks=lambda model: SHUFFLED
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -120,6 +128,62 @@ def test_nears_the_support_vector_machine_and_knows_how_near():
         assert 0 <= excess[-1] <= sgd.result_.gap
     assert excess[0] > excess[1] > excess[2]
     assert excess[2] < 0.02
+
+
+def weighed():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.5 * rng.normal(size=40), [-0.5, 0.5])]
+    return X, y, rng.integers(0, 4, size=40)
+
+
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("kernel", ["rbf", K.Polynomial(2)])
+def test_weights_are_repeated_points(kernel, average):
+    X, y, weight = weighed()
+    model = KernelSGDClassifier(kernel, random_state=0, n_iter=2000, average=average)
+    times = np.repeat(np.arange(40), weight)
+    repeated = clone(model).fit(X[times], y[times], sample_weight=1.0)
+    model.fit(X, y, sample_weight=weight)
+    assert_allclose(model.decision_function(X), repeated.decision_function(X), atol=1e-9)
+    sums = [np.sum(repeated.dual_coef_[times == i], axis=0) for i in range(40)]
+    assert_allclose(model.dual_coef_, sums, atol=1e-9)
+    there = weight > 0
+    absent = clone(model).fit(X[there], y[there], sample_weight=weight[there])
+    assert_allclose(absent.dual_coef_, model.dual_coef_[there], atol=1e-12)
+    assert not np.any(model.dual_coef_[~there])
+    assert absent.result_.gap == pytest.approx(model.result_.gap)
+    louder = clone(model).fit(X, y, sample_weight=8.0 * weight)
+    assert_allclose(louder.dual_coef_, model.dual_coef_)
+
+
+def test_weighted_draws_near_the_weighted_machine():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X[:200])
+    y, m = y[:200], 200
+    weight, lam = np.where(y == 1, 5.0, 0.5) * np.linspace(0.5, 1.5, m), 0.02
+    kernel = K.RBF(0.05)
+    # mean by shares + lam / 2 is sum by weights + alpha / 2, up to a factor.
+    exact = KernelMachineClassifier(
+        kernel=kernel, loss="hinge", alpha=lam * weight.sum(), fit_intercept=False
+    ).fit(X, y, sample_weight=weight)
+    model = KernelSGDClassifier(kernel, alpha=lam, n_iter=50_000, random_state=0)
+    model.fit(X, y, sample_weight=weight)
+
+    def objective(alpha):
+        gram, sign = kernel(X), 2 * y - 1
+        loss = np.maximum(0, 1 - sign * (gram @ alpha))
+        return 0.5 * lam * alpha @ gram @ alpha + np.average(loss, weights=weight)
+
+    least = objective(exact.decision_function(X) @ np.linalg.pinv(kernel(X), rcond=1e-12))
+    excess = objective(model.dual_coef_) - least
+    assert -1e-6 < excess <= model.result_.gap < 0.05
+
+
+def test_a_class_without_weight_is_named():
+    X, y, _ = weighed()
+    with pytest.raises(ValueError, match="all samples of class 'b' have weight zero"):
+        KernelSGDClassifier().fit(X, y, sample_weight=1.0 * (y != "b"))
 
 
 def test_reproducible_and_precomputed():

@@ -381,3 +381,13 @@ def test_bad_input(estimator):
     if estimator in REGRESSORS:
         with pytest.raises(ValueError, match="target_bandwidth"):
             estimator(target_bandwidth=[[1.0]]).fit(X, y)
+
+
+def test_no_probability_is_beyond_one():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.digitize(np.sin(2 * X[:, 0]) + X[:, 1], [-0.5, 0.5])
+    model = NadarayaWatsonClassifier(bandwidth=[0.044, 0.073, 0.62]).fit(X, y)
+    found = model.predict_proba(X)
+    assert found.max() == 1.0
+    assert np.nanmax(model.loo_probabilities_) <= 1.0
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)

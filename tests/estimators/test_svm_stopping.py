@@ -61,8 +61,10 @@ def test_stopping_short_is_said_aloud(model):
     assert np.all(short.n_iter_ == 1)
     assert np.all(np.isfinite(short.predict(X)))
     assert short.dual_gap_ > 1e-3
-    with pytest.warns(ConvergenceWarning, match="max_time"):
-        model(max_time=1e-9, tol=1e-12, **options).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="max_time=1e-09 was over before the first step"):
+        late = model(max_time=1e-9, tol=1e-12, **options).fit(X, y)
+    assert np.all(late.n_iter_ == 0)
+    assert np.all(np.isfinite(late.predict(X)))
 
 
 @pytest.mark.parametrize("model", [SVC, NuSVC, SVR, NuSVR, OneClassSVM])

@@ -55,6 +55,8 @@ def test_support_vectors_on_a_picture_of_other_points():
     machine = SVC(gamma=1.0).fit(X, Y)
     display = DecisionDisplay.from_estimator(machine, X[:30], n_points=10)
     np.testing.assert_allclose(display.circles_.get_offsets(), X[machine.support_])
+    assert display.ax_.get_xlim() == (display.x[0], display.x[-1])
+    assert display.ax_.get_ylim() == (display.y[0], display.y[-1])
     perceptron = KernelPerceptron(K.RBF(), random_state=0).fit(X, Y)
     display = DecisionDisplay.from_estimator(perceptron, X[:30], n_points=10)
     np.testing.assert_allclose(display.circles_.get_offsets(), X[perceptron.support_])
@@ -91,6 +93,26 @@ def test_gaps_fall():
         GapDisplay.from_estimator(KernelCentroidClassifier().fit(X, Y))
     short = GapDisplay(history=[0.1], name="one step").plot()
     assert all(tick == round(tick) for tick in short.ax_.get_xticks())
+    assert legend(short) == ["the only record: 1.0e-01"]
+
+
+def legend(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
+
+
+def test_gaps_of_zero_are_seen():
+    display = GapDisplay(history=[np.inf, 0.5, 0.0]).plot()
+    assert display.line_.get_xdata().tolist() == [2]
+    assert display.zeros_.get_xdata().tolist() == [3]
+    assert legend(display) == ["zero"]
+    low, high = display.ax_.get_xlim()
+    assert low < 1 < 3 < high
+    display.figure_.canvas.draw()
+    solved = GapDisplay(history=[0.0]).plot()
+    assert solved.zeros_.get_xdata().tolist() == [1]
+    assert solved.ax_.get_ylim()[0] == 0  # where the mark is
+    solved.figure_.canvas.draw()
+    assert GapDisplay(history=[0.5, 0.1]).plot().zeros_ is None
 
 
 def test_the_path_of_regularisers():
@@ -101,6 +123,17 @@ def test_the_path_of_regularisers():
     assert x.tolist() == sorted(alphas)
     np.testing.assert_allclose(scores, model.loo_scores_[[1, 2, 0]])
     assert display.chosen == model.alpha_
+
+
+def test_one_regulariser_and_zero_have_their_place():
+    one = RegularizationDisplay(alphas=np.array([2.0]), scores=np.array([-1.0]), chosen=2.0).plot()
+    low, high = one.ax_.get_xlim()
+    assert 0 < low < 2 < high
+    some = np.array([0.0, 1e-3, 1.0])
+    zero = RegularizationDisplay(alphas=some, scores=-some, chosen=0.0).plot()
+    at = zero.ax_.transAxes.inverted().transform(zero.ax_.transData.transform(np.c_[some, -some]))
+    assert np.all(np.diff(at[:, 0]) > 0.1)  # told apart
+    assert 0 < at[0, 0] < 0.2
 
 
 def test_gram_matrices_are_sorted_by_class():
@@ -126,6 +159,20 @@ def test_spectra_tell_what_is_not_a_kernel():
     np.testing.assert_allclose(display.eigenvalues, expected, atol=1e-10)
     assert display.negative_ is None
     assert len(SpectrumDisplay.from_kernel(K.Sigmoid(1.0, 1.0), X).negative_.get_ydata()) > 0
+
+
+def test_spectra_of_one_value_and_of_none():
+    one = SpectrumDisplay.from_kernel(K.Linear(), X[:, :1])
+    assert one.line_.get_marker() == "."
+    assert one.line_.get_xdata().tolist() == [1]
+    nothing = SpectrumDisplay.from_kernel(K.Linear(), np.zeros((3, 2)))
+    assert [text.get_text() for text in nothing.ax_.texts] == ["all eigenvalues are zero"]
+
+
+def test_points_of_a_gram_matrix_are_counted():
+    few = GramDisplay.from_kernel(K.RBF(), X[:2])
+    assert all(tick == round(tick) for tick in few.ax_.get_xticks())
+    assert all(tick == round(tick) for tick in few.ax_.get_yticks())
 
 
 def test_proofs_have_a_box_for_every_node():

@@ -41,6 +41,23 @@ def test_density_of_two_features_with_contours_of_mass():
         DensityDisplay.from_estimator(KernelDensity().fit(points(50, 3)))
 
 
+def test_a_plateau_has_one_contour_at_its_edge():
+    kde = KernelDensity(kernel="tophat", bandwidth=1.0).fit(points(1, 2))
+    display = DensityDisplay.from_estimator(kde, n_points=128)
+    (level,) = display.contours_.levels
+    assert 0.999 * display.density.max() < level < display.density.max()
+    (path,) = display.contours_.get_paths()
+    away = np.hypot(*(path.vertices - kde.X_fit_[0]).T)
+    assert away.min() > 0.9
+
+
+def test_a_regression_where_all_points_are_in_one_place():
+    model = NadarayaWatsonRegressor(bandwidth=[0.3, 0.5]).fit(np.zeros((5, 2)), np.arange(5.0))
+    display = RegressionDisplay.from_estimator(model, feature=1)
+    assert (display.x[0], display.x[-1]) == (-0.5, 0.5)
+    np.testing.assert_allclose(display.mean, 2.0)
+
+
 @pytest.mark.parametrize("estimator", [NadarayaWatsonRegressor, LocalLinearRegressor])
 def test_regression_with_its_band(estimator):
     X = points(200, 2)

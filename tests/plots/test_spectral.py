@@ -37,6 +37,8 @@ def test_shares_of_the_variance_and_their_sums():
     (bars,) = display.ax_.collections
     top = [segment[1, 1] for segment in bars.get_segments()]
     assert np.all(top > rough.explained_variance_ratio_)
+    one = ScreeDisplay(ratio=np.array([0.7])).plot()
+    assert all(tick == round(tick) for tick in one.ax_.get_xticks())
     # What a constant has is nothing.
     ScreeDisplay.from_estimator(KernelPCA(1, kernel=K.RBF()).fit(np.ones((5, 1))))
 
@@ -53,7 +55,7 @@ def test_points_along_components():
     np.testing.assert_allclose(display.scatters_[1].get_offsets(), display.components[20:40])
     numbers = ProjectionDisplay.from_estimator(pca, X, X[:, 0])
     np.testing.assert_allclose(numbers.scatters_[0].get_array(), X[:, 0])
-    with pytest.raises(ValueError, match="component 3 of 3"):
+    with pytest.raises(ValueError, match=r"component 3 of 3.*n_components"):
         ProjectionDisplay.from_estimator(pca, components=(0, 3))
     with pytest.raises(ValueError, match="y has 5 entries for 60 points"):
         ProjectionDisplay.from_estimator(pca, X, y[:5])
@@ -86,6 +88,8 @@ def test_variates_of_two_views():
     np.testing.assert_allclose(display.variates, np.c_[a[:, 1], b[:, 1]])
     assert display.correlation == pytest.approx(np.corrcoef(a[:, 1], b[:, 1])[0, 1])
     assert f"{display.correlation:.2f}" in display.ax_.get_title()
+    lone = CanonicalDisplay.from_estimator(cca, X[:1], X[:1] ** 2)
+    assert lone.ax_.get_title() == "no correlation: a variate is constant"
     three = KernelCCA(1, kernel=K.RBF(0.3)).fit([X, X**2, X**3])
     display = CanonicalDisplay.from_estimator(three, [X, X**2, X**3], views=(2, 0))
     assert display.ax_.get_xlabel() == "variate 1 of view 3"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.operators import FeatureGram
+from mercer.solvers import smo as smo_module
 from mercer.solvers import support_vectors as module
 from mercer.solvers.interior_point import interior_point
 from mercer.solvers.quadratic_program import QuadraticProgram, few_features, restrict
@@ -140,6 +141,34 @@ def test_no_stage_begins_without_time(monkeypatch):
         result = solve_program(program, tol=1e-9, max_time=10.0)
     assert result.status is Status.MAX_TIME
     assert stages == []
+
+
+@pytest.mark.parametrize("solver", ["smo", "interior_point"])
+@pytest.mark.parametrize("form", ["c_svc", "nu_svc", "svr"])
+def test_no_programme_begins_without_time(solver, form, monkeypatch):
+    programs = [make(form, gram(60, d=12, seed=seed)) for seed in range(4)]
+    begun = []
+
+    def noted(stage):
+        def run(first, *arguments, **limits):
+            begun.append(first)
+            return stage(first, *arguments, **limits)
+
+        return run
+
+    late = property(lambda self: len(begun) > 1)
+    monkeypatch.setattr(smo_module.Clock, "late", late)
+    left = property(lambda self: 0.0 if len(begun) > 1 else 10.0)
+    monkeypatch.setattr(module._Limits, "seconds", left)
+    monkeypatch.setattr(smo_module, "_by_rows", noted(smo_module._by_rows))
+    monkeypatch.setattr(module, "interior_point", noted(interior_point))
+    results = solve_programs(programs, solver=solver, max_time=10.0)
+    assert len(begun) == 2
+    assert results[0].status is Status.CONVERGED
+    for program, result in zip(programs[2:], results[2:], strict=True):
+        assert result.status is Status.MAX_TIME
+        assert result.n_iter == 0
+        check_feasible(program, result.value.a)
 
 
 @pytest.mark.parametrize("solver", ["auto", "interior_point"])

@@ -20,6 +20,20 @@ _FIRST, _LARGEST = 1e-3, 1e2
 GAIN = 1e-2
 
 
+def weighed(K: np.ndarray, roots: np.ndarray | None) -> np.ndarray:
+    """``roots_i K_ij roots_j``: with targets ``roots_i y_i`` a weighted problem is a plain one.
+
+    Residuals left one out are multiplied by the roots then, and their squares by the weights.
+
+    Parameters
+    ----------
+    K : (n, n) array
+    roots : (n,) array or None
+        Square roots of the weights; None where there are none.
+    """
+    return K if roots is None else roots[:, None] * K * roots
+
+
 def left_out(K: np.ndarray, Y: np.ndarray, alpha: float) -> tuple[float, np.ndarray]:
     """The mean squared error left one out, and the residuals (n, t); infinite if rounding fails.
 
@@ -112,10 +126,15 @@ class Slopes:
         A function of squared distances, whose scales are 1.
     X : (n, d) array
     Y : (n, t) array
+        Multiplied by the roots, where there are some.
+    roots : (n,) array, optional
+        As for `weighed`.
     """
 
-    def __init__(self, kernel: Kernel, X: np.ndarray, Y: np.ndarray):
-        self.X, self.Y = X - np.median(X, axis=0), Y
+    def __init__(
+        self, kernel: Kernel, X: np.ndarray, Y: np.ndarray, roots: np.ndarray | None = None
+    ):
+        self.X, self.Y, self.roots = X - np.median(X, axis=0), Y, roots
         self.pairs = kernel.over(self.X)
         (distance,) = self.pairs.lowering.leaves
         self.by_distance = self.pairs.like(partial(self.pairs.expression, distance), np.float64)
@@ -123,8 +142,9 @@ class Slopes:
     def at(self, scales: np.ndarray, alpha: float) -> tuple[float, np.ndarray, float]:
         """The error, and its derivatives by the logarithm of every scale and by alpha."""
         X = self.X / scales
-        S, error = self._by_gram(np.asarray(self.pairs.at(X).gram(), dtype=np.float64), alpha)
-        M = S * self.by_distance.at(X).gram()
+        K = np.asarray(self.pairs.at(X).gram(), dtype=np.float64)
+        S, error = self._by_gram(weighed(K, self.roots), alpha)
+        M = weighed(S, self.roots) * self.by_distance.at(X).gram()
         slopes = -4 * (M.sum(axis=1) @ X**2 - np.sum(X * (M @ X), axis=0))
         return error, slopes, float(np.trace(S))
 

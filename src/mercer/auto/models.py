@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_y,
     check_consistent_length,
@@ -21,13 +20,19 @@ from sklearn.utils.validation import (
 )
 
 from mercer.arrays import on_host
-from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out
-from mercer.auto.search import Clock, Search
+from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
+from mercer.auto.search import Clock, Search, take
 from mercer.auto.tables import as_table, mean_and_spread
 from mercer.auto.threads import one_blas_thread
 from mercer.elsewhere import over_blocks
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
+from mercer.estimators.labels import (
+    check_labels,
+    checked_weights,
+    refuse_missing_labels,
+    require_weight,
+)
 from mercer.estimators.scores import Classifier, Regressor
 from mercer.solvers.ridge import float32_is_small
 
@@ -55,11 +60,12 @@ class _AutoKernel(BaseEstimator):
         self.max_time = max_time
         self.random_state = random_state
 
-    def _search(self, X: Any, Y: np.ndarray) -> np.ndarray:
+    def _search(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         """Choose, fit with what was chosen, and return predictions left one out of (n, t)."""
-        clock = Clock(self.max_time)
+        clock, random = Clock(self.max_time), check_random_state(self.random_state)
         with one_blas_thread():
-            search = Search(X, Y, clock, check_random_state(self.random_state)).run()
+            roots = None if weight is None else np.sqrt(weight)
+            search = Search(X, Y, clock, random, roots).run()
         self.coding_ = search.coding
         self.n_features_in_ = search.coding.n_features_in_
         if hasattr(search.coding, "feature_names_in_"):
@@ -71,20 +77,20 @@ class _AutoKernel(BaseEstimator):
             predictions = self._fit_nothing(Y)
         elif n <= _EXACT and n**3 <= work:
             with one_blas_thread() if n <= _PATH_ROWS else nullcontext():
-                predictions = self._fit_exactly(points, Y, search)
+                predictions = self._fit_exactly(points, Y, weight, search)
         else:
             centres = min(int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES)), n)
             with one_blas_thread() if n * centres**2 <= _ONE_THREAD else nullcontext():
-                predictions = self._fit_on_centres(points, Y, search.alpha, centres)
-        error = float(np.mean((predictions - Y) ** 2))
+                predictions = self._fit_on_centres(points, Y, weight, search.alpha, centres)
+        errors = np.mean((predictions - Y) ** 2, axis=1)
         self.report_ = {
             "tried": search.tried,
             "scaling": self.coding_.scaling,
             "kernel": repr(self.kernel_),
             "alpha": float(self.alpha_),
             "solver": self.model_.result_.method,
-            "left_one_out": error,
-            "baseline": float(np.mean(Y**2)),
+            "left_one_out": float(np.average(errors, weights=weight)),
+            "baseline": float(np.average(np.mean(Y**2, axis=1), weights=weight)),
             "seconds": clock.seconds,
         }
         return predictions
@@ -95,10 +101,12 @@ class _AutoKernel(BaseEstimator):
         self.model_ = KernelRidge(kernel=self.kernel_).fit(np.zeros((len(Y), 1)), 0 * Y)
         return np.zeros_like(Y)
 
-    def _fit_exactly(self, points: Any, Y: np.ndarray, search: Search) -> np.ndarray:
+    def _fit_exactly(
+        self, points: Any, Y: np.ndarray, weight: np.ndarray | None, search: Search
+    ) -> np.ndarray:
         """The regulariser on many rows, from that of the search; all left out at that one."""
-        n, clock = len(Y), search.clock
-        G = np.asarray(self.kernel_(points), dtype=np.float64)
+        n, clock, targets = len(Y), search.clock, search.Y
+        G = weighed(np.asarray(self.kernel_(points), dtype=np.float64), search.roots)
         rows = np.sort(search.rows(_PATH_ROWS))
 
         def told(alpha: float, error: float) -> None:
@@ -109,18 +117,18 @@ class _AutoKernel(BaseEstimator):
 
         part = G if len(rows) == n else G[np.ix_(rows, rows)]
         with one_blas_thread():
-            _, alpha, residual = best_alpha(part, Y[rows], search.alpha, _FACTOR, told)
+            _, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, told)
         self.alpha_ = max(alpha, least_alpha(G))
         if len(rows) < n:
             if float32_is_small(n, float(G.diagonal().max()), self.alpha_):
                 G = G.astype(np.float32)
-            error, residual = left_out(G, Y, self.alpha_)
+            error, residual = left_out(G, targets, self.alpha_)
             search.note(f"alpha {self.alpha_:.3g}, all rows", self.coding_, error)
-        self.model_ = KernelRidge(alpha=self.alpha_, kernel=self.kernel_).fit(points, Y)
-        return Y - residual
+        self.model_ = KernelRidge(alpha=self.alpha_, kernel=self.kernel_).fit(points, Y, weight)
+        return Y - (residual if search.roots is None else residual / search.roots[:, None])
 
     def _fit_on_centres(
-        self, points: Any, Y: np.ndarray, alpha: float, n_centers: int
+        self, points: Any, Y: np.ndarray, weight: np.ndarray | None, alpha: float, n_centers: int
     ) -> np.ndarray:
         self.model_ = KernelRidgeCV(
             alphas=alpha * _FACTOR ** np.arange(-4.0, 4.5),
@@ -128,7 +136,7 @@ class _AutoKernel(BaseEstimator):
             solver="nystrom",
             n_centers=n_centers,
             random_state=0,
-        ).fit(points, Y)
+        ).fit(points, Y, weight)
         self.alpha_ = self.model_.alpha_
         return np.asarray(self.model_.loo_predictions_).reshape(Y.shape)
 
@@ -187,21 +195,24 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
     """
 
     @fitting
-    def fit(self, X: Any, y: Any) -> AutoKernelRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoKernelRegressor:
         """Choose and fit.
 
         Parameters
         ----------
         X : DataFrame, array or list of rows
         y : array of shape (n,) or (n, n_targets)
+        sample_weight : float or array of shape (n,), optional
+            What the error of each row counts beside the others', in the search and in the fit: of
+            weight 0, as if it was not there. Columns are scaled without.
         """
         y = _check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
         y = np.asarray(y, dtype=np.float64)
-        X = _rows_of(X, y)
-        self.y_mean_, spread = mean_and_spread(y)
+        X, y, weight = _weighted_rows(_rows_of(X, y), y, sample_weight)
+        self.y_mean_, spread = mean_and_spread(y, weight)
         self.y_scale_ = np.where(spread > 0, spread, 1.0)
         Y = (y - self.y_mean_) / self.y_scale_
-        self._search(X, Y.reshape(len(y), -1))
+        self._search(X, Y.reshape(len(y), -1), weight)
         self.one_target_ = y.ndim == 1
         return self
 
@@ -246,7 +257,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
     """
 
     @fitting
-    def fit(self, X: Any, y: Any) -> AutoKernelClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoKernelClassifier:
         """Choose and fit.
 
         Parameters
@@ -254,11 +265,15 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         X : DataFrame, array or list of rows
         y : array of shape (n,)
             Labels.
+        sample_weight : float or array of shape (n,), optional
+            What the error of each row counts beside the others', in the search and in the fit: of
+            weight 0, as if it was not there. Columns are scaled without.
         """
+        refuse_missing_labels(y)
         y = column_or_1d(_given(y), warn=True)
         if y.dtype.kind == "f":
             y = _check_y(y, estimator=self)
-        check_classification_targets(y)
+        check_labels(y)
         X = _rows_of(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -266,15 +281,21 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
                 f"y has one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two "
                 "classes"
             )
+        weight = checked_weights(sample_weight, X)
+        if weight is not None:
+            require_weight(self.classes_, codes, weight)
+        X, codes, weight = _weighted_rows(X, codes, weight)
         Y = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, 0.0)
+        shares = np.average(Y, axis=0, weights=weight)
         if len(self.classes_) == 2:
             Y = Y[:, 1:]
-        self.shares_ = Y.mean(axis=0)
-        scores = self._search(X, Y - self.shares_) + self.shares_
+        self.shares_ = shares[-Y.shape[1] :]
+        scores = self._search(X, Y - self.shares_, weight) + self.shares_
         scores = _by_class(scores)
-        self.steepness_ = _steepness(scores, codes)
-        self.report_["left_one_out_accuracy"] = float(np.mean(scores.argmax(axis=1) == codes))
-        self.report_["baseline_accuracy"] = float(np.bincount(codes).max() / len(codes))
+        self.steepness_ = _steepness(scores, codes, weight)
+        right = scores.argmax(axis=1) == codes
+        self.report_["left_one_out_accuracy"] = float(np.average(right, weights=weight))
+        self.report_["baseline_accuracy"] = float(shares.max())
         return self
 
     @over_blocks
@@ -300,13 +321,14 @@ def _by_class(scores: np.ndarray) -> np.ndarray:
     return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
 
 
-def _steepness(scores: np.ndarray, codes: np.ndarray) -> float:
+def _steepness(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> float:
     """The factor on scores that makes the classes likeliest."""
     right = scores[np.arange(len(codes)), codes]
 
     def loss(logarithm: float) -> float:
         factor = np.exp(logarithm)
-        return float(np.mean(logsumexp(factor * scores, axis=1) - factor * right))
+        losses = logsumexp(factor * scores, axis=1) - factor * right
+        return float(np.average(losses, weights=weight))
 
     found = minimize_scalar(loss, bounds=(np.log(0.01), np.log(100.0)), method="bounded")
     return float(np.exp(found.x))
@@ -325,3 +347,21 @@ def _rows_of(X: Any, y: np.ndarray) -> Any:
     if len(y) < 2:
         raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")
     return table
+
+
+def _weighted_rows(
+    X: Any, y: np.ndarray, sample_weight: Any
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """The rows that have weight, their targets, and these weights, of mean 1; None for none."""
+    weight = checked_weights(sample_weight, X)
+    if weight is None:
+        return X, y, None
+    rows = np.flatnonzero(weight)
+    if len(rows) < 2:
+        raise ValueError(
+            f"Found array with {len(rows)} sample(s) of positive weight while a minimum of 2 is "
+            "required."
+        )
+    if len(rows) < len(y):
+        X, y, weight = take(X, rows), y[rows], weight[rows]
+    return X, y, weight / weight.mean()

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mercer import kernels as K
-from mercer.auto.leave_one_out import GAIN, Slopes, best_alpha
+from mercer.auto.leave_one_out import GAIN, Slopes, best_alpha, weighed
 from mercer.auto.tables import NUMBER, SCALINGS, TableCoding
 from mercer.kernels import Kernel
 
@@ -68,6 +68,8 @@ class Search:
     clock : Clock
         Once half its time is spent, the best so far is taken.
     random : RandomState
+    roots : (n,) array, optional
+        Square roots of the rows' weights, whose mean is 1.
 
     Attributes
     ----------
@@ -84,8 +86,16 @@ class Search:
         Seconds that a Cholesky factor takes, left one out, per cubed number of rows.
     """
 
-    def __init__(self, X: Any, Y: np.ndarray, clock: Clock, random: np.random.RandomState):
-        self.X, self.Y, self.clock = X, Y, clock
+    def __init__(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        clock: Clock,
+        random: np.random.RandomState,
+        roots: np.ndarray | None = None,
+    ):
+        self.X, self.clock, self.roots = X, clock, roots
+        self.Y = Y if roots is None else roots[:, None] * Y
         self.order = random.permutation(len(Y))
         self.tried: list[dict[str, Any]] = []
         self.error, self.alpha, self.width = np.inf, 1.0, 1.0
@@ -114,25 +124,32 @@ class Search:
 
     def points(self, coding: TableCoding, rows: np.ndarray) -> np.ndarray:
         """The coordinates of some rows, without texts."""
-        points = coding.transform(_take(self.X, rows))
+        points = coding.transform(take(self.X, rows))
         return points[:, : len(coding.owners_)].astype(np.float64)
 
     def _late(self) -> bool:
         return self.clock.limit is not None and self.clock.seconds > 0.5 * self.clock.limit
 
-    def _best(self, kernel: Kernel, X: Any, Y: np.ndarray) -> tuple[float, float]:
-        """The least error of a kernel, and the regulariser that has it."""
+    def roots_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """What `weighed` takes for some rows."""
+        return None if self.roots is None else self.roots[rows]
+
+    def _best(self, kernel: Kernel, X: Any, rows: np.ndarray) -> tuple[float, float]:
+        """The least error of a kernel on the points X of some rows, and its regulariser."""
         start = time.perf_counter()
-        G = np.asarray(kernel(X), dtype=np.float64)
+        Y = self.Y[rows]
+        G = weighed(np.asarray(kernel(X), dtype=np.float64), self.roots_of(rows))
         looks: list[float] = []
         known = None if np.isinf(self.error) else self.alpha
         found = best_alpha(G, Y, known, told=lambda alpha, error: looks.append(error))
         self.pace = (time.perf_counter() - start) / (len(looks) * len(Y) ** 3)
         return found[:2]
 
-    def _try(self, name: str, coding: TableCoding, kernel: Kernel, X: Any, Y: np.ndarray) -> float:
+    def _try(
+        self, name: str, coding: TableCoding, kernel: Kernel, X: Any, rows: np.ndarray
+    ) -> float:
         """Look at a candidate, and keep it if it is the best so far."""
-        error, alpha = self._best(kernel, X, Y)
+        error, alpha = self._best(kernel, X, rows)
         self.note(name, coding, error)
         if error < self.error:
             self.error, self.alpha, self.kernel, self.coding = error, alpha, kernel, coding
@@ -165,10 +182,10 @@ class Search:
     def _contest(self, looks: list[_Look]) -> None:
         """The scaling that is best on other rows: outliers among a few should not decide."""
         rows = self.rows(self.more, skip=self.half)
-        Y, errors = self.Y[rows], []
+        errors = []
         for look in looks:
             X = self.points(look.coding, rows)
-            errors.append(self._best(look.kernel(look.best), X, Y)[0])
+            errors.append(self._best(look.kernel(look.best), X, rows)[0])
             self.note(f"{look.name(look.best)}, on other rows", look.coding, errors[-1])
         winner = looks[int(np.argmin(errors))]
         if winner.coding is not self.coding:
@@ -199,9 +216,9 @@ class Search:
             return
         judges = self.rows(self.more, skip=self.half)
         kernel = self._with_scales(self.kernel, self.alpha, self.rows(self.half), groups, _STEPS)
-        X, Y = self.points(self.coding, judges), self.Y[judges]
-        before, _ = self._best(self.kernel, X, Y)
-        after, alpha = self._best(kernel, X, Y)
+        X = self.points(self.coding, judges)
+        before, _ = self._best(self.kernel, X, judges)
+        after, alpha = self._best(kernel, X, judges)
         self.note("the best so far, a scale per feature, on other rows", self.coding, after)
         self.note("the same without, on those rows", self.coding, before)
         if after >= before:
@@ -209,7 +226,7 @@ class Search:
         if self.half < self.more:
             rows = self.rows(self.more)
             kernel = self._with_scales(kernel, alpha, rows, groups, _STEPS_AGAIN)
-            after, alpha = self._best(kernel, self.points(self.coding, rows), self.Y[rows])
+            after, alpha = self._best(kernel, self.points(self.coding, rows), rows)
         self.kernel, self.error, self.alpha = kernel, after, alpha
 
     def _with_scales(
@@ -217,8 +234,8 @@ class Search:
     ) -> Kernel:
         """The kernel with scales that fit some rows."""
         scales = np.asarray(kernel.get_params()["scales"], dtype=float)
-        X, Y, build = self.points(self.coding, rows), self.Y[rows], _same_class(kernel)
-        slopes = Slopes(build(np.ones(X.shape[1])), X, Y)
+        X, build = self.points(self.coding, rows), _same_class(kernel)
+        slopes = Slopes(build(np.ones(X.shape[1])), X, self.Y[rows], self.roots_of(rows))
         return build(self._descend(slopes, np.log(scales), np.log(alpha), groups, steps))
 
     def _descend(
@@ -264,11 +281,11 @@ class Search:
     def _texts(self, D: int) -> None:
         """String kernels for the columns of texts, added to what there is."""
         rows, vector = self.rows(self.few), self.kernel if D else None
-        points, Y = self.coding.transform(_take(self.X, rows)), self.Y[rows]
+        points = self.coding.transform(take(self.X, rows))
         if vector is not None:
             vector = vector.on(list(range(D)))
             self.kernel, self.error = vector, np.inf
-            self._try("numbers and categories alone", self.coding, vector, points, Y)
+            self._try("numbers and categories alone", self.coding, vector, points, rows)
         for place in range(D, D + len(self.coding.texts_)):
             before: Kernel | None = self.kernel if np.isfinite(self.error) else None
             texts = self.coding.text(self.X, place - D)
@@ -277,7 +294,7 @@ class Search:
                 for weight in (0.3, 1.0, 3.0) if before is not None else (1.0,):
                     whole = kernel if before is None else before + weight * kernel
                     column = f"{name} of column {self.coding.texts_[place - D]}, weight {weight:g}"
-                    self._try(column, self.coding, whole, points, Y)
+                    self._try(column, self.coding, whole, points, rows)
                     if self._late():
                         return
 
@@ -287,7 +304,7 @@ class _Look:
 
     def __init__(self, search: Search, family: str, coding: TableCoding, rows: np.ndarray):
         self.search, self.family, self.coding = search, family, coding
-        self.X, self.Y = search.points(coding, rows), search.Y[rows]
+        self.X, self.rows = search.points(coding, rows), rows
         self.median = median_distance(self.X)
         self.errors: dict[float, float] = {}
 
@@ -302,7 +319,9 @@ class _Look:
     def at(self, width: float) -> float:
         if width not in self.errors:
             search, before = self.search, self.search.error
-            error = search._try(self.name(width), self.coding, self.kernel(width), self.X, self.Y)
+            error = search._try(
+                self.name(width), self.coding, self.kernel(width), self.X, self.rows
+            )
             self.errors[width] = error
             if error < before:
                 search.width = width
@@ -351,5 +370,6 @@ def median_distance(X: np.ndarray) -> float:
     return median if median > 1e-6 * float(np.sqrt(squares.max(initial=0.0))) else 1.0
 
 
-def _take(table: Any, rows: np.ndarray) -> Any:
+def take(table: Any, rows: np.ndarray) -> Any:
+    """Some rows of a table."""
     return table.iloc[rows] if hasattr(table, "iloc") else table[rows]

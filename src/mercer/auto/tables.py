@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -171,15 +172,18 @@ class TableCoding(TransformerMixin, BaseEstimator):
         return tags
 
 
-def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean_and_spread(
+    values: np.ndarray, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The mean and standard deviation of each column, whatever its size; 0 where all are equal."""
     size = np.abs(values).max(axis=0, initial=0.0)
     unit = np.where(size > 0, size, 1.0)
-    mean = (values / unit).mean(axis=0) * unit
+    average = np.mean if weight is None else partial(np.average, weights=weight)
+    mean = average(values / unit, axis=0) * unit
     apart = values - mean
     farthest = np.abs(apart).max(axis=0, initial=0.0)
     unit = np.where(farthest > 0, farthest, 1.0)
-    spread = unit * np.sqrt(np.mean((apart / unit) ** 2, axis=0))
+    spread = unit * np.sqrt(average((apart / unit) ** 2, axis=0))
     return mean, np.where(values.max(axis=0) > values.min(axis=0), spread, 0.0)
 
 

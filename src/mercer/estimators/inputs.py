@@ -28,6 +28,7 @@ from mercer.arrays import (
     on_host,
     read_on_host,
     refuse_beyond_memory,
+    refuse_dates,
     refuse_missing,
     refuse_text,
     row_blocks,
@@ -200,9 +201,12 @@ def _brought(estimator: Any, X: Any, coef: Any) -> Any:
 
 
 def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
-    """scikit-learn's `validate_data`; a text or a gap in X is named with its place."""
+    """scikit-learn's `validate_data`; a text, a date or a gap in X is named with its place."""
     try:
         return validate_data(estimator, X, *y, **check)
+    except TypeError:
+        refuse_dates(X)
+        raise
     except ValueError:
         refuse_text(X)
         refuse_missing(X)

@@ -47,7 +47,13 @@ def resolve_gamma(estimator: Any, X: Any, sample_weight: np.ndarray | None = Non
     """The number that the parameter gamma stands for on the training points X, (n, d)."""
     gamma = getattr(estimator, "gamma", None)
     if gamma == "scale":
-        variance = _variance(X, sample_weight)
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = _variance(X, sample_weight)
+        if not variance < np.inf:
+            raise ValueError(
+                "gamma='scale' is one over the variance of X, which exceeds what its precision "
+                "holds; scale X, for example with sklearn.preprocessing.StandardScaler"
+            )
         return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
     if gamma is None or gamma == "auto":
         return 1.0 / X.shape[1]

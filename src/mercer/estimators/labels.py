@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
@@ -16,7 +17,16 @@ from mercer.estimators.inputs import validate_training
 def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndarray]:
     """Training points and their targets, checked; ``y`` may not be missing."""
     require_targets(estimator, y)
-    return validate_training(estimator, X, on_host(y), **check)
+    if not check.get("y_numeric"):
+        refuse_missing_labels(y)
+    X, y = validate_training(estimator, X, on_host(y), **check)
+    # None among objects is made a number after scikit-learn has looked.
+    if check.get("y_numeric") and y.dtype.kind == "f" and np.any(missing := np.isnan(y)):
+        raise ValueError(
+            f"y has a missing value at row {np.argwhere(missing)[0][0]}; leave out the rows "
+            "without a target"
+        )
+    return X, y
 
 
 def require_targets(estimator: Any, y: Any) -> None:
@@ -28,9 +38,30 @@ def require_targets(estimator: Any, y: Any) -> None:
         )
 
 
+def refuse_missing_labels(y: Any) -> None:
+    """Raise a ValueError that names the first row without a label among objects, if any."""
+    labels = np.asarray(on_host(y))
+    for row, label in enumerate(labels if labels.dtype.kind == "O" and labels.ndim else ()):
+        if label is None or is_pandas_na(label) or is_scalar_nan(label):
+            raise ValueError(
+                f"y has no label at row {row} but {label!r}; leave out the rows without one"
+            )
+
+
+def check_labels(y: np.ndarray) -> None:
+    """scikit-learn's check of classes, (n,); where objects of several types are, it is said."""
+    for row, label in enumerate(y if y.dtype.kind == "O" else ()):
+        if isinstance(label, str) != isinstance(y[0], str):
+            raise ValueError(
+                f"y has labels of several types, {y[0]!r} at row 0 and {label!r} at row {row}; "
+                "make them one, for example with y.astype(str)"
+            )
+    check_classification_targets(y)
+
+
 def class_labels(estimator: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct classes, sorted, and each label's position among them."""
-    check_classification_targets(y)
+    check_labels(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

@@ -104,7 +104,8 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     max_iter : int or None, default=None
         Steps of the solver: 100 for Newton and interior points, 10000 for L-BFGS if None.
     max_time : float or None, default=None
-        Seconds per machine.
+        Seconds per machine, from when the Gram matrix or the features of the centres are there;
+        looked at between steps of the solver, which ends where it is then, with a warning.
     solver : {"auto", "exact", "nystrom"}, default="auto"
         "exact" expands in all points, at the cost of some factorisations of the Gram matrix;
         "nystrom" minimises the same over the span of a few centres, in a few passes over the

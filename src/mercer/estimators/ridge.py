@@ -104,7 +104,9 @@ default="pivoted"
     max_iter : int or None, default=None
         Steps of "gd" and "pcg", 1000 if None; passes of "nystrom", 100 if None.
     max_time : float or None, default=None
-        Seconds after which "pcg" and "nystrom" stop where they are, with a warning.
+        Seconds after which "pcg" and "nystrom" stop where they are, with a warning; looked at
+        between iterations or passes, not while "pcg" makes its preconditioner or "nystrom" finds
+        its centres. The other solvers take no notice of it.
     tol : float, default=1e-6
         Relative gradient at which "gd" and "nystrom" stop, 0 takes every step; relative residual
         at which "pcg" stops.

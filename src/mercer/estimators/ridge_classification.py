@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.elsewhere import over_blocks
@@ -19,6 +18,7 @@ from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import input_tags, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
+    check_labels,
     checked_weights,
     class_labels,
     class_weights,
@@ -221,7 +221,7 @@ result_
         first = not hasattr(self, "moments_")
         known = {} if first or not takes_vectors(self.kernel) else {"reset": False}
         X, y = labelled(self, X, y, **known)
-        check_classification_targets(y)
+        check_labels(y)
         weight = checked_weights(sample_weight, X)
         if self.class_weight is not None:
             # Some points need not have all the classes that scikit-learn's function looks for.

@@ -15,7 +15,14 @@ from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import expand, input_tags, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
+from mercer.estimators.labels import (
+    checked_weights,
+    class_labels,
+    labelled,
+    most_likely,
+    require_weight,
+    signed_targets,
+)
 from mercer.estimators.scores import Classifier
 from mercer.solvers.sgd import kernel_sgd
 
@@ -31,7 +38,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
     :math:`y_i \sum_j a^{(t)}_j k(x_j, x_i) < 1`. The answer is the average of
     :math:`a^{(1)}, \dots, a^{(T)}`. More than two classes take one machine each, against the
     rest, over the same draws. `SVC` with C = 1 / (alpha m) and no intercept has the same optimum
-    and reaches it exactly.
+    and reaches it exactly. With weights the mean is weighted, and points are drawn by their weight.
 
     Parameters
     ----------
@@ -54,7 +61,8 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
     average : bool, default=True
         Whether to return the average or the last iterate.
     random_state : int, RandomState or None, default=None
-        Source of the draws, ``check_random_state(random_state).randint(m, size=n_iter)``.
+        Source of the draws, ``check_random_state(random_state).randint(m, size=n_iter)``; with
+        weights ``random_sample(n_iter)``, in the order of the points.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
         matrix. "shift" adds to the diagonal of the training points alone; new points are seen
@@ -118,7 +126,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
         self.indefinite = indefinite
 
     @fitting
-    def fit(self, X: Any, y: Any) -> KernelSGDClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSGDClassifier:
         """Take the steps.
 
         Parameters
@@ -127,18 +135,30 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
             Training points; for a precomputed kernel the Gram matrix.
         y : array-like of shape (n_samples,)
             Class labels.
+        sample_weight : float or array-like of shape (n_samples,), optional
+            Weights of the losses in their mean: a point of weight 2 is drawn as often as two
+            points of weight 1 in its place, one of weight 0 never.
 
         Returns
         -------
         self : KernelSGDClassifier
         """
         X, y = labelled(self, X, y)
-        self.kernel_ = resolve_kernel(self, X)
+        weight = checked_weights(sample_weight, X)
+        self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
+        rng, share = check_random_state(self.random_state), None
+        if weight is None:
+            draws = rng.randint(n_rows(X), size=self.n_iter)
+        else:
+            require_weight(self.classes_, codes, weight)
+            share = weight / weight.sum()
+            draws = _draws(weight, rng.random_sample(self.n_iter))
         operator = training_gram(self, X, self.kernel_, store=False)
-        draws = check_random_state(self.random_state).randint(n_rows(X), size=self.n_iter)
         targets = signed_targets(codes, len(self.classes_))
-        self.result_ = kernel_sgd(operator, targets, self.alpha, draws, average=self.average)
+        self.result_ = kernel_sgd(
+            operator, targets, self.alpha, draws, average=self.average, share=share
+        )
         coef = operator.carry(self.result_.value)
         self.dual_coef_ = coef[:, 0] if len(self.classes_) == 2 else coef
         self.X_fit_ = X
@@ -158,3 +178,17 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
+
+
+def _draws(weight: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The points at these places of the weights laid end to end, the whole length being 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> _draws(np.array([1.0, 0.0, 3.0]), np.array([0.0, 0.2, 0.25, 0.9]))
+    array([0, 0, 2, 2])
+    """
+    ends = np.cumsum(weight)
+    found = np.searchsorted(ends, places * ends[-1], side="right")
+    return np.minimum(found, np.flatnonzero(weight)[-1])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from mercer.arrays import as_numpy, following, is_tensor
 from mercer.elsewhere import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validated
-from mercer.estimators.labels import most_likely
+from mercer.estimators.labels import check_labels, most_likely, refuse_missing_labels
 from mercer.estimators.local_regression import TARGET_BANDWIDTH_CONSTRAINTS, LocalRegressor
 from mercer.estimators.neighbourhoods import linear_weights, local_linear
 from mercer.estimators.scores import Classifier
@@ -354,6 +353,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         self : NadarayaWatsonClassifier
         """
         self.coding_ = None
+        refuse_missing_labels(y)
         if self._has_categories:
             X, y = self._points(X), column_or_1d(y)
             check_consistent_length(X, y)
@@ -361,19 +361,20 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
             X, y = self._tensors(X, y), column_or_1d(as_numpy(y))
         else:
             X, y = validated(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        check_labels(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         kept = self._keep(X, sample_weight)
         self.y_fit_ = codes[kept]
         self.kernel_ = smoothing_kernel(self.kernel, self.X_fit_.shape[1])
         left_out = self._settle(self._indicators(), np.ones(len(self.classes_)))
-        self.loo_probabilities_ = following(left_out, self.X_fit_)
+        self.loo_probabilities_ = following(left_out.clip(0.0, 1.0), self.X_fit_)
         return self
 
     @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(c | x) for each row of ``X: (m, d)`` and each class, (m, n_classes)."""
-        return self._means(self._queries(X), self._indicators())
+        means = self._means(self._queries(X), self._indicators())
+        return means.clip(0.0, 1.0)  # which rounding leaves
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:

@@ -69,7 +69,10 @@ class SVC(PairwiseMachine):
         Working sets, interior points, or the first and then, where that is slow, active sets or
         interior points.
     max_time : float or None, default=None
-        Seconds at most.
+        Seconds at most, from the beginning of ``fit``. The clock is looked at between rounds of
+        steps and between pairs of classes, not while the features or the whole Gram matrix of a
+        slow kernel are computed, nor while ``indefinite`` corrects it. What was found by then is
+        the model, with a ConvergenceWarning, which says so if that was before the first step.
     warm_start : bool, default=False
         Start where the last fit ended, if that had as many points of each class; for working
         sets, since interior points start where they must.

@@ -331,16 +331,24 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """Record how the solver did."""
         self.result_ = combined(results)
         if not self.result_.advice:
-            self.result_ = self.result_.advised(self._advice(self.result_.status))
+            self.result_ = self.result_.advised(self._advice(self.result_))
         self.dual_gap_ = self.result_.gap
         self.fit_status_ = 0 if self.result_.status.ok else 1
         self.n_iter_: Any = int(results[0].n_iter)
         if self.verbose:
             print(f"[{type(self).__name__}] {self.result_.message}")
 
-    def _advice(self, status: Status) -> str:
+    def _advice(self, result: Result) -> str:
         """What to do about a fit that stopped early; scikit-learn's words where it has some."""
-        again = "warm_start=True lets the next fit go on where this one ended"
+        status, again = (
+            result.status,
+            "warm_start=True lets the next fit go on where this one ended",
+        )
+        if status is Status.MAX_TIME and result.n_iter == 0:
+            return (
+                f"max_time={self.max_time:g} was over before the first step, and nothing was "
+                f"learned: raise it, or fit fewer points; {again}"
+            )
         if status is Status.MAX_ITER:
             return (
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing "
@@ -471,6 +479,6 @@ def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
     if not np.any(weight > 0):
         raise ValueError(
             "Invalid input - all samples have zero or negative weights: sample_weight is at most "
-            f"{weight.max()!r}; give some samples a positive weight"
+            f"{weight.max():g}; give some samples a positive weight"
         )
     return weight

@@ -20,6 +20,13 @@ def axes_or_new(ax: Any) -> Any:
     return ax
 
 
+def count_along(axis: Any) -> None:
+    """Ticks at whole numbers, however few there are."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
 def some(n: int, most: int = MANY) -> np.ndarray:
     """Which of n points to draw, in order."""
     if n <= most:

@@ -11,7 +11,7 @@ from mercer.arrays import n_rows
 from mercer.kernels import Kernel
 from mercer.kernels.validity import Proof
 from mercer.operators import gram
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, ink, some
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, ink, some
 
 # Points beyond which a part of them is shown: a picture has no more pixels.
 MOST_POINTS = 600
@@ -87,6 +87,9 @@ class GramDisplay:
             middles = [(a + b - 1) / 2 for a, b in zip(self.bounds, self.bounds[1:], strict=False)]
             ax.set_xticks(middles, self.classes)
             ax.set_yticks(middles, self.classes)
+        else:
+            count_along(ax.xaxis)
+            count_along(ax.yaxis)
         ax.set_title(fill(self.name, 60), fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -140,7 +143,9 @@ class SpectrumDisplay:
         values = np.asarray(self.eigenvalues)
         place = np.arange(1, len(values) + 1)
         told = values > self.rounding
-        (self.line_,) = ax.plot(place[told], values[told], **{"color": BLUE, **line})
+        # A line through one place is not seen.
+        marker = {"marker": "."} if told.sum() == 1 else {}
+        (self.line_,) = ax.plot(place[told], values[told], **{"color": BLUE, **marker, **line})
         self.negative_ = None
         below = values < -self.rounding
         if np.any(below):
@@ -150,7 +155,11 @@ class SpectrumDisplay:
             ax.legend(frameon=False)
         if self.rounding > 0 and np.any(np.abs(values) <= self.rounding):
             ax.axhline(self.rounding, color=GREY, linestyle=":", linewidth=0.8)
+        if not np.any(told | below):
+            middle = {"ha": "center", "va": "center", "transform": ax.transAxes}
+            ax.text(0.5, 0.5, "all eigenvalues are zero", **middle)
         ax.set(xlabel="place", ylabel="eigenvalue", yscale="log")
+        count_along(ax.xaxis)
         ax.set_title(fill(self.name, 60), fontsize="small")
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure

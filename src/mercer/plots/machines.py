@@ -7,7 +7,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer.arrays import as_dense
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, ink, some
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, ink, some
 
 # Support vectors beyond this many are not circled.
 MOST_CIRCLES = 500
@@ -141,6 +141,8 @@ class DecisionDisplay:
             )
         names = self.names or ["x0", "x1"]
         ax.set(xlabel=names[0], ylabel=names[1])
+        # Support vectors beyond the regions would make a patch of these.
+        ax.set(xlim=(self.x[0], self.x[-1]), ylim=(self.y[0], self.y[-1]))
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -162,6 +164,8 @@ def _support_vectors(estimator, X, points: np.ndarray) -> np.ndarray | None:
 class GapDisplay:
     """How a solver closed in on the optimum: the gap after every recorded iteration.
 
+    A gap of zero, which has no place on a logarithmic scale, is a mark at the bottom.
+
     Parameters
     ----------
     history : sequence of float
@@ -172,6 +176,7 @@ class GapDisplay:
     ----------
     ax_, figure_ : the matplotlib axes and figure
     line_ : the curve
+    zeros_ : the marks of gaps of zero, or None
     """
 
     def __init__(self, *, history, name=""):
@@ -199,16 +204,36 @@ class GapDisplay:
 
     def plot(self, ax=None, **line) -> GapDisplay:
         """Draw on ``ax``, or on axes of its own."""
-        from matplotlib.ticker import MaxNLocator
-
         ax = axes_or_new(ax)
         gaps = np.asarray(self.history, dtype=float)
         steps = np.arange(1, len(gaps) + 1)
         finite = np.isfinite(gaps) & (gaps > 0)
         marker = {"marker": "."} if finite.sum() < 50 else {}
         (self.line_,) = ax.plot(steps[finite], gaps[finite], **{"color": BLUE, **marker, **line})
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        ax.set(xlabel="recorded iteration", ylabel="gap", yscale="log", title=self.name)
+        if len(gaps) == 1 and finite[0]:
+            self.line_.set_label(f"the only record: {gaps[0]:.1e}")
+        self.zeros_ = None
+        exact = steps[gaps == 0]
+        if len(exact):
+            style = {"color": self.line_.get_color(), "marker": "v", "linestyle": "none"}
+            (self.zeros_,) = ax.plot(
+                exact,
+                np.zeros(len(exact)),
+                transform=ax.get_xaxis_transform(),
+                clip_on=False,
+                label="zero",
+                **style,
+            )
+        if len(exact) or len(gaps) == 1:
+            ax.legend(frameon=False)
+        if not finite.all():
+            ax.set_xlim(0.5, len(gaps) + 0.5)
+        count_along(ax.xaxis)
+        ax.set(xlabel="recorded iteration", ylabel="gap", title=self.name)
+        if finite.any():
+            ax.set_yscale("log")
+        else:
+            ax.set_ylim(bottom=0)
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -265,8 +290,15 @@ class RegularizationDisplay:
         style = {"color": BLUE, "marker": ".", **line}
         (self.line_,) = ax.plot(self.alphas[order], self.scores[order], **style)
         ax.axvline(self.chosen, color=GREY, linestyle=":", label=f"chosen: {self.chosen:.3g}")
-        scale = "log" if np.all(self.alphas > 0) else "symlog"
-        ax.set(xlabel="alpha", ylabel=self.label, xscale=scale)
+        ax.set(xlabel="alpha", ylabel=self.label)
+        positive = self.alphas[self.alphas > 0]
+        if len(positive) == len(self.alphas):
+            ax.set_xscale("log")
+        elif len(positive):  # linear from zero to the least
+            ax.set_xscale("symlog", linthresh=float(positive.min()))
+            ax.set_xlim(left=-0.5 * float(positive.min()))
+        if len(positive) and np.ptp(self.alphas) == 0:
+            ax.set_xlim(self.chosen / 10, self.chosen * 10)
         ax.legend(frameon=False)
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure

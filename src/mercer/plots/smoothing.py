@@ -112,7 +112,9 @@ def _masses(density: np.ndarray, shares: list[float]) -> list[float]:
     sorted_ = np.sort(density.ravel())[::-1]
     mass = np.cumsum(sorted_) / sorted_.sum()
     heights = [float(sorted_[np.searchsorted(mass, share)]) for share in shares]
-    return list(np.unique(heights))
+    # A plateau has one height, below it by more than its rounding.
+    shares_of_top = np.unique((np.array(heights) / sorted_[0]).astype(np.float32))
+    return list(shares_of_top * float(sorted_[0]) * (1 - 1e-6))
 
 
 class RegressionDisplay:
@@ -176,7 +178,9 @@ class RegressionDisplay:
         if feature not in (*range(len(names)), *names):
             raise ValueError(f"feature={feature!r} is none of {names}")
         feature = names.index(feature) if isinstance(feature, str) else feature
-        x = np.linspace(X[:, feature].min(), X[:, feature].max(), n_points)
+        low, high = X[:, feature].min(), X[:, feature].max()
+        room = np.broadcast_to(estimator.bandwidth_, X.shape[1])[feature] if low == high else 0.0
+        x = np.linspace(low - room, high + room, n_points)
         Z = np.tile(np.median(X, axis=0) if at is None else np.asarray(at, float), (n_points, 1))
         Z[:, feature] = x
         lower, upper = estimator.confidence_band(Z, level)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, some
 
 # Labels beyond which colours are no longer told apart.
 LABELS = 10
@@ -63,8 +63,8 @@ class ScreeDisplay:
             place, sums, color=ORANGE, marker="o", markersize=4, label="all up to it"
         )
         ax.set(xlabel="component", ylabel="share of the variance", ylim=(0, None))
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.legend(frameon=False)
+        count_along(ax.xaxis)
+        ax.legend(frameon=len(place) == 1)  # whose bar is all the ground there is
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -203,7 +203,7 @@ class CanonicalDisplay:
     ----------
     variates : ndarray of shape (n, 2)
     correlation : float
-        Of these points.
+        Of these points; not a number where there is none, as of one point.
     y : ndarray of shape (n,) or None
         Labels or numbers to colour by.
     names : tuple of str
@@ -248,8 +248,8 @@ class CanonicalDisplay:
                 "a variate of one view needs another's beside it: pass Y, or all views"
             )
         chosen = np.column_stack([np.asarray(found[v])[:, component] for v in views])
-        steady = np.any(chosen.std(axis=0) == 0)
-        correlation = 0.0 if steady else float(np.corrcoef(chosen.T)[0, 1])
+        steady = np.any(np.ptp(chosen, axis=0) == 0)
+        correlation = np.nan if steady else float(np.corrcoef(chosen.T)[0, 1])
         names = tuple(f"variate {component + 1} of view {v + 1}" for v in views)
         y = None if y is None else np.asarray(y)
         display = cls(variates=chosen, correlation=correlation, y=y, names=names)
@@ -259,11 +259,10 @@ class CanonicalDisplay:
         """Draw on ``ax``, or on axes of its own."""
         ax = axes_or_new(ax)
         self.scatters_ = _scatter(ax, self.variates, self.y, scatter)
-        ax.set(
-            xlabel=self.names[0],
-            ylabel=self.names[1],
-            title=f"correlation {self.correlation:.2f}",
-        )
+        title = f"correlation {self.correlation:.2f}"
+        if np.isnan(self.correlation):
+            title = "no correlation: a variate is constant"
+        ax.set(xlabel=self.names[0], ylabel=self.names[1], title=title)
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -272,7 +271,10 @@ class CanonicalDisplay:
 def _require(k: int, *wanted: int) -> None:
     for component in wanted:
         if not 0 <= component < k:
-            raise ValueError(f"component {component} of {k}; they are counted from 0")
+            raise ValueError(
+                f"component {component} of {k}, counted from 0: show others, or fit with a larger "
+                "n_components"
+            )
 
 
 def _scatter(ax: Any, points: np.ndarray, y: np.ndarray | None, style: dict) -> list:

@@ -17,6 +17,7 @@ def kernel_sgd(
     draws: np.ndarray,
     *,
     average: bool = True,
+    share: np.ndarray | None = None,
 ) -> Result:
     r"""Minimise ``lam/2 ||w||^2 + 1/n sum_i max(0, 1 - y_i <w, phi(x_i)>)`` by T drawn steps.
 
@@ -38,6 +39,8 @@ def kernel_sgd(
         The points drawn, with replacement.
     average : bool
         Whether to return the average or the last iterate, ``alpha^(T)``.
+    share : ndarray of shape (n,), optional
+        What each point counts in the mean, in place of 1/n; the draws are from these shares.
 
     Returns
     -------
@@ -67,14 +70,14 @@ def kernel_sgd(
     alpha = np.zeros(Y.shape)
     if average:
         harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, T + 1))])
-        share = (harmonic[T] - harmonic[steps])[:, None] * changed * Y[draws[:-1]]
+        parts = (harmonic[T] - harmonic[steps])[:, None] * changed * Y[draws[:-1]]
         for machine in range(Y.shape[1]):
-            sums = np.bincount(at, weights=share[:, machine], minlength=len(drawn))
+            sums = np.bincount(at, weights=parts[:, machine], minlength=len(drawn))
             alpha[drawn, machine] = sums / (lam * T)
     else:
         alpha[drawn] = learner.coef.T / (lam * T)
     monitor.n_iter = T
-    gap = soft_margin_gap(K, Y, lam, alpha)
+    gap = soft_margin_gap(K, Y, lam, alpha, share)
     return monitor.result(alpha, gap, status=Status.COMPLETED, method="sgd")
 
 
@@ -89,23 +92,31 @@ def _among(K: GramOperator, drawn: np.ndarray, T: int) -> GramOperator:
     return DenseGram(part.dense())
 
 
-def soft_margin_gap(K: GramOperator, Y: np.ndarray, lam: float, alpha: np.ndarray) -> float:
+def soft_margin_gap(
+    K: GramOperator,
+    Y: np.ndarray,
+    lam: float,
+    alpha: np.ndarray,
+    share: np.ndarray | None = None,
+) -> float:
     """The duality gap at ``alpha``, taking the nearest feasible dual point to it.
 
-    The dual is ``max_theta mean(theta) - ||sum_i theta_i y_i phi(x_i)||^2 / (2 lam n^2)`` over
-    ``0 <= theta <= 1``; at the optimum ``alpha = theta y / (lam n)``. One product with the columns
+    With points of share s, 1/n by default, the dual is
+    ``max_theta sum_i s_i theta_i - ||sum_i s_i theta_i y_i phi(x_i)||^2 / (2 lam)`` over
+    ``0 <= theta <= 1``; at the optimum ``alpha = s theta y / lam``. One product with the columns
     of the points that have coefficients is all it takes.
     """
-    n = len(Y)
+    share = np.full(len(Y), 1 / len(Y)) if share is None else share
+    s = share[:, None]
     # A regulariser so small that norms overflow leaves the gap unknown: infinite.
     with np.errstate(over="ignore", invalid="ignore"):
-        theta = np.clip(lam * n * Y * alpha, 0.0, 1.0)
-        dual_alpha = theta * Y / (lam * n)
+        weighed = np.clip(lam * Y * alpha, 0.0, s)
+        dual_alpha = weighed * Y / lam
         used = np.flatnonzero(alpha.any(axis=1))
         both = K.combination(used, np.hstack([alpha, dual_alpha])[used])
         scores, dual_scores = np.hsplit(both, 2)
         primal = 0.5 * lam * np.sum(alpha * scores, axis=0)
-        primal = primal + np.mean(np.maximum(0.0, 1.0 - Y * scores), axis=0)
+        primal = primal + share @ np.maximum(0.0, 1.0 - Y * scores)
         norms = np.sum(dual_alpha * dual_scores, axis=0)
-        gap = float(np.max(primal - (np.mean(theta, axis=0) - 0.5 * lam * norms)))
+        gap = float(np.max(primal - (np.sum(weighed, axis=0) - 0.5 * lam * norms)))
     return gap if np.isfinite(gap) else np.inf

@@ -161,6 +161,9 @@ def smo_together(
         _by_rows(going, whole, clock, parts=True)
     else:
         for search in going:
+            if clock.over():
+                search.status = clock.stop
+                continue
             if kept_bytes(search.program.K) <= budget:
                 _by_rows([search], search.program.K, clock, parts=False)
             else:
@@ -185,8 +188,12 @@ class Clock:
         """Tell of all steps and the worst violation; whether it is time to stop."""
         if self.report and self.report(steps, violation):
             self.stop = Status.STOPPED
-        elif self.late:
-            self.stop = self.stop or Status.MAX_TIME
+        return self.over()
+
+    def over(self) -> bool:
+        """Whether there is a reason to stop, the time among them."""
+        if self.stop is None and self.late:
+            self.stop = Status.MAX_TIME
         return self.stop is not None
 
     @property
@@ -221,8 +228,8 @@ class _Search:
         self.a, self.F = a, program.p.astype(np.float64)
         self.bounded = program.bounded
         self.problem: Any = None
-        if self.status is None and clock.late:
-            self.status = Status.MAX_TIME
+        if self.status is None and clock.over():
+            self.status = clock.stop
 
     def descend(self) -> None:
         """Start near the solution where explicit features lead there at once."""

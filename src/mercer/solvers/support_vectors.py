@@ -201,17 +201,25 @@ def _interior(
                 "which is more than the memory budget; use solver='smo', or raise the budget with "
                 "sklearn.config_context(working_memory=...)"
             )
-        found.append(
-            interior_point(
-                program,
-                tol=limits.tol,
-                max_iter=limits.max_iter,
-                max_time=limits.seconds,
-                report=limits.report,
-            )
-        )
+        found.append(_interior_one(program, limits))
         limits.before += found[-1].n_iter
     return found
+
+
+def _interior_one(program: QuadraticProgram, limits: _Limits) -> Result:
+    """Interior points, unless there is no time for them: else where they would start."""
+    seconds, start = limits.seconds, program.feasible()
+    if start is not None and (limits.stopped or seconds == 0.0):
+        status = Status.STOPPED if limits.stopped else Status.MAX_TIME
+        method = "interior point"
+        return close(program, Monitor(tol=0.0), start, limits.tol, status=status, method=method)
+    return interior_point(
+        program,
+        tol=limits.tol,
+        max_iter=limits.max_iter,
+        max_time=seconds,
+        report=limits.report,
+    )
 
 
 class _Allowance:
