@@ -11,6 +11,7 @@ import pytest
 from scipy.special import ndtri
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, make_friedman1
+from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -477,3 +478,11 @@ def test_ranks_are_those_of_float32_too():
     )
     np.testing.assert_allclose(np.unique(points[:, 0]), ndtri(shares / 2), atol=0.01)
     np.testing.assert_allclose(coding.transform(X.astype(np.float32))[:, 0], points[:, 0])
+
+
+def test_probabilities_leave_room_for_doubt_where_all_rows_are_told_apart():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    y = X[:, 0] > 0
+    model = AutoKernelClassifier(random_state=0).fit(X[:120], y[:120])
+    assert model.report_["left_one_out_accuracy"] == 1.0
+    assert log_loss(y[120:], model.predict_proba(X[120:])) < 0.05
