@@ -123,12 +123,20 @@ def random_program(draw, n_leaves, n_rows, n_columns):
 def conditioned(program, leaves, rows, columns, n, m):
     """The values in double, how far a relative error of 1 in each step could carry them, and where
     all steps stay well inside the range of float32."""
-    wide = [Leaf(a.kind, *[None if A is None else A.astype(float) for A in a[1:]]) for a in leaves]
+    wide = [widened(a, n, m) for a in leaves]
     terms = [[t.astype(float) for t in side] for side in (rows, columns)]
     base = reference.Pairs(program, wide, *terms, n, m, np.dtype(float))
     exact = base._tile(slice(0, n), slice(0, m)).astype(float)
     shaken, tame = zip(*(shake(program, base, n, m, seed) for seed in range(6)), strict=True)
     return exact, np.max(np.abs(np.array(shaken) - exact), axis=0) / 1e-10, np.all(tame, axis=0)
+
+
+def widened(leaf, n, m):
+    """A leaf in double; what is counted of bits is known."""
+    if leaf.kind in (Kind.COMMON, Kind.DIFFERENT):
+        block = reference.statistic(leaf, slice(0, n), slice(0, m))
+        leaf = Leaf(Kind.GIVEN, *[np.zeros((k, 1)) for k in (n, m)] * 2, block=block)
+    return Leaf(leaf.kind, *[None if A is None else A.astype(float) for A in leaf[1:]])
 
 
 def size_of(leaf):

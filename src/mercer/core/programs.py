@@ -20,7 +20,9 @@ class Kind(IntEnum):
     CONJUNCTION = 5
     DIFFERENCE_PRODUCT = 6
     SIGN_PRODUCT = 7
-    GIVEN = 8
+    COMMON = 8
+    DIFFERENT = 9
+    GIVEN = 10
 
 
 class Op(IntEnum):
@@ -78,7 +80,8 @@ class Leaf(NamedTuple):
 
     For squared distances X and Y are moved towards the origin, and the points as given and the
     squared norms come along. A ``block`` holds values computed beforehand: dot products for squared
-    distances, the statistic itself for the others. Of tensors, all are tensors.
+    distances, the statistic itself for the others. Of tensors, all are tensors. Of points whose
+    features are 0 or 1, COMMON and DIFFERENT take the bits, seen as numbers of their size.
     """
 
     kind: Kind

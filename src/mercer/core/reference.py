@@ -69,6 +69,15 @@ def tangent_product(X: np.ndarray, Y: np.ndarray, sign: bool) -> np.ndarray:
     return out
 
 
+def counted_bits(X: np.ndarray, Y: np.ndarray, different: bool) -> np.ndarray:
+    """In how many features both points have a one, or one of them; X and Y are bits."""
+    out = np.zeros((X.shape[0], Y.shape[0]), dtype=X.dtype)
+    words = np.dtype(f"u{X.itemsize}")
+    for x, z in zip(X.view(words).T, Y.view(words).T, strict=True):
+        out += np.bitwise_count(x[:, None] ^ z if different else x[:, None] & z)
+    return out
+
+
 def sqdist(leaf: Leaf, rows: slice, columns: slice) -> np.ndarray:
     """Squared distances from dot products: norms added, near pairs recomputed."""
     X, Y = leaf.X[rows], leaf.Y[columns]
@@ -113,6 +122,8 @@ def statistic(leaf: Leaf, rows: slice, columns: slice) -> np.ndarray:
             return tangent_product(X, Y, sign=False)
         case Kind.SIGN_PRODUCT:
             return tangent_product(X, Y, sign=True)
+        case Kind.COMMON | Kind.DIFFERENT:
+            return counted_bits(X, Y, leaf.kind == Kind.DIFFERENT)
     raise ValueError(f"a statistic that exists; got {leaf.kind!r}")
 
 

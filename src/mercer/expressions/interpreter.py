@@ -205,7 +205,13 @@ class Pairs(Points):
         rtol, atol : float
         """
         weight = rows_in_order(weight, np.float64)
-        pairs, threads = self._on(slice(None), slice(None))
+        points = self.like(self.formula)
+        points._leaves = {
+            node: node.kind.leaf(*self.prepared(node), self.dtype, by_bits=False)
+            for node in self.lowering.leaves
+            if isinstance(node, Statistic)
+        }
+        pairs, threads = points._on(slice(None), slice(None))
         return pairs.tree_sums(weight, rtol, atol, threads)
 
     def arg_min(self) -> tuple[np.ndarray, np.ndarray]:

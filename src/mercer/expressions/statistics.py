@@ -20,6 +20,7 @@ from mercer import core
 from mercer.arrays import Array, as_dense, is_tensor, namespace, row_blocks, rows_in_order
 from mercer.core import Kind, Leaf, Program
 from mercer.core.reference import EXACT_FEATURES, NEAR
+from mercer.expressions.bits import bits_of_both
 
 Tangents = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 GATHER_BYTES = 2**26
@@ -29,6 +30,13 @@ CENTRE_ROWS = 512
 # the features serves both, unless their squared distance from the origin is so many times their
 # own spread: the squared norms, whose rounding a distance inherits, grow by 1 + FAR at most.
 FAR = 1.5
+# What is counted, of points whose features are 0 or 1.
+COUNTED = {
+    Kind.DOT: Kind.COMMON,
+    Kind.MINSUM: Kind.COMMON,
+    Kind.SQDIST: Kind.DIFFERENT,
+    Kind.L1: Kind.DIFFERENT,
+}
 _AS_IT_IS = Program(np.empty((0, 5), dtype=np.int32), np.empty((0, 2)), registers=1, result=0)
 
 
@@ -268,10 +276,18 @@ class PairStatistic:
             return _named, (self.name,)
         return super().__reduce_ex__(protocol)
 
-    def leaf(self, F: Any, G: Any, dtype: Any) -> Leaf | None:
-        """The statistic of prepared points for the core, or None where it does not take them."""
+    def leaf(self, F: Any, G: Any, dtype: Any, by_bits: bool = True) -> Leaf | None:
+        """The statistic of prepared points for the core, or None where it does not take them.
+
+        ``by_bits`` where points whose features are 0 or 1 may be handed over as bits.
+        """
         if self.native is None:
             return None
+        if by_bits and self.native in COUNTED:
+            given = (F.given, G.given) if isinstance(F, _Centred) else (F, G)
+            packed = bits_of_both(*given, dtype)
+            if packed is not None:
+                return Leaf(COUNTED[self.native], *packed, *packed)
         if isinstance(F, _Centred):
             if sp.issparse(F.given) or sp.issparse(G.given):
                 return None

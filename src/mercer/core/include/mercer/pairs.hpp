@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "mercer/bits.hpp"
 #include "mercer/program.hpp"
 #include "mercer/statistics.hpp"
 #include "mercer/threads.hpp"
@@ -147,7 +148,8 @@ struct Pairs {
         if (group.sums)
           group.compute(X, Y, group.d, out, p * P, T(1));
         else
-          compute_panel<T>(leaves[group.leaves[0]].kind, X, Y, group.d, out[0] + p * P);
+          (counts_bits(group.kind) ? bit_panel<T> : compute_panel<T>)(group.kind, X, Y, group.d,
+                                                                      out[0] + p * P);
     }
   }
 
@@ -177,6 +179,7 @@ struct Pairs {
     const T* X;
     const T* Y;
     std::ptrdiff_t d;
+    Statistic kind;           // of the first
     unsigned sums;            // 0 for a statistic that goes by itself
     std::vector<int> leaves;  // in the order of the sums; a dot product may serve two statistics
     SumsOfPanel<T> compute = nullptr;
@@ -235,7 +238,7 @@ struct Pairs {
         return;
       }
     }
-    groups_.push_back({leaf.X, leaf.Y, leaf.d, sum, {l}});
+    groups_.push_back({leaf.X, leaf.Y, leaf.d, leaf.kind, sum, {l}});
   }
 
   static Buffer<T> padded(const T* values, std::ptrdiff_t n, std::ptrdiff_t size) {

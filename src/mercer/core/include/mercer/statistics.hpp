@@ -20,6 +20,8 @@ enum class Statistic : int {
   conjunction,
   difference_product,  // sum (x - z)(dx - dz), the points and their tangents side by side
   sign_product,        // sum sign(x - z)(dx - dz), likewise
+  common,              // features that both points have, of points of bits
+  different,           // features that one of them has, likewise
   given,               // any other statistic, computed beforehand
 };
 

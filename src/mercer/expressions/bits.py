@@ -1,0 +1,64 @@
+"""Points whose features are 0 or 1, as the bits of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.arrays import Array, is_tensor, row_blocks
+
+# With fewer features, or of sparse points with so many more than a point has on average, other ways
+# are as fast.
+FEWEST_FEATURES = 64
+SPARSEST = 48
+# Rows that are looked at before all others, and bytes that are packed at a time.
+FIRST = 16
+BLOCK_BYTES = 2**22
+
+
+def bits_of_both(F: Array, G: Array, dtype: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Two sets of points as bits, or None where these are not all 0 or 1, or not worth it.
+
+    Words of the size of a number of the dtype, seen as such numbers: shape (n, words).
+    """
+    if not all(_may_be_bits(A) for A in (F, G)):
+        return None
+    if not all(_is_binary(A) for A in ((F,) if F is G else (F, G))):
+        return None
+    left = _packed(F, np.dtype(dtype))
+    return left, left if F is G else _packed(G, np.dtype(dtype))
+
+
+def _may_be_bits(A: Any) -> bool:
+    """What is told at once: features enough, and first rows of 0 and 1."""
+    if is_tensor(A) or getattr(A, "ndim", 0) != 2 or A.shape[1] < FEWEST_FEATURES:
+        return False
+    if sp.issparse(A):
+        return A.format == "csr" and A.shape[1] * A.shape[0] <= SPARSEST * A.nnz
+    return A.dtype.kind in "fiub" and _zeros_and_ones(A[:FIRST])
+
+
+def _is_binary(A: Array) -> bool:
+    if sp.issparse(A):
+        return bool(np.all(A.data == 1)) and A.has_canonical_format
+    return all(_zeros_and_ones(A[rows]) for rows in _blocks(A))
+
+
+def _zeros_and_ones(A: np.ndarray) -> bool:
+    return bool(np.all((A == 0) | (A == 1)))
+
+
+def _packed(A: Array, dtype: np.dtype) -> np.ndarray:
+    words = -(-A.shape[1] // (8 * dtype.itemsize))
+    out = np.zeros((A.shape[0], words * dtype.itemsize), dtype=np.uint8)
+    for rows in _blocks(A):
+        block = A[rows].toarray() if sp.issparse(A) else A[rows]
+        packed = np.packbits(block != 0, axis=1)
+        out[rows, : packed.shape[1]] = packed
+    return out.view(dtype)
+
+
+def _blocks(A: Array) -> Any:
+    return row_blocks(A.shape[0], A.shape[1] * A.dtype.itemsize, BLOCK_BYTES)
