@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -134,30 +134,34 @@ class _Centred:
     """Points moved by one vector, which distances do not see but rounding does.
 
     The points as given are kept beside them: moving a point costs it digits, and where two points
-    nearly coincide those are the ones that count.
+    nearly coincide those are the ones that count. ``origin`` is None for points that stay.
     """
 
-    moved: Array
     given: Array
+    origin: Any = None
+
+    @cached_property
+    def moved(self) -> Array:
+        return self.given if self.origin is None else self.given - self.origin
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.given.shape
 
     def __getitem__(self, rows: Any) -> _Centred:
-        return _Centred(self.moved[rows], self.given[rows])
+        return _Centred(self.given[rows], self.origin)
 
 
 def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centred]:
     exact = F.shape[1] <= EXACT_FEATURES and not is_tensor(F)
     if sp.issparse(F) or sp.issparse(G) or exact:
-        return _Centred(F, F), _Centred(G, G)
+        return _Centred(F), _Centred(G)
     some = _some(G)
     origin = centre(some)
     if shared and origin @ origin <= FAR * namespace(some).median(_lengths(some - origin)):
-        return _Centred(F, F), _Centred(G, G)
-    right = _Centred(G - origin, G)
-    return (right if F is G else _Centred(F - origin, F)), right
+        return _Centred(F), _Centred(G)
+    right = _Centred(G, origin)
+    return (right if F is G else _Centred(F, origin)), right
 
 
 def centre(G: Any) -> Any:
