@@ -135,6 +135,8 @@ def test_sparse_equals_dense(kernel, d):
     close(kernel(sp.csr_matrix(X), Y), dense)
     close(kernel(sp.csc_array(X)), kernel(X))
     close(kernel.diag(sp.csr_array(X)), kernel.diag(X))
+    single = X.astype(np.float32)
+    close(kernel(sp.csr_array(single), sp.csr_array(Y)), kernel(single, Y), rtol=2e-5)
 
 
 @pytest.mark.parametrize("kernel", naive_cases(), ids=repr)

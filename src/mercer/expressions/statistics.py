@@ -42,6 +42,8 @@ _AS_IT_IS = Program(np.empty((0, 5), dtype=np.int32), np.empty((0, 2)), register
 
 def dot(X: Array, Y: Array) -> np.ndarray:
     """x·z."""
+    dtype = np.result_type(X.dtype, Y.dtype)
+    X, Y = (A.astype(dtype, copy=False) for A in (X, Y))
     return np.asarray(safe_sparse_dot(X, Y.T, dense_output=True))
 
 
