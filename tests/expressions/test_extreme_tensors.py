@@ -76,6 +76,13 @@ def test_derivatives_at_points_that_nearly_coincide(kernel, path, way, rng):
     assert error(kernel, X, Y, path) < 1e-5
 
 
+@pytest.mark.parametrize("alpha", [0.5, 2.0, 2.5])
+def test_a_steep_power_beside_something_large_is_a_number(alpha, way, rng):
+    X = points(rng, 70, d=40, size=10.0)
+    kernel = K.RationalQuadratic(alpha, 1e-3) + 1e6 * K.Linear()
+    assert error(kernel, X, X) < 1e-5
+
+
 @pytest.mark.parametrize("n", [30, 600])
 def test_points_that_count_for_nothing_do_not_hide_the_others(n, way, rng):
     near = points(rng, 15)

@@ -55,7 +55,8 @@ class Operation(NamedTuple):
     written : (float or None, float or None)
         c and d where sums and products have no need of a multiplication or an addition: 0 and ±1.
     lifts : bool
-        Whether it is c a + d for c >= 0 and d > 0.
+        Whether it is c a + d for c >= 0 and d > 0, which is above zero for any distance a, rounded
+        or not.
     """
 
     op: Op

@@ -43,6 +43,8 @@ RESIDENT, STEP = 512, 128
 LARGEST_HALF, SPREAD = 2.0**11, 2.0**12
 # A squared norm is three numbers in half precision, each times one of these: 33 bits of it.
 NORM_UNITS = (2.0**13, 2.0**2, 2.0**-9)
+# No rounding of a squared distance is more than this share of the squared norms it is made from.
+ROUNDED = 2.0**-7
 # Columns that are summed one by one; more go to the matrix unit, so many at a time.
 FEW_COLUMNS, COLUMNS = 4, 32
 # Columns are split for so many programs per multiprocessor, lest some be idle at the end, unless a
@@ -81,7 +83,7 @@ class TritonTiles(PairTiles):
             forms[i] = self._operands(i, self.leaves[i], forms)
         program = self.program
         operations = tuple(
-            Operation.of(*operation, *constants)
+            self._operation(forms, *operation, *constants)
             for operation, constants in zip(
                 program.operations.tolist(), program.constants.tolist(), strict=True
             )
@@ -89,6 +91,17 @@ class TritonTiles(PairTiles):
         name = str(self.dtype).removeprefix("torch.")
         in_order = tuple(forms[i] for i in range(len(forms)))
         return TileForm(name, in_order, operations, program.result)
+
+    def _operation(self, forms: dict[int, LeafForm], *fields: Any) -> Operation:
+        """One of the program's; it lifts no distance that rounding may put as far below zero."""
+        found = Operation.of(*fields)
+        *_, c, d = fields
+        form = forms.get(found.a)
+        rounded = form and form.kind == Kind.SQDIST and form.width and not form.features
+        if not (found.lifts and rounded):
+            return found
+        farthest = float(self.leaves[found.a].X_norms.max())
+        return found._replace(lifts=c * ROUNDED * farthest < d)
 
     def _operands(self, i: int, leaf: Leaf, before: dict[int, LeafForm]) -> LeafForm:
         if leaf.kind not in (Kind.DOT, Kind.SQDIST):
