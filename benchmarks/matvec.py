@@ -419,7 +419,7 @@ def main() -> None:
     print(f"{'':<44} {'Gpair/s':>7}  {'error':>8}  speed of mercer over (its error)")
     gaussian_rows(n, arguments.repeats)
     kernel_rows(n, arguments.repeats)
-    bit_rows(n // 2, arguments.repeats)
+    bit_rows(n // 4, arguments.repeats)
     composite_rows(n // 2, arguments.repeats, arguments.seed, arguments.draws)
     column_row(n, arguments.repeats)
     gram_row(n * 2 // 5, arguments.repeats)
