@@ -324,8 +324,8 @@ def _by_class(scores: np.ndarray) -> np.ndarray:
 def _steepness(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> float:
     """The factor on scores that makes the classes likeliest.
 
-    As Platt (1999) has it for two classes, one row more of each is thought of that is not as it
-    should be: scores that tell all classes apart would else make every probability 0 or 1.
+    Each row is taken to be of its class with probability 1 - 1/(n + 2), in the manner of Platt
+    (1999): scores that tell all classes apart would else make every probability 0 or 1.
     """
     n, classes = scores.shape
     odd = 1 / (n + 2)

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer import core
 from mercer.arrays import rows_in_order
+from mercer.core import Kind
 from mercer.expressions.nodes import Statistic, diagonal
 from mercer.expressions.points import Points, known
 from mercer.expressions.simplification import lower
@@ -205,12 +206,13 @@ class Pairs(Points):
         rtol, atol : float
         """
         weight = rows_in_order(weight, np.float64)
-        points = self.like(self.formula)
-        points._leaves = {
-            node: node.kind.leaf(*self.prepared(node), self.dtype, by_bits=False)
-            for node in self.lowering.leaves
-            if isinstance(node, Statistic)
-        }
+        points, (node,) = self, self.lowering.leaves
+        own = self._leaf(node)
+        if isinstance(node, Statistic) and own and own.kind == Kind.DIFFERENT:
+            # A tree is of points, not of bits.
+            points = self.like(self.formula)
+            leaf = node.kind.leaf(*self.prepared(node), self.dtype, by_bits=False)
+            points._leaves = {node: leaf}
         pairs, threads = points._on(slice(None), slice(None))
         return pairs.tree_sums(weight, rtol, atol, threads)
 

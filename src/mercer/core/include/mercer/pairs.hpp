@@ -148,9 +148,13 @@ struct Pairs {
         if (group.sums)
           group.compute(X, Y, group.d, out, p * P, T(1));
         else
-          (counts_bits(group.kind) ? bit_panel<T> : compute_panel<T>)(group.kind, X, Y, group.d,
-                                                                      out[0] + p * P);
+          alone(leaves[group.leaves[0]].kind, X, Y, group.d, out[0] + p * P);
     }
+  }
+
+  // One panel of a statistic that goes by itself.
+  static void alone(Statistic kind, const T* X, const T* Y, std::ptrdiff_t d, T* out) {
+    counts_bits(kind) ? bit_panel<T>(kind, X, Y, d, out) : compute_panel<T>(kind, X, Y, d, out);
   }
 
   // c, for the Gaussian exp(c |x - z|^2); zero for anything else.
@@ -179,7 +183,6 @@ struct Pairs {
     const T* X;
     const T* Y;
     std::ptrdiff_t d;
-    Statistic kind;           // of the first
     unsigned sums;            // 0 for a statistic that goes by itself
     std::vector<int> leaves;  // in the order of the sums; a dot product may serve two statistics
     SumsOfPanel<T> compute = nullptr;
@@ -238,7 +241,7 @@ struct Pairs {
         return;
       }
     }
-    groups_.push_back({leaf.X, leaf.Y, leaf.d, leaf.kind, sum, {l}});
+    groups_.push_back({leaf.X, leaf.Y, leaf.d, sum, {l}});
   }
 
   static Buffer<T> padded(const T* values, std::ptrdiff_t n, std::ptrdiff_t size) {
