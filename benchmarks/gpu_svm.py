@@ -49,7 +49,7 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, ...]:
 
 
 def on_host(library: str, name: str, folder: Path) -> None:
-    """One fit on the processors."""
+    """One fit on the processors; mercer's quick one twice, as on the device."""
     if library == "sklearn":
         from sklearn.svm import SVC
     else:
@@ -58,6 +58,8 @@ def on_host(library: str, name: str, folder: Path) -> None:
 
         library = f"mercer on the host ({core.level()}, {os.cpu_count()} cores)"
     X, y, T, t = load(name, folder)
+    if library != "sklearn":
+        SVC(cache_size=2000).fit(X, y)
     begun = time.perf_counter()
     model = SVC(cache_size=2000).fit(X, y)
     fitted = time.perf_counter()

@@ -83,6 +83,14 @@ def test_a_steep_power_beside_something_large_is_a_number(alpha, way, rng):
     assert error(kernel, X, X) < 1e-5
 
 
+@pytest.mark.parametrize("alpha", [0.5, 1.5, 2.5, 3.5, 3.7])
+def test_each_power_is_as_exact_as_its_distance(alpha, way, rng):
+    X = points(rng, 40) * np.geomspace(1e-3, 1e3, 40, dtype=np.float32)[:, None]
+    kernel = K.RationalQuadratic(alpha, 1.0)
+    found = as_numpy(over(kernel.expression(), tensor(X), tensor(X[:9])).gram())
+    np.testing.assert_allclose(found, kernel(X.astype(float), X[:9].astype(float)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("n", [30, 600])
 def test_points_that_count_for_nothing_do_not_hide_the_others(n, way, rng):
     near = points(rng, 15)

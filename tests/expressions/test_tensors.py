@@ -285,7 +285,9 @@ def test_a_new_hyperparameter_or_number_of_points_is_the_same_kernel():
     assert text(K.RBF(0.1), 10) == text(K.RBF(0.37), 345)
     assert text(K.Matern(1.5, 4.0), 10) == text(K.Matern(1.5, 3.0), 11)
     assert text(0.3 * K.RBF(0.1) + K.Linear(), 10) == text(0.7 * K.RBF(0.2) + K.Linear(), 10)
+    assert text(K.RationalQuadratic(1.7), 10) == text(K.RationalQuadratic(0.9), 10)
     assert text(K.RBF(0.1), 10) != text(K.Laplacian(0.1), 10)
+    assert text(K.RationalQuadratic(1.5), 10) != text(K.RationalQuadratic(2.5), 10)
     assert text(K.Polynomial(2), 10) != text(K.Polynomial(3), 10)
 
 

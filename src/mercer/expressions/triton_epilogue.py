@@ -20,6 +20,8 @@ TINY = 2.0**-126  # the least normal number of float32
 INSTRUCTIONS = {
     "log2": ("lg2.approx.f32", "tl.log2(x)"),
     "log2_normal": ("lg2.approx.ftz.f32", "tl.log2(x)"),
+    "inverse_sqrt": ("rsqrt.approx.f32", "1 / tl.sqrt(x)"),
+    "inverse_sqrt_normal": ("rsqrt.approx.ftz.f32", "1 / tl.sqrt(x)"),
     "reciprocal": ("rcp.approx.ftz.f32", f"1 / tl.where(tl.abs(x) < {TINY!r}, 0, x)"),
 }
 
@@ -131,8 +133,14 @@ class Epilogue:
             case Op.INTEGER_POWER:
                 return self._integer_power(x, o.exponent), full
             case Op.REAL_POWER if self.single:
-                log2 = "log2_normal" if self.form.above_zero(k) else "log2"
-                return f"tl.exp2({self.slot(k, 0, None)} * {self._instruction(log2, x)})", full
+                normal = "_normal" if self.form.above_zero(k) else ""
+                if o.exponent:
+                    root = self._name()
+                    inverse = self._instruction(f"inverse_sqrt{normal}", x)
+                    self.lines.append(f"{root} = {inverse}")
+                    return self._integer_power(root, o.exponent), full
+                log2 = self._instruction(f"log2{normal}", x)
+                return f"tl.exp2({self.slot(k, 0, None)} * {log2})", full
             case Op.REAL_POWER:
                 return f"tl.exp({self.slot(k, 0, None)} * tl.log({x}))", full
             case Op.EXP | Op.EXP_NEGATIVE:

@@ -13,6 +13,8 @@ from mercer.core.programs import Kind, Op, Source
 
 BINARY = (Op.ADD, Op.MULTIPLY, Op.ACCUMULATE, Op.DIVIDE)
 EXPONENTIALS = (Op.EXP, Op.EXP_NEGATIVE)
+# Powers that are best made from the inverse square root, which has an instruction.
+INVERSE_ROOTS = (-0.5, -1.5, -2.5, -3.5)
 
 
 class LeafForm(NamedTuple):
@@ -51,7 +53,7 @@ class Operation(NamedTuple):
     ----------
     op, out, a, b, source : as in a `Program`
     exponent : int
-        Of an integer power.
+        Of an integer power; of a real one, of the inverse square root, or 0 where it is none.
     written : (float or None, float or None)
         c and d where sums and products have no need of a multiplication or an addition: 0 and ±1.
     lifts : bool
@@ -72,6 +74,8 @@ class Operation(NamedTuple):
     def of(cls, op: int, out: int, a: int, b: int, source: int, c: float, d: float) -> Operation:
         """An operation of a program, with its constants."""
         exponent = int(c) if op == Op.INTEGER_POWER else 0
+        if op == Op.REAL_POWER and c in INVERSE_ROOTS:
+            exponent = int(-2 * c)
         combines = op in (Op.ADD, Op.MULTIPLY, Op.ACCUMULATE)
         c_written, d_written = (x if combines and abs(x) in (0.0, 1.0) else None for x in (c, d))
         lifts = op == Op.AFFINE and c >= 0 and d > 0

@@ -50,16 +50,16 @@ def _resident(form: TileForm) -> Launch:
     quotients = any(leaf.kind == Kind.CHI2 for leaf in form.leaves) or any(
         o.op == Op.DIVIDE for o in form.operations
     )
-    several = len(form.leaves) > 1
-    if quotients or (several and (_by_features(form) or _careful(form))):
+    several, by_features = len(form.leaves) > 1, _by_features(form)
+    if by_features > 1 and not quotients:
+        return Launch(128, 32, 4)
+    if quotients or (several and (by_features or _careful(form))):
         return Launch(64, 32, 4)
     if several or _careful(form):
         return Launch(64, 64, 4)
-    if _width(form) <= 64:
-        return Launch(64, 128, 4)
-    if _precisions(form) == {"fp16"}:
-        return Launch(128, 64, 4, 2) if _width(form) > 128 else Launch(128, 128, 4)
-    return Launch(128, 128, 8)
+    if _precisions(form) == {"fp16"} and _width(form) > 48:
+        return Launch(128, 64, 4, 3 if _width(form) <= 128 else 2)
+    return Launch(64, 128, 4) if _width(form) <= 64 else Launch(128, 128, 8)
 
 
 def _width(form: TileForm) -> int:
@@ -76,5 +76,6 @@ def _careful(form: TileForm) -> bool:
     return any(leaf.width and leaf.features for leaf in form.leaves)
 
 
-def _by_features(form: TileForm) -> bool:
-    return any(not leaf.width for leaf in form.leaves)
+def _by_features(form: TileForm) -> int:
+    """How many statistics are formed by features."""
+    return sum(not leaf.width for leaf in form.leaves)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+from mercer.core.programs import Kind
 from mercer.expressions.triton_epilogue import Epilogue, instruction
 from mercer.expressions.triton_forms import Slot, TileForm
 from mercer.expressions.triton_statistics import Statistics, times
 
+STAGES = 3  # tiles whose features are on their way at once
 # No number is below these, and none has an infinite difference from itself.
 LOWEST = {"float32": -(2 - 2.0**-23) * 2.0**127, "float64": -sys.float_info.max}
 
@@ -56,6 +58,10 @@ class _Tile:
             *statistics.before,
             *(f"row{t} = tl.load(R{t} + rows)" for t in rows),
         ]
+        # Features of the next tiles are fetched meanwhile; operands of the matrix unit are anyway.
+        self.tiles = "range(first, last)"
+        if all(not leaf.width and leaf.kind != Kind.CHI2 for leaf in form.leaves):
+            self.tiles = f"tl.range(first, last, num_stages={STAGES})"
         self.body = [
             "columns = j * BN + tl.arange(0, BN)",
             *statistics.inside,
@@ -98,7 +104,7 @@ def _assembled(
         lines += [
             "    first = tl.program_id(1) * tiles",
             "    last = tl.minimum(first + tiles, m // BN)",
-            "    for j in range(first, last):",
+            f"    for j in {tile.tiles}:",
         ]
         lines += [f"        {line}" for line in [*tile.body, *loop]]
     lines += [f"    {line}" for line in closing]
