@@ -189,9 +189,9 @@ def composites(n: int, draws: int = 20, seed: int = 2) -> None:
     V = points(n + 1, 1, torch.float32)
 
     def taken(kernel) -> float:
-        pairs = TensorPairs(kernel.expression(), X, Y)
-        pairs.products(V, V[:, :0])
-        return milliseconds(lambda: pairs.products(V, V[:, :0]))
+        tiles = TensorPairs(kernel.expression(), X, Y).tiles()
+        tiles.product(V)
+        return milliseconds(lambda: tiles.product(V))
 
     alone = [taken(leaf) for leaf in leaves]
     for _ in range(draws):

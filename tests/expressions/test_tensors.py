@@ -277,29 +277,6 @@ def test_log_sum_exp_far_away_and_weighted(way):
         pairs.log_sum_exp(log_weight[:2])
 
 
-@pytest.mark.parametrize(
-    ("kernel", "parts"),
-    [
-        (K.RBF(0.5) * K.Linear() + K.Laplacian(0.1) + K.RBF(2.0) + 3.0, 2),
-        (K.Min() + K.Periodic(2.0) + K.Tanimoto() + K.RBF(0.1), 3),
-        (K.RBF(0.5) + K.Linear(), 1),
-        ((K.RBF(0.5) + K.Laplacian(0.1)) * K.Min(), 1),
-    ],
-    ids=repr,
-)
-def test_terms_with_nothing_in_common_are_summed_apart(kernel, parts, way):
-    X = np.abs(np.random.default_rng(0).normal(size=(30, 4)))
-    pairs = over(kernel.expression(), tensor(X), tensor(X[:20]))
-    K_XY = kernel(X, X[:20])
-    left, right = pairs.products(tensor(X[:20, :1]), tensor(X[:, :2]))
-    within(left, K_XY @ X[:20, :1], np.float64, times=64)
-    within(right, K_XY.T @ X[:, :2], np.float64, times=64)
-    assert len(pairs._parts(1)) == (parts if way == "triton" else 1)
-    assert len(pairs._parts(16)) == 1
-    whole = pairs.products(tensor(np.tile(X[:20, :1], 16)), tensor(X[:, :0]))[0]
-    within(whole[:, :1], as_numpy(left), np.float64, times=64)
-
-
 def test_a_new_hyperparameter_or_number_of_points_is_the_same_kernel():
     def text(kernel, n, columns=1):
         tiles = TritonTiles(*_parts(kernel, torch.randn((n, 4))))

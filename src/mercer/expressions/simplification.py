@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mercer.expressions.nodes import (
@@ -15,7 +13,6 @@ from mercer.expressions.nodes import (
     Multiply,
     Parameter,
     Statistic,
-    Tangent,
     add,
     multiply,
 )
@@ -37,44 +34,6 @@ def lower(e: Expression) -> Expression:
         case Multiply():
             return _distribute(lowered)
     return lowered
-
-
-def independent_terms(e: Expression) -> list[Expression]:
-    """A sum as parts that have no statistic in common, nor dot products that distances come from.
-
-    Examples
-    --------
-    >>> from mercer.kernels import RBF, Laplacian, Linear
-    >>> kernel = RBF(0.5) * Linear() + Laplacian(0.1) + RBF(2.0)
-    >>> for part in independent_terms(lower(kernel.expression())):
-    ...     print(part)
-    exp(-0.1 * l1)
-    (dot * exp(-0.5 * sqdist) + exp(-2 * sqdist))
-    """
-    parts: list[tuple[set[Any], list[Expression]]] = []
-    loose = []  # terms of no statistic
-    for term in e.terms if isinstance(e, Add) else (e,):
-        uses, terms = set(map(_made_from, filter(_is_leaf, term.walk()))), [term]
-        for part in [p for p in parts if p[0] & uses]:
-            parts.remove(part)
-            uses, terms = part[0] | uses, part[1] + terms
-        if uses:
-            parts.append((uses, terms))
-        else:
-            loose.append(term)
-    *most, last = [terms for _, terms in parts] or [[]]
-    return [add(*terms) for terms in (*most, last + loose)]
-
-
-def _is_leaf(e: Expression) -> bool:
-    return isinstance(e, Statistic | Tangent)
-
-
-def _made_from(leaf: Any) -> Any:
-    """The same for leaves that can be had from the same products of points."""
-    statistic = leaf.statistic if isinstance(leaf, Tangent) else leaf
-    shared = statistic.kind in (STATISTICS["dot"], STATISTICS["sqdist"])
-    return statistic.view, "dot" if shared else str(statistic.kind)
 
 
 def _distribute(e: Multiply) -> Expression:

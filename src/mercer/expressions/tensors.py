@@ -21,15 +21,11 @@ from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.interpreter import Pairs
 from mercer.expressions.nodes import Diagonal, Expression, Point, Statistic, Tangent, diagonal
-from mercer.expressions.simplification import independent_terms, lower
+from mercer.expressions.simplification import lower
 from mercer.expressions.tensor_tiles import Tiles
 from mercer.expressions.triton_tiles import PRECISIONS, TritonTiles
 
 torch: Any = Later("torch")
-
-# Products with so many columns are made apart for the terms of a sum that have nothing in common:
-# each kernel then has more registers, which is faster than to fetch the columns once.
-FEW_COLUMNS = 2
 
 
 def over(e: Expression, X: Any, Y: Any = None) -> Pairs:
@@ -73,12 +69,11 @@ class TensorPairs(Pairs):
             raise TypeError(f"X is {places[0]} and Y is {places[1]}; move both to one device")
         self.device = X.device
         self._tiles: dict[Any, Any] = {}
-        self._apart: list[TensorPairs] | None = None
         super()._take(X, Y)
 
     def like(self, e: Expression, dtype: Any = None) -> Self:
         other = super().like(e, dtype)
-        other._tiles, other._apart = {}, None
+        other._tiles = {}
         return other
 
     def _check(self) -> np.dtype:
@@ -192,19 +187,10 @@ class TensorPairs(Pairs):
         out = V.new_zeros((self.shape[0], 0), dtype=torch.float64)
         side = V.new_zeros((self.shape[1], 0), dtype=torch.float64)
         if V.shape[1]:
-            out = sum(part.tiles().product(V) for part in self._parts(V.shape[1]))
+            out = self.tiles().product(V)
         if U.shape[1]:
-            side = sum(part.tiles().transposed_product(U) for part in self._parts(U.shape[1]))
+            side = self.tiles().transposed_product(U)
         return out, side
-
-    def _parts(self, columns: int) -> list[TensorPairs]:
-        """What K is the sum of, for a product with so many columns."""
-        if columns > FEW_COLUMNS or not by_triton(self.device.type):
-            return [self]
-        if self._apart is None:
-            terms = independent_terms(self.expression)
-            self._apart = [self] if len(terms) == 1 else [self.like(term) for term in terms]
-        return self._apart
 
     def _some_points(self) -> Any:
         return torch.empty(0, dtype=getattr(torch, self.dtype.name), device=self.device)
