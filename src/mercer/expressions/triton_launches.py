@@ -8,6 +8,7 @@ from mercer.core.programs import Kind, Op
 from mercer.expressions.triton_forms import TileForm
 
 FEWEST = 16  # rows or columns of a tile
+LITTLE = 2  # operations on a tile, which leave registers for more of its rows
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def _resident(form: TileForm) -> Launch:
         o.op == Op.DIVIDE for o in form.operations
     )
     several, by_features = len(form.leaves) > 1, _by_features(form)
-    if by_features > 1 and not quotients:
+    little = len(form.leaves) == 2 and len(form.operations) <= LITTLE
+    if not quotients and (by_features > 1 or (by_features and little and not _careful(form))):
         return Launch(128, 32, 4)
     if quotients or (several and (by_features or _careful(form))):
         return Launch(64, 32, 4)
