@@ -266,6 +266,12 @@ def test_what_cannot_be_learned_is_refused():
         AutoKernelRegressor().fit([[1.0], [np.inf]], [1.0, 2.0])
 
 
+def test_a_table_of_another_width_is_refused_by_name():
+    X, y = make_friedman1(60, n_features=5, random_state=0)
+    with pytest.raises(ValueError, match="AutoKernelRegressor is expecting 5 features"):
+        AutoKernelRegressor().fit(X, y).predict(X[:, :2])
+
+
 def test_columns_that_say_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -104,6 +104,15 @@ def test_sparse_points_that_are_not_worth_it_or_name_an_entry_twice():
     assert K.Linear()(twice).item() == 200
 
 
+def test_entries_in_any_order():
+    X = sp.csr_array(binary(0, 30, 200))
+    indices = np.concatenate([row[::-1] for row in np.split(X.indices, X.indptr[1:-1])])
+    mixed = sp.csr_array((X.data, indices, X.indptr), shape=X.shape)
+    assert not mixed.has_sorted_indices
+    assert kinds(K.Tanimoto(), mixed) == [Kind.COMMON]
+    np.testing.assert_array_equal(K.Tanimoto()(mixed), K.Tanimoto()(X))
+
+
 def test_a_density_within_a_tolerance_takes_bits_as_numbers():
     X = binary(0, 60, 80)
     loose, exact = (KernelDensity(bandwidth=2.0, rtol=rtol).fit(X) for rtol in (1e-6, 0.0))

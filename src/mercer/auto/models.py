@@ -142,7 +142,7 @@ class _AutoKernel(BaseEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        points = self.coding_.transform(X)
+        points = self.coding_.transform(X, self)
         if not points.shape[1]:
             return np.zeros((len(points), self.model_.dual_coef_[0].size))
         found = np.asarray(self.model_.predict(points))

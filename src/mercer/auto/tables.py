@@ -101,14 +101,18 @@ class TableCoding(TransformerMixin, BaseEstimator):
         self.spreads_ = spreads
         self.quantiles_ = _quantiles(values) if self.scaling == "normal" else None
 
-    def transform(self, X: Any) -> np.ndarray:
-        """The points, (n, n_coordinates), followed by a column for each text if there are any."""
+    def transform(self, X: Any, model: Any = None) -> np.ndarray:
+        """The points, (n, n_coordinates), followed by a column for each text if there are any.
+
+        ``model`` is the estimator whose name errors have, by default this one.
+        """
         check_is_fitted(self)
+        model = self if model is None else model
         if list(getattr(X, "columns", ())) != list(getattr(self, "feature_names_in_", ())):
-            _check_feature_names(self, X, reset=False)
+            _check_feature_names(model, X, reset=False)
         columns = _columns(as_table(X))
         if len(columns) != self.n_features_in_:
-            _check_n_features(self, np.empty((1, len(columns))), reset=False)
+            _check_n_features(model, np.empty((1, len(columns))), reset=False)
         n = len(columns[0])
         values = _numbers([columns[k] for k in self.numbers_], n)
         self._warn_of_words(columns, values)

@@ -42,7 +42,9 @@ def _may_be_bits(A: Any) -> bool:
 
 def _is_binary(A: Array) -> bool:
     if sp.issparse(A):
-        return bool(np.all(A.data == 1)) and A.has_canonical_format
+        if not np.all(A.data == 1):
+            return False
+        return (A if A.has_sorted_indices else A.sorted_indices()).has_canonical_format
     return all(_zeros_and_ones(A[rows]) for rows in _blocks(A))
 
 
