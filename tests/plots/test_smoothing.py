@@ -30,6 +30,12 @@ def test_density_of_one_feature():
     assert display.ax_.get_ylabel() == "density"
 
 
+def test_peaks_as_narrow_as_the_bandwidth_are_drawn():
+    kde = KernelDensity(bandwidth=0.1).fit([[0.0], [60.0]])
+    display = DensityDisplay.from_estimator(kde)
+    assert display.density.max() == pytest.approx(kde.pdf([[0.0]]).item(), rel=0.1)
+
+
 def test_density_of_two_features_with_contours_of_mass():
     kde = KernelDensity(bandwidth="silverman").fit(points(3000, 2))
     display = DensityDisplay.from_estimator(kde, n_points=128)

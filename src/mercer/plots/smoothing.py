@@ -48,7 +48,7 @@ class DensityDisplay:
         self.names = names
 
     @classmethod
-    def from_estimator(cls, estimator, X=None, *, n_points=256, ax=None, **line) -> DensityDisplay:
+    def from_estimator(cls, estimator, X=None, *, n_points=None, ax=None, **line) -> DensityDisplay:
         """From a fitted `KernelDensity` of one or two features.
 
         Parameters
@@ -56,8 +56,9 @@ class DensityDisplay:
         estimator : KernelDensity
         X : array-like of shape (n, d), default=None
             Points to show; by default the training points that count for something.
-        n_points : int, default=256
-            Points of the grid along each feature.
+        n_points : int, default=None
+            Points of the grid along each feature; by default four to a bandwidth, at least 256 and
+            at most 4096, or 512 of two features.
         ax : matplotlib axes, default=None
         **line
             Of the curve, or of the contours.
@@ -71,7 +72,7 @@ class DensityDisplay:
                 f"the density has {d} features, and one or two can be shown; take "
                 "estimator.marginal([0, 1])"
             )
-        axes, density = estimator.grid(n_points)
+        axes, density = estimator.grid(_n_points(estimator, d) if n_points is None else n_points)
         weight = estimator.sample_weight_
         points = estimator.X_fit_[weight > 1e-3 * weight.max()]
         points = points if X is None else np.asarray(X, dtype=float).reshape(-1, d)
@@ -105,6 +106,14 @@ class DensityDisplay:
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _n_points(estimator, d: int) -> int:
+    """Along each feature, so that peaks as narrow as the bandwidth are seen."""
+    h = np.asarray(estimator.bandwidth_, dtype=float)
+    narrowest = np.sqrt(np.linalg.eigvalsh(h)[0]) if h.ndim == 2 else h.min()
+    wanted = 4 * np.ptp(estimator.X_fit_, axis=0).max() / narrowest
+    return int(np.clip(wanted, 256, 4096 if d == 1 else 512))
 
 
 def _masses(density: np.ndarray, shares: list[float]) -> list[float]:
