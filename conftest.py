@@ -1,5 +1,6 @@
-"""Where pytest does not look for examples: in kernels of Triton, which not every machine has."""
+"""Where pytest does not look for examples: in kernels of Triton, which not every machine has.
 
-from importlib.util import find_spec
+Where one has it, tests say first whether it is to interpret them.
+"""
 
-collect_ignore = [] if find_spec("triton") else ["src/mercer/core/triton_sets.py"]
+collect_ignore = ["src/mercer/core/triton_sets.py"]

@@ -11,7 +11,7 @@ import sklearn
 import mercer
 from mercer import KernelMachineRegressor, KernelPCA, KernelRidge, KernelRidgeCV
 from mercer import kernels as K
-from mercer.arrays import as_vectors, memory_budget, physical_memory, row_blocks, take_rows
+from mercer.arrays import Later, as_vectors, memory_budget, physical_memory, row_blocks, take_rows
 
 
 def test_blocks_cover_every_row_once():
@@ -116,3 +116,12 @@ def test_a_matrix_too_large_for_the_machine_is_refused_with_advice(fit, monkeypa
 def test_the_memory_of_this_machine_is_known_or_not():
     present = physical_memory()
     assert present is None or present > 2**20
+
+
+def test_a_module_is_imported_only_for_what_is_its_own():
+    later = Later("antigravity_that_is_not_there")
+    with pytest.raises(AttributeError, match=r"^_mock_name$"):
+        later._mock_name  # noqa: B018
+    with pytest.raises(AttributeError, match="which is not installed"):
+        later.something  # noqa: B018
+    assert Later("math").pi == np.pi

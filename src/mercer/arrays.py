@@ -20,12 +20,17 @@ Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
 
 
 class Later:
-    """A module that is imported when something of it is first asked for."""
+    """A module that is imported when something of it is first asked for.
+
+    Private names, such as those that pytest and pickle ask any object for, are not of it.
+    """
 
     def __init__(self, name: str):
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
         try:
             module = importlib.import_module(self._name)
         except ModuleNotFoundError as error:
