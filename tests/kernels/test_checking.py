@@ -208,3 +208,25 @@ def test_missing_objects_are_named_with_their_place(missing):
     table = pd.DataFrame({"age": [1.0, 2.0], "name": ["abc", missing]})
     with pytest.raises(ValueError, match="at row 1, column 'name'"):
         (K.Spectrum(2).on("name") + K.RBF().on(["age"]))(table)
+
+
+def test_what_a_class_claims_is_looked_at_too():
+    class Wrong(K.RBF):
+        """What its class says of it is not so."""
+
+        def formula(self, s, p):
+            return 1 - p.gamma * s.sqdist
+
+    report = check_kernel(Wrong(), X)
+    assert report.valid is False
+    assert report.counterexample.eigenvalue < 0
+    assert "against its claim" in report.message
+    assert "Bochner" not in str(report)
+    K.REGISTRY.pop("Wrong")
+
+
+def test_a_function_of_all_pairs_is_told_from_one_of_two_points():
+    with pytest.raises(ValueError, match=r"shape \(3, 3\) for two points.*pairwise=False"):
+        check_kernel(np.outer, X)
+    one = check_kernel(lambda x, z: np.array([[x @ z]]), X)
+    assert one.valid is None

@@ -346,6 +346,10 @@ def test_losses_are_given_again(tmp_path):
         mercer.save(model, tmp_path / "it")
     with pytest.raises(ValueError, match=r"'Cubic' \(as KernelMachineRegressor\.loss\)"):
         mercer.load(tmp_path / "it")
+    with pytest.raises(TypeError, match=r"is the class Cubic; give an object .* Cubic\(\.\.\.\)"):
+        mercer.load(tmp_path / "it", functions={"Cubic": Cubic})
+    with pytest.raises(TypeError, match="is a function; give an object as was saved"):
+        mercer.load(tmp_path / "it", functions={"Cubic": len})
     loaded = mercer.load(tmp_path / "it", functions={"Cubic": Cubic(2.0)})
     assert loaded.predict(X).tobytes() == model.predict(X).tobytes()
     ours = again(mercer.KernelMachineRegressor(loss=Huber(0.3)), tmp_path)
@@ -383,6 +387,10 @@ def test_kernels_of_the_users_own(tmp_path):
     model = mercer.KernelRidge(kernel=Halved(0.3) + 1.0).fit(X, y)
     loaded = again(model, tmp_path, functions={"Halved": Halved(0.3)})
     assert loaded.predict(X).tobytes() == model.predict(X).tobytes()
+    with pytest.warns(UserWarning, match=r"Halved\(gamma=0\.3\).* is Halved\(gamma=0\.5\)"):
+        again(model, tmp_path, functions={"Halved": Halved(0.5)})
+    with pytest.raises(TypeError, match=r"as was saved: Halved\(gamma=0\.3\)"):
+        again(model, tmp_path, functions={"Halved": Halved})
     K.REGISTRY.pop("Halved")
     with pytest.raises(TypeError, match="Halved"):
         mercer.save(Halved(), tmp_path / "it")

@@ -52,7 +52,7 @@ class KernelReport:
             parts.append(
                 f"smallest eigenvalue {self.min_eigenvalue:.3g} (rounding: ±{self.tolerance:.1g})"
             )
-        if self.validity is not None and self.validity.proof is not None:
+        if self.valid is not False and self.validity is not None and self.validity.proof:
             parts.append(str(self.validity.proof))
         if self.counterexample is not None:
             parts.append(str(self.counterexample))
@@ -113,13 +113,12 @@ def _check_kernel(k: Kernel, X: Any) -> KernelReport:
     _refuse_non_finite(K)
     refuse_asymmetric(K, E)
     message = _reason(validity)
-    proved = known and not (validity.proof and validity.proof.is_stated)
-    if not proved and known is not False:
-        if is_clearly_negative(K, E):
-            found = shrink(X, K, E)
-            known, message = False, "the Gram matrix of X has a clearly negative eigenvalue"
-        elif known is None and not isinstance(k, FromMatrix):
-            message = f"no contradiction on these {len(K)} points, which prove nothing beyond them"
+    if known is not False and is_clearly_negative(K, E):
+        found = shrink(X, K, E)
+        claimed = f", against its claim: {message}" if known else ""
+        known, message = False, f"the Gram matrix of X has a clearly negative eigenvalue{claimed}"
+    elif known is None and not isinstance(k, FromMatrix):
+        message = f"no contradiction on these {len(K)} points, which prove nothing beyond them"
     return KernelReport(known, smallest_eigenvalue(K), found, validity, tolerance(E), message)
 
 

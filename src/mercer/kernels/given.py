@@ -120,7 +120,11 @@ class FromMatrix(Kernel):
             return Validity("indefinite", counterexample=found, reason="A has this submatrix")
         if smallest_eigenvalue(A) >= -tolerance(E):
             return valid("A is positive semidefinite", "its eigenvalues, up to rounding")
-        return Validity("unknown", reason="the smallest eigenvalue is too close to zero to tell")
+        return Validity(
+            "unknown",
+            reason="the smallest eigenvalue is below zero by no more than numbers of seven digits "
+            "may cause",
+        )
 
     def feature_map(self) -> maps.FeatureMap:
         if self.judge().status != "valid":
@@ -241,10 +245,11 @@ class FromFunction(Kernel):
         try:
             if self.pairwise:
                 A, B = _rows(A), _rows(B)
-                return np.array([[float(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
+                return np.array([[_number(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
             K = np.array(as_dense(self.f(A, B)), dtype=float)
         except Exception as error:
-            error.add_note(CALLED_WITH[self.pairwise])
+            if CALLED_WITH[self.pairwise] not in str(error):
+                error.add_note(CALLED_WITH[self.pairwise])
             raise
         if K.shape != (n, m):
             raise ValueError(
@@ -255,7 +260,7 @@ class FromFunction(Kernel):
 
     def _diagonal(self, A: Any) -> np.ndarray:
         if self.pairwise:
-            return np.array([float(self.f(a, a)) for a in _rows(A)])
+            return np.array([_number(self.f(a, a)) for a in _rows(A)])
         return np.array([self._block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(n_rows(A))])
 
     def judge(self) -> Validity:
@@ -271,6 +276,16 @@ class FromFunction(Kernel):
 def _rows(X: Any) -> Any:
     """X as a collection of points: a DataFrame would give its column names instead."""
     return X.to_numpy() if hasattr(X, "columns") else X
+
+
+def _number(value: Any) -> float:
+    """What a function of two points returned."""
+    if np.size(value) != 1:
+        raise ValueError(
+            f"the kernel function returned shape {np.shape(value)} for two points; expected a "
+            f"number. {CALLED_WITH[True]}"
+        )
+    return float(np.reshape(value, ())[()])
 
 
 def refuse_asymmetric(K: np.ndarray, E: np.ndarray) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import json
 import os
 import stat
@@ -82,6 +83,7 @@ def save(
         "version": VERSION,
         "class": class_name(type(estimator)),
         "functions": packed.places,
+        "written": {n: _written(v) for n, v in packed.functions.items() if _is_object(v)},
         "mercer": mercer.__version__,
         "notes": dict(notes or {}),
         "scikit-learn": sklearn.__version__,
@@ -97,7 +99,8 @@ def load(path: str | os.PathLike, *, functions: Mapping[str, Any] | None = None)
     ----------
     path : str or path
     functions : dict of str to function, Loss or kernel, optional
-        What the file names without holding it.
+        What the file names without holding it: functions, and objects as they were saved, with
+        the same parameters.
 
     Returns
     -------
@@ -118,6 +121,7 @@ def load(path: str | os.PathLike, *, functions: Mapping[str, Any] | None = None)
     with _naming(path):
         header, tensors = _read(path)
         _refuse_missing(header["functions"], functions)
+        _compare(header["written"], functions)
         records = _from_bytes(tensors.pop("records", None))
         made = unpacked(records, tensors, functions)
         require(_is_root(made), f"it holds a {type(made).__name__}")
@@ -170,6 +174,34 @@ def _refuse_missing(wanted: dict[str, Any], functions: Mapping[str, Any]) -> Non
             f"it was saved with code of yours, which files do not hold: {named}. Give it again: "
             f"load(path, functions={{{next(iter(missing))!r}: ...}})"
         )
+
+
+def _is_object(value: Any) -> bool:
+    """Whether it is an object of a class of the user's, which may have parameters."""
+    return not isinstance(value, type) and not inspect.isroutine(value)
+
+
+def _written(value: Any) -> str:
+    """An object as its class writes it, with its parameters; nothing if that is not known."""
+    return "" if type(value).__repr__ is object.__repr__ else repr(value)
+
+
+def _compare(written: dict[str, str], functions: Mapping[str, Any]) -> None:
+    """Refuse what cannot stand for an object that was saved; warn of other parameters."""
+    for name, text in written.items():
+        given = functions.get(name)
+        if not _is_object(given):
+            what = f"the class {given.__name__}" if isinstance(given, type) else "a function"
+            raise TypeError(
+                f"functions[{name!r}] is {what}; give an object as was saved"
+                + (f": {text}" if text else f", {name}(...)")
+            )
+        if text and _written(given) != text:
+            warnings.warn(
+                f"the file was saved with {text}, and functions[{name!r}] is {_written(given)}: "
+                "the model is another one",
+                stacklevel=3,
+            )
 
 
 def _warn_of_version(records: list, then: str) -> None:
@@ -276,4 +308,7 @@ def _checked_header(header: Any) -> dict[str, Any]:
     }
     for key, kind in kinds.items():
         require(isinstance(header.get(key), kind), f"its header has no {key!r}")
+    written = header.setdefault("written", {})
+    require(isinstance(written, dict) and set(written) <= set(header["functions"]), "'written'")
+    require(all(isinstance(text, str) for text in written.values()), "'written'")
     return header
