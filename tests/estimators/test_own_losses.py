@@ -129,3 +129,32 @@ def test_a_loss_derived_from_the_logistic_keeps_its_own_formulas():
     assert not hasattr(machine, "predict_proba")
     one = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y == 0)
     assert_allclose(2 * machine.decision_function(X)[:, 0], one.decision_function(X), atol=1e-4)
+
+
+class Backwards(PointwiseLoss):
+    """Its slopes have the wrong sign."""
+
+    def values(self, y, f):
+        return 0.5 * (y - f) ** 2
+
+    def slopes(self, y, f):
+        return y - f
+
+
+class Nowhere(Backwards):
+    def values(self, y, f):
+        return np.full(len(f), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (Backwards(), r"gradient \(or slopes\) of Backwards is not that of its value"),
+        (Nowhere(), "Nowhere has no finite value"),
+    ],
+)
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_slopes_that_are_not_those_of_the_values_are_refused(loss, message, size):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ValueError, match=message):
+        KernelMachineRegressor(loss=loss).fit(X, size * (3.0 + X[:, 0]))

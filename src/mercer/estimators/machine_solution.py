@@ -25,7 +25,7 @@ from mercer.operators import DenseGram, GramOperator
 from mercer.solvers import losses
 from mercer.solvers.box import box_machine
 from mercer.solvers.lbfgs import lbfgs, span_lbfgs
-from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss
+from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss, check_derivative
 from mercer.solvers.newton import newton
 from mercer.solvers.piecewise import piecewise_machine
 from mercer.solvers.result import Result
@@ -101,6 +101,7 @@ def fit_machines(
         losses = [_weighted(loss, weight) for loss in losses]
     for y in targets.T:
         losses[0].check_targets(y)
+        check_derivative(losses[0], y)
     solver, reason = _choice(machine, X)
     softmax = is_logistic(losses[0]) and targets.shape[1] > 1
     if solver == "exact" and not softmax and len(losses) == 1:

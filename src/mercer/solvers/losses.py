@@ -79,6 +79,32 @@ class Loss:
         """Raise a ValueError that says what is wrong with y, if anything is."""
 
 
+def check_derivative(loss: Loss, y: np.ndarray) -> None:
+    """Raise a ValueError where a loss of the user's has a gradient that is not its value's.
+
+    Along some lines its slope is compared with differences; one that agrees is enough, since there
+    may be corners and places where the loss is infinite.
+    """
+    if type(loss).__module__.partition(".")[0] == "mercer":
+        return
+    rng, step = np.random.default_rng(0), 1e-3 * (np.std(y) or 1.0)
+    wrong = ""
+    for _ in range(5):
+        f = 300 * step * rng.normal(size=len(y))
+        line = np.sign(loss.gradient(y, f)) + 0.5 * rng.normal(size=len(y))
+        ends = [float(loss.value(y, f + side * step * line)) for side in (-1, 1)]
+        told, found = float(loss.gradient(y, f) @ line), (ends[1] - ends[0]) / (2 * step)
+        if np.isfinite([told, found]).all():
+            lost = 1e-12 * max(map(abs, ends)) / step
+            if abs(told - found) <= 0.1 * max(abs(told), abs(found)) + lost:
+                return
+            wrong = f"it says {told:.3g} along a line on which the loss changes by {found:.3g}"
+    name = type(loss).__name__
+    if wrong:
+        raise ValueError(f"the gradient (or slopes) of {name} is not that of its value: {wrong}")
+    raise ValueError(f"{name} has no finite value and gradient at predictions next to zero")
+
+
 class PointwiseLoss(Loss):
     """A loss ``sum_i s_i l(y_i, f_i)`` with weights s; subclasses write l and its derivatives.
 
