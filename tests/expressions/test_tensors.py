@@ -431,3 +431,11 @@ def test_a_matrix_wider_than_a_grid_is_made_from_its_transpose(monkeypatch):
     own = over(kernel.expression(), tensor(Y))
     within(own.block([3, 1], slice(None)), kernel(Y)[[3, 1]], np.float64)
     within(own.gram(), kernel(Y), np.float64)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_diagonal_of_one_number_has_all_its_digits(dtype, way):
+    kernel = 0.1 * K.RBF(0.3) + 0.7 * K.Laplacian(0.3)
+    pairs = over(kernel.expression(), tensor(np.zeros((3, 2), dtype)))
+    assert set(pairs.diagonal().tolist()) == {float(dtype(0.1 + 0.7))}
+    assert set(pairs.gram().diagonal().tolist()) == {float(dtype(0.1 + 0.7))}

@@ -99,7 +99,8 @@ class TensorPairs(Pairs):
             # In double, for what is computed once for each point.
             values = evaluate(e, self._at_points)
             if not is_tensor(values):
-                values = torch.full((self.shape[side],), float(values), device=self.device)
+                shape, kind = (self.shape[side],), torch.float64
+                values = torch.full(shape, float(values), dtype=kind, device=self.device)
             self._sides[e, side] = rows_in_order(values, self.dtype)
         return self._sides[e, side]
 
