@@ -257,7 +257,8 @@ def test_the_same_formula_over_other_points(way):
 def test_positions_that_are_not_there(way):
     X = np.random.default_rng(0).normal(size=(5, 3))
     pairs = over(K.RBF().expression(), tensor(X))
-    for wrong in ([5], [-6], np.ones(4, dtype=bool)):
+    of_the_host = (torch.tensor([5]), torch.tensor([-6]), torch.ones(4, dtype=torch.bool))
+    for wrong in ([5], [-6], np.ones(4, dtype=bool), *of_the_host):
         with pytest.raises(IndexError, match="not those of 5 points"):
             pairs.block(wrong, slice(None))
     assert tuple(pairs.block([], slice(None)).shape) == (0, 5)
