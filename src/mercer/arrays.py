@@ -82,8 +82,13 @@ def as_numpy(X: Any) -> np.ndarray:
     return (X.double() if X.dtype == torch.bfloat16 else X).numpy()  # which NumPy does not have
 
 
-def read_on_host(X: Any, reader: str) -> np.ndarray:
-    """A tensor in this machine's memory as an array; elsewhere it is refused, by who reads it."""
+def read_on_host(X: Any, reader: str) -> Any:
+    """A tensor in this machine's memory as an array, what is none as it is.
+
+    A tensor elsewhere is refused, by who reads it.
+    """
+    if not is_tensor(X):
+        return X
     if X.device.type != "cpu":
         raise TypeError(
             f"X is a tensor on {X.device}, and {reader} computes in this machine's memory; pass "

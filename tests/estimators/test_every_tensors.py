@@ -186,3 +186,32 @@ def test_files_of_libsvm_hold_machines_on_tensors(tmp_path):
         np.testing.assert_allclose(
             as_numpy(model.predict(tensor(NEW))), read.predict(NEW), rtol=1e-12
         )
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name][1] is not None])
+def test_missing_targets_are_named(name):
+    points = X if name in ON_HOST else tensor(X)
+    with pytest.raises(ValueError, match=f"{name} requires y to be passed"):
+        clone(CASES[name][0]).fit(points, None)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ON_HOST])
+def test_names_of_columns_are_forgotten(name):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    model = clone(CASES[name][0]).fit(pandas.DataFrame(X, columns=list("abc")), *_target(name))
+    views = getattr(model, "views_", [model])
+    assert list(views[0].feature_names_in_) == ["a", "b", "c"]
+    model.fit(tensor(X[:, :2]), *_target(name))
+    for part in getattr(model, "views_", [model]):
+        assert not hasattr(part, "feature_names_in_")
+
+
+def test_a_saved_model_on_centres_goes_on_without_torch(tmp_path):
+    model = mercer.KernelRidge(0.1, kernel="rbf", solver="nystrom", n_centers=9)
+    expected = as_numpy(model.fit(tensor(X), tensor(y)).predict(tensor(NEW)))
+    mercer.save(model, tmp_path / "model")
+    read = mercer.load(tmp_path / "model")
+    np.testing.assert_allclose(read.predict(NEW), expected, rtol=1e-9)
+    found = read.partial_fit(X[:9], y[:9]).predict(NEW)
+    expected = model.partial_fit(tensor(X[:9]), tensor(y[:9])).predict(tensor(NEW))
+    np.testing.assert_allclose(found, as_numpy(expected), rtol=1e-9)

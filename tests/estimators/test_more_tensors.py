@@ -19,6 +19,7 @@ from mercer import (
     LocalLinearRegressor,
     NadarayaWatsonClassifier,
     NadarayaWatsonRegressor,
+    check_kernel,
 )
 from mercer import kernels as K
 from mercer.arrays import as_numpy
@@ -312,3 +313,32 @@ def test_correlations_by_kernels_of_triton(solver, monkeypatch):
     expected = model.fit(first, second).transform(first)
     found = model.fit(tensor(first), second).transform(tensor(first))  # views may be mixed
     np.testing.assert_allclose(as_numpy(found), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "phi",
+    [
+        K.RBF(0.3).approximate_map(8, random_state=0),
+        K.RBF(0.3).approximate_map(8, method="nystrom", random_state=0),
+        K.Polynomial(2).approximate_map(8, method="sketch", random_state=0),
+    ],
+    ids=repr,
+)
+def test_approximate_maps_read_tensors_of_the_host_alone(phi):
+    expected = phi.fit(X).transform(NEW)
+    found = phi.fit(torch.as_tensor(X)).transform(torch.as_tensor(NEW))
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    elsewhere = torch.empty((70, 3), device="meta")
+    for method in (phi.fit, phi.transform):
+        with pytest.raises(
+            TypeError, match=r"on meta, and \w+Map computes in this machine's memory"
+        ):
+            method(elsewhere)
+
+
+def test_kernels_are_checked_on_tensors():
+    assert check_kernel(K.Sigmoid(1.0, 1.0), tensor(X)).valid is False
+    assert check_kernel(K.FromFunction(lambda x, z: -float(x @ z)), tensor(X)).valid is False
+    for points, right in ((np.eye(3), True), (-np.eye(3), False)):
+        assert check_kernel(tensor(points)).valid is right

@@ -127,6 +127,16 @@ def test_quotients_of_next_to_nothing(way, rng):
     np.testing.assert_allclose(found, right, atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [1e-40, 1e-30, 1e-21, 1e21, 1e37])
+def test_angles_between_points_of_any_size(size, way, rng):
+    X = points(rng, 20, size=size)
+    X[3] = 0.0
+    assert error(K.Cosine(), X, X[:7]) < 2e-6
+    many = rng.normal(size=(20, 12))
+    found = over(K.Cosine().expression(), tensor(many * size**7), tensor(many)).gram()
+    np.testing.assert_allclose(as_numpy(found), K.Cosine()(many), atol=1e-14)
+
+
 LEAVES = [
     lambda s: K.Linear(),
     lambda s: K.Polynomial(2, 0.1 / s**2, 1.0),

@@ -257,7 +257,8 @@ def test_the_same_formula_over_other_points(way):
 def test_positions_that_are_not_there(way):
     X = np.random.default_rng(0).normal(size=(5, 3))
     pairs = over(K.RBF().expression(), tensor(X))
-    for wrong in ([5], [-6], np.ones(4, dtype=bool)):
+    of_the_host = (torch.tensor([5]), torch.tensor([-6]), torch.ones(4, dtype=torch.bool))
+    for wrong in ([5], [-6], np.ones(4, dtype=bool), *of_the_host):
         with pytest.raises(IndexError, match="not those of 5 points"):
             pairs.block(wrong, slice(None))
     assert tuple(pairs.block([], slice(None)).shape) == (0, 5)
@@ -431,3 +432,11 @@ def test_a_matrix_wider_than_a_grid_is_made_from_its_transpose(monkeypatch):
     own = over(kernel.expression(), tensor(Y))
     within(own.block([3, 1], slice(None)), kernel(Y)[[3, 1]], np.float64)
     within(own.gram(), kernel(Y), np.float64)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_diagonal_of_one_number_has_all_its_digits(dtype, way):
+    kernel = 0.1 * K.RBF(0.3) + 0.7 * K.Laplacian(0.3)
+    pairs = over(kernel.expression(), tensor(np.zeros((3, 2), dtype)))
+    assert set(pairs.diagonal().tolist()) == {float(dtype(0.1 + 0.7))}
+    assert set(pairs.gram().diagonal().tolist()) == {float(dtype(0.1 + 0.7))}

@@ -244,6 +244,11 @@ def test_wrong_scales_are_not_called_valid(scales):
             _ = kernel.validity
 
 
+def test_angles_between_points_below_the_normal_numbers():
+    X = (1e-40 * np.random.default_rng(0).normal(size=(6, 3))).astype(np.float32)
+    np.testing.assert_allclose(K.Cosine()(X), K.Cosine()(X.astype(float)), atol=1e-6)
+
+
 def test_scales_beyond_float32():
     X = np.array([[0.0], [1e-50], [1.0]])
     single = X.astype(np.float32)

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
-from mercer.arrays import is_tensor, read_on_host
+from mercer.arrays import read_on_host
 from mercer.estimators.fitting import warn_the_caller
 
 NUMBER, CATEGORY, TEXT = "number", "category", "text"
@@ -221,8 +221,7 @@ def as_table(X: Any) -> Any:
     if hasattr(X, "columns") and hasattr(X, "shape"):
         _check_shape(X)
         return X
-    if is_tensor(X):
-        X = read_on_host(X, "AutoKernel")
+    X = read_on_host(X, "AutoKernel")
     if hasattr(X, "toarray"):
         X = X.toarray()
     if np.ma.isMaskedArray(X):

@@ -11,14 +11,14 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_n_features, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, as_vectors, beside, doubled, is_tensor, namespace, row_blocks
+from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, row_blocks
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import query_beside, validated
+from mercer.estimators.inputs import query_beside, tensor_of_points, validated
 from mercer.estimators.labels import checked_weights
 from mercer.estimators.mixtures import LARGEST_GRID, METHODS, Mixture
 from mercer.estimators.selectors import RULES, rule_bandwidth
@@ -172,7 +172,7 @@ class KernelDensity(BaseEstimator):
 
     def _fit_tensor(self, X: Any, weight: np.ndarray | None) -> KernelDensity:
         """What `fit` does, with the points where they are; rules are settled on the host."""
-        X = as_vectors(X)
+        X = tensor_of_points(self, X, reset=True)
         if self.bounds is not None or np.any(self.adaptive) or self.method not in ("auto", "exact"):
             raise ValueError(
                 "bounds, adaptive and the methods 'tree' and 'grid' are not there for tensors; "
@@ -180,7 +180,6 @@ class KernelDensity(BaseEstimator):
             )
         if not isinstance(self.kernel, str):
             raise TypeError("kernel is a function of arrays; with tensors name one")
-        _check_n_features(self, X, reset=True)
         if isinstance(self.bandwidth, str) or weight is not None:
             kept = slice(None) if weight is None else np.flatnonzero(weight)
             self._settle(as_numpy(doubled(X)), weight)

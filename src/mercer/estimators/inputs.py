@@ -99,11 +99,17 @@ def query_beside(estimator: Any, X: Any) -> Any:
     """X checked where it is for an estimator fitted on tensors; from the host for one on arrays."""
     fitted = estimator.X_fit_
     if not is_tensor(fitted):
-        return read_on_host(X, type(estimator).__name__) if is_tensor(X) else X
+        return read_on_host(X, type(estimator).__name__)
     if not is_tensor(X):
         raise TypeError(_of_another_kind(estimator, fitted, X))
+    return tensor_of_points(estimator, X, reset=False)
+
+
+def tensor_of_points(estimator: Any, X: Any, reset: bool) -> Any:
+    """A tensor of points checked where it is; its width is remembered, or compared."""
     X = as_vectors(X)
-    _check_n_features(estimator, X, reset=False)
+    _check_feature_names(estimator, X, reset=reset)
+    _check_n_features(estimator, X, reset=reset)
     return X
 
 
@@ -274,8 +280,7 @@ def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check:
         return _vectors(estimator, *given, **({} if reset else {"reset": False}), **check)
     if not isinstance(estimator.kernel, Kernel) and callable(estimator.kernel):
         raise TypeError("kernel is a function of arrays; with tensors pass a kernel object")
-    X = as_vectors(X)
-    _check_n_features(estimator, X, reset=reset)
+    X = tensor_of_points(estimator, X, reset)
     least = check.pop("ensure_min_samples", 1)
     if len(X) < least:
         raise ValueError(f"X has {len(X)} samples; {type(estimator).__name__} needs {least}")

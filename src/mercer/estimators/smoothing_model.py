@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_n_features, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from mercer.arrays import as_numpy, as_vectors, beside, doubled, is_tensor
+from mercer.arrays import as_numpy, beside, doubled, is_tensor
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
@@ -21,8 +21,8 @@ from mercer.estimators.bandwidths import (
     simplest_form,
 )
 from mercer.estimators.columns import NUMERIC, ColumnCoding, checked_table
-from mercer.estimators.inputs import query_beside, validated
-from mercer.estimators.labels import checked_weights
+from mercer.estimators.inputs import query_beside, tensor_of_points, validated
+from mercer.estimators.labels import checked_weights, require_targets
 from mercer.estimators.local_fits import LocalFits, expression_score, gaussian_score, has_slopes
 from mercer.estimators.neighbourhoods import (
     LocalFit,
@@ -101,8 +101,8 @@ class Smoother(BaseEstimator):
 
     def _tensors(self, X: Any, y: Any) -> Any:
         """Training points that are tensors, checked where they are, as many as targets."""
-        X = as_vectors(X)
-        _check_n_features(self, X, reset=True)
+        require_targets(self, y)
+        X = tensor_of_points(self, X, reset=True)
         check_consistent_length(X, y)
         return X
 

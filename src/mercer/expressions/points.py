@@ -15,6 +15,7 @@ from mercer.arrays import (
     as_dense,
     doubled,
     n_rows,
+    namespace,
     rows_in_order,
     sum_of_squares,
     take_rows,
@@ -140,7 +141,7 @@ class Points:
         for node in self.expression.walk():
             if isinstance(node, Statistic):
                 F, G = self.points(node.view, 0), self.points(node.view, 1)
-                _same_width(F, G)
+                same_width(F, G)
                 kinds += [p.dtype for p in (F, G) if getattr(p, "dtype", object) in FLOATS]
         return self._wide_enough(kinds)
 
@@ -221,14 +222,16 @@ class Points:
             return None
         F, G = (as_dense(self.points(node.statistic.view, side)) for side in (0, 1))
         dF, dG = self.change(node, 0), self.change(node, 1)
-        moving = np.flatnonzero(np.any(dF, axis=0) | np.any(dG, axis=0))
+        xp = namespace(F)
         if kind is Kind.DOT:  # dx·z + x·dz
-            left, right = np.hstack([dF, F])[:, None], np.hstack([G, dG])[:, None]
+            left, right = xp.hstack([dF, F]), xp.hstack([G, dG])
         else:
+            moving = xp.argwhere((dF != 0).any(0) | (dG != 0).any(0))[:, 0]
             left, right = (
-                np.stack([p[:, moving], dp[:, moving]], axis=2) for p, dp in ((F, dF), (G, dG))
+                xp.stack([p[:, moving], dp[:, moving]], 2).reshape(len(p), -1)
+                for p, dp in ((F, dF), (G, dG))
             )
-        X, Y = (rows_in_order(a.reshape(len(a), -1), self.dtype) for a in (left, right))
+        X, Y = (rows_in_order(a, self.dtype) for a in (left, right))
         return Leaf(kind, X, Y, X, Y)
 
     def _is_wide(self, node: Statistic | Tangent) -> bool:
@@ -342,7 +345,8 @@ def _squares_fit(points: Any) -> bool:
     return total < float(info.max / 4)  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)
 
 
-def _same_width(F: Any, G: Any) -> None:
+def same_width(F: Any, G: Any) -> None:
+    """Raise a ValueError where two matrices of points have different numbers of features."""
     if getattr(F, "ndim", 0) == 2 and F.shape[1] != G.shape[1]:
         raise ValueError(
             f"X has {F.shape[1]} features but Y has {G.shape[1]}; both need the same columns"

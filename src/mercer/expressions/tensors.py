@@ -17,10 +17,11 @@ from mercer.arrays import (
     rows_in_order,
     take_rows,
 )
-from mercer.core import Kind, Leaf
+from mercer.core import Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.interpreter import Pairs
 from mercer.expressions.nodes import Diagonal, Expression, Point, Statistic, Tangent, diagonal
+from mercer.expressions.points import same_width
 from mercer.expressions.simplification import lower
 from mercer.expressions.tensor_tiles import Tiles
 from mercer.expressions.triton_tiles import PRECISIONS, TritonTiles
@@ -86,11 +87,7 @@ class TensorPairs(Pairs):
                         f"X is a tensor, and the kernel's {node.kind} is not of vectors that stay "
                         "tensors; pass X.cpu().numpy()"
                     )
-                if F.shape[1] != G.shape[1]:
-                    raise ValueError(
-                        f"X has {F.shape[1]} features but Y has {G.shape[1]}; both need the same "
-                        "columns"
-                    )
+                same_width(F, G)
                 kinds += [dtype_of(F), dtype_of(G)]
         return self._wide_enough(kinds)
 
@@ -99,7 +96,8 @@ class TensorPairs(Pairs):
             # In double, for what is computed once for each point.
             values = evaluate(e, self._at_points)
             if not is_tensor(values):
-                values = torch.full((self.shape[side],), float(values), device=self.device)
+                shape, kind = (self.shape[side],), torch.float64
+                values = torch.full(shape, float(values), dtype=kind, device=self.device)
             self._sides[e, side] = rows_in_order(values, self.dtype)
         return self._sides[e, side]
 
@@ -123,22 +121,11 @@ class TensorPairs(Pairs):
         leaf = node.operand
         return leaf.view if isinstance(leaf, Statistic) else leaf.statistic.view
 
-    def _tangent_leaf(self, node: Tangent) -> Leaf | None:
-        kind = node.statistic.kind.tangent
-        if kind is None:
+    def _tangent_leaf(self, node: Tangent) -> Leaf:
+        found = super()._tangent_leaf(node)
+        if found is None:
             raise TypeError(f"the derivative of {node.statistic} is not known for tensors")
-        F, G = (self.points(node.statistic.view, side) for side in (0, 1))
-        dF, dG = self.change(node, 0), self.change(node, 1)
-        if kind is Kind.DOT:  # dx·z + x·dz
-            left, right = torch.hstack([dF, F]), torch.hstack([G, dG])
-        else:
-            moving = torch.nonzero((dF != 0).any(0) | (dG != 0).any(0))[:, 0]
-            left, right = (
-                torch.stack([p[:, moving], dp[:, moving]], dim=2).reshape(len(p), -1)
-                for p, dp in ((F, dF), (G, dG))
-            )
-        X, Y = (rows_in_order(a, self.dtype) for a in (left, right))
-        return Leaf(kind, X, Y, X, Y)
+        return found
 
     @property
     def native(self) -> bool:
@@ -247,10 +234,11 @@ def _positions(chosen: Any, n: int) -> Any:
     """A slice, a mask or positions as positions from 0 to n - 1; None for everything."""
     if isinstance(chosen, slice):
         return None if chosen == slice(None) else torch.arange(*chosen.indices(n))
-    if not is_tensor(chosen):  # of what is on the device already, no one waits to see it
+    if not is_tensor(chosen):
         chosen = torch.as_tensor(np.asarray(chosen, dtype=None if np.size(chosen) else np.int64))
-        if not _within(chosen, n):
-            raise IndexError(f"positions that are not those of {n} points: {chosen}")
+    # Of what is on a device already, no one waits to see it.
+    if chosen.device.type == "cpu" and not _within(chosen, n):
+        raise IndexError(f"positions that are not those of {n} points: {chosen}")
     if chosen.dtype == torch.bool:
         return torch.nonzero(chosen)[:, 0]
     return torch.where(chosen < 0, chosen + n, chosen)

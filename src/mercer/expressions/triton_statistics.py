@@ -6,12 +6,11 @@ Dot products and squared distances are formed in the matrix unit, the others fea
 from __future__ import annotations
 
 from mercer.core.programs import Kind
+from mercer.expressions.tensor_tiles import NEAR
 from mercer.expressions.triton_forms import LeafForm, TileForm
 
 # Up to so many features the rows' are kept in registers.
 KEPT = 32
-# Squared distances below this fraction of the squared norms are summed from differences.
-NEAR = {"float32": 1e-2, "float64": 1e-4}
 FEATUREWISE = {
     Kind.SQDIST: "{s} += ({x} - {y}) * ({x} - {y})",
     Kind.L1: "{s} += tl.abs({x} - {y})",

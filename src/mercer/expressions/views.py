@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
-from mercer.arrays import Array, as_dense, beside, doubled, is_tensor, namespace
+from mercer.arrays import Array, as_dense, beside, doubled, dtype_of, is_tensor, namespace
 from mercer.expressions.hashing import frozen
 
 
@@ -81,12 +81,16 @@ class Unit:
     """x / ‖x‖, and 0 where x = 0: each point at length one, without overflow on the way."""
 
     def apply(self, X: Array, name: str) -> Array:
+        # Dividing by the power of two below the largest entry costs no digits.
         if is_tensor(X):
-            return namespace(X).nn.functional.normalize(X, dim=1, eps=0.0).nan_to_num(0.0)
+            xp, most = namespace(X), np.finfo(dtype_of(X)).maxexp - 2
+            exponent = xp.frexp(X.abs().amax(1, keepdim=True)).exponent
+            shrunk = X * xp.exp2(-exponent.clamp(-most, most).to(X.dtype))
+            return xp.nn.functional.normalize(shrunk, dim=1, eps=0.0).nan_to_num(0.0)
         largest = abs(X).max(axis=1)
         largest = largest.toarray().ravel() if sp.issparse(largest) else largest
-        # Dividing by the power of two below the largest entry costs no digits.
-        shrunk = _times_rows(X, np.ldexp(1.0, np.minimum(-np.frexp(largest)[1], 1023)))
+        most = np.finfo(X.dtype).maxexp - 1
+        shrunk = _times_rows(X, np.ldexp(1.0, np.minimum(-np.frexp(largest)[1], most)))
         return _times_rows(shrunk, _reciprocal(row_norms(shrunk)))
 
     def chain(self, X: Array, dX: Array) -> Array:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array, as_vectors, n_rows, take_rows
+from mercer.arrays import Array, as_vectors, n_rows, read_on_host, take_rows
 from mercer.elsewhere import over_blocks
 from mercer.kernels.algebra import spectral_terms
 from mercer.kernels.kernel import Kernel
@@ -39,6 +39,10 @@ class ApproximateMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def transform(self, X: Any) -> Array:
         raise NotImplementedError
 
+    def _read(self, X: Any) -> Any:
+        """Points, of which tensors are read as arrays."""
+        return read_on_host(X, type(self).__name__)
+
     @property
     def _n_features_out(self) -> int:
         return self.n_components
@@ -58,7 +62,7 @@ class FourierMap(ApproximateMap):
     """
 
     def fit(self, X: Any, y: Any = None) -> FourierMap:
-        X = as_vectors(X)
+        X = as_vectors(self._read(X))
         if not self.kernel.is_stationary:
             raise TypeError(
                 f"method='fourier' needs a stationary kernel, a function of x - z, and "
@@ -79,7 +83,7 @@ class FourierMap(ApproximateMap):
     @over_blocks
     def transform(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = as_vectors(X)
+        X = as_vectors(self._read(X))
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {X.shape[1]} features; the map was fitted on {self.n_features_in_}"
@@ -101,6 +105,7 @@ class NystromMap(ApproximateMap):
     """
 
     def fit(self, X: Any, y: Any = None) -> NystromMap:
+        X = self._read(X)
         n = n_rows(X)
         if self.n_components > n:
             raise ValueError(
@@ -118,7 +123,7 @@ class NystromMap(ApproximateMap):
     @over_blocks
     def transform(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self.kernel(X, self.centers_) @ self.whitening_
+        return self.kernel(self._read(X), self.centers_) @ self.whitening_
 
 
 class SketchMap(ApproximateMap):
@@ -144,13 +149,13 @@ class SketchMap(ApproximateMap):
             coef0=self.kernel.coef0,
             n_components=self.n_components,
             random_state=self.random_state,
-        ).fit(as_vectors(X))
+        ).fit(as_vectors(self._read(X)))
         return self
 
     @over_blocks
     def transform(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self.sketch_.transform(as_vectors(X))
+        return self.sketch_.transform(as_vectors(self._read(X)))
 
 
 METHODS = {"fourier": FourierMap, "nystrom": NystromMap, "sketch": SketchMap}

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import blas
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
-from mercer.arrays import is_tensor
+from mercer.arrays import as_numpy, is_tensor
 from mercer.operators import DenseGram, GramOperator
 from mercer.solvers.ridge import EPS
 from mercer.solvers.tensor_factors import (
@@ -106,6 +106,14 @@ class TensorWhitening(Whitening):
         W = self.W32 if single else self.W
         K: Any = (gram.single() if single else gram).dense()
         return K.to(W.dtype) @ W
+
+    def on_host(self) -> Whitening:
+        """The same in this machine's memory."""
+        host = object.__new__(Whitening)
+        host.kept = self.kept
+        host._factor, host.W = (np.asfortranarray(as_numpy(A)) for A in (self._factor, self.W))
+        host.W32 = host.W.astype(np.float32)
+        return host
 
     def apply(self, V: np.ndarray) -> np.ndarray:
         return triangular_product(self._factor, V)
