@@ -230,3 +230,14 @@ def test_a_function_of_all_pairs_is_told_from_one_of_two_points():
         check_kernel(np.outer, X)
     one = check_kernel(lambda x, z: np.array([[x @ z]]), X)
     assert one.valid is None
+
+
+def test_a_class_without_its_parts_says_so():
+    class Nothing(K.Kernel):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Nothing must define build.*VectorKernel"):
+        Nothing()(X)
+    with pytest.raises(NotImplementedError, match="Nothing must define judge"):
+        Nothing().validity  # noqa: B018
+    K.REGISTRY.pop("Nothing")

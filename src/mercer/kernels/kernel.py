@@ -66,7 +66,10 @@ class Kernel:
 
     def build(self, view: View, path: str) -> Expression:
         """The kernel's formula on points seen through ``view``, parameters named from ``path``."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} must define build; a kernel of vectors derives from "
+            "mercer.kernels.kernel.VectorKernel and defines formula and why"
+        )
 
     @property
     def domain(self) -> Domain:
@@ -75,7 +78,7 @@ class Kernel:
 
     def judge(self) -> Validity:
         """Whether the kernel is positive semidefinite at its current parameters, and why."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define judge, or why as a text")
 
     @property
     def is_stationary(self) -> bool:
@@ -258,7 +261,7 @@ class VectorKernel(Kernel, abstract=True):
 
     def formula(self, s: Statistics, p: Parameters) -> Expression:
         """The kernel, as an expression over statistics ``s.sqdist`` and parameters ``p.gamma``."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define formula(s, p)")
 
     def build(self, view: View, path: str) -> Expression:
         self._validate_params()
