@@ -236,7 +236,7 @@ def test_a_class_without_its_parts_says_so():
     class Nothing(K.Kernel):
         pass
 
-    with pytest.raises(NotImplementedError, match="Nothing must define build.*VectorKernel"):
+    with pytest.raises(NotImplementedError, match=r"Nothing must define build.*VectorKernel"):
         Nothing()(X)
     with pytest.raises(NotImplementedError, match="Nothing must define judge"):
         Nothing().validity  # noqa: B018
