@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mercer import SVC, SVR, KernelCentroidClassifier, KernelRidge
+from mercer import SVC, SVR, KernelCentroidClassifier, KernelPCA, KernelRidge
 from mercer import kernels as K
 from mercer.estimators import kept_sums
 
@@ -46,6 +46,16 @@ def test_predictions_by_kept_sums(made, kernel, model):
     assert len(made) == 1
     assert vars(model) == before
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("kernel", [K.Substring(max_length=4).normalize(), K.Spectrum(2)], ids=str)
+@pytest.mark.parametrize("texts", [X, ["b"] * 9], ids=["texts", "no components"])
+def test_components_by_kept_sums(made, kernel, texts):
+    model = KernelPCA(kernel=kernel).fit(texts)
+    expected = kernel(NEW, model.X_fit_) @ model.projection_ - model.projection_offset_
+    assert_allclose(model.transform(NEW), expected, rtol=1e-9, atol=1e-9)
+    assert_allclose(model.transform(NEW[:1]), expected[:1], rtol=1e-9, atol=1e-9)
+    assert len(made) == 1
 
 
 def test_a_sum_is_made_again_when_the_model_changes(made):

@@ -53,6 +53,18 @@ def test_values_that_are_dear_are_stored_beyond_the_budget_and_lost_alphas_decom
     assert free.result_.method.startswith("eigh: alpha is lost in rounding")
 
 
+def test_sparse_features_are_multiplied_by_where_the_matrix_is_beyond_the_budget():
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("ACGT"), size=20)) for _ in range(400)]
+    y = np.array([text.count("AC") for text in texts], dtype=np.float64)
+    stored = KernelRidge(0.1, kernel=K.Spectrum(4)).fit(texts, y)
+    with sklearn.config_context(working_memory=1):
+        model = KernelRidge(0.1, kernel=K.Spectrum(4)).fit(texts, y)
+    assert stored.result_.method.startswith("cholesky")
+    assert model.result_.method.startswith("pcg")
+    assert_allclose(model.predict(texts), stored.predict(texts), atol=1e-4)
+
+
 @pytest.mark.parametrize("solver", ["pcg", "nystrom"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_error_bound_holds_at_every_point(solver, fit_intercept):

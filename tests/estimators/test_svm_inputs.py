@@ -280,3 +280,18 @@ def test_many_points_are_solved_class_by_class_and_given_back_in_order(kernel, m
     assert_allclose(again.values, left_out.values, atol=1e-4)
     path = SVC(**options).path(points, y, [1.0, 3.0])
     assert_allclose(path.machines[1].dual_coef_, plain.dual_coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", [SVC, NuSVC])
+def test_an_object_that_cannot_be_read_is_named_by_its_place_in_x(model):
+    X = ["ACGT"] * 8
+    X[5] = "ACXT"
+    with pytest.raises(ValueError, match="object 5: the symbol 'X'"):
+        model(kernel=K.Mismatch(3, 1)).fit(X, [1, 0] * 4)
+    G = np.eye(8)
+    G[5, 5] = np.inf
+    function = K.FromFunction(
+        lambda A, B: G[A[:, 0].astype(int)][:, B[:, 0].astype(int)], pairwise=False, valid=True
+    )
+    with pytest.raises(ValueError, match="between training points 5 and 5"):
+        model(kernel=function).fit(np.arange(8.0)[:, None], [1, 0] * 4)

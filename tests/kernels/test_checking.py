@@ -200,10 +200,12 @@ def test_a_kernel_written_as_text_is_to_be_parsed():
     assert check_kernel(K.parse("RBF()")).valid is True
 
 
-@pytest.mark.parametrize("missing", [None, np.nan])
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 def test_missing_objects_are_named_with_their_place(missing):
     for kernel in (K.Spectrum(2), K.Subtree(), K.SetIntersection(), K.WeisfeilerLehman()):
-        with pytest.raises(ValueError, match=r"X has a missing value \((None|nan)\) at row 0;"):
+        with pytest.raises(
+            ValueError, match=r"X has a missing value \((None|nan|<NA>)\) at row 0;"
+        ):
             kernel([missing])
     table = pd.DataFrame({"age": [1.0, 2.0], "name": ["abc", missing]})
     with pytest.raises(ValueError, match="at row 1, column 'name'"):

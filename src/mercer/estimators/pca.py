@@ -28,6 +28,7 @@ from mercer.estimators.inputs import (
     validate_query,
     validate_training,
 )
+from mercer.estimators.kept_sums import kept_sum
 from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
 from mercer.estimators.pca_nystrom import nystrom_components
 from mercer.estimators.pre_images import nearest_images, refuse_no_images, ridge_images
@@ -394,6 +395,9 @@ class KernelPCA(
         return self._components(validate_query(self, X))
 
     def _components(self, X: Any) -> np.ndarray:
+        kept = None if is_tensor(X) else kept_sum(self, self.X_fit_, self.projection_)
+        if kept is not None:
+            return kept(X) - self.projection_offset_
         K = gram(self.kernel_, X, self.X_fit_, store=not is_tensor(X))
         components = K @ self.projection_ - self.projection_offset_
         if is_tensor(components):

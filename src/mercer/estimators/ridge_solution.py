@@ -35,7 +35,7 @@ from mercer.estimators.ridge_nystrom import (
 )
 from mercer.estimators.ridge_tensors import solve_tensors
 from mercer.estimators.ridge_warnings import warn_if_undetermined, warn_undetermined
-from mercer.operators import GramOperator, TiledGram, small_feature_map
+from mercer.operators import FeatureGram, GramOperator, TiledGram, gram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
 from mercer.solvers.eigh import Eigensystem, solve_eigh
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
@@ -232,7 +232,7 @@ def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
     beyond = f"{mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
     if any(is_negligible(value, trace) for value in lam):
         return "eigh", "alpha is lost in rounding", None
-    if fits and not pairs.native:
+    if fits and not pairs.native and not isinstance(gram(kernel, X, store=False), FeatureGram):
         return _direct(lam), "values of this kernel are dear to recompute", None
     if n <= EXACT_AT_MOST:
         return "pcg", beyond, None

@@ -218,11 +218,21 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _operator(self, training: Training, double: bool = True, store: bool = True) -> Any:
         """The Gram operator of the points in order."""
         X = training.X
-        if np.any(np.diff(training.order) != 1):
-            X = take_rows(X, training.order)
-            X = X[:, training.order] if is_precomputed(self.kernel) else X
+        if not np.any(np.diff(training.order) != 1):
+            return self._operator_of(X, training.kernel, double, store)
+        ordered = take_rows(X, training.order)
+        ordered = ordered[:, training.order] if is_precomputed(self.kernel) else ordered
+        try:
+            return self._operator_of(ordered, training.kernel, double, store)
+        except (TypeError, ValueError):
+            # The error may name a point, by its number; that is to be its number in X.
+            self._operator_of(X, training.kernel, double, store)
+            raise
+
+    def _operator_of(self, X: Any, kernel: K.Kernel, double: bool, store: bool) -> Any:
+        """The Gram operator of some points."""
         X = self._readable(doubled(X) if double else X)
-        return training_gram(self, X, training.kernel, store=store)
+        return training_gram(self, X, kernel, store=store)
 
     def _solve_tasks(self, training: Training) -> Solved:
         """Every task solved, from where the last fit ended if ``warm_start`` says so.
