@@ -65,6 +65,21 @@ def test_sparse_features_are_multiplied_by_where_the_matrix_is_beyond_the_budget
     assert_allclose(model.predict(texts), stored.predict(texts), atol=1e-4)
 
 
+def test_features_whose_products_exceed_the_budget_are_left_as_they_are():
+    rng = np.random.default_rng(0)
+    texts = ["".join(word) for word in rng.choice(list("ABCDEFGH"), size=(2200, 8))]
+    y = np.array([text.count("AB") for text in texts], dtype=np.float64)
+    primal = KernelRidge(1.0, kernel=K.Spectrum(3)).fit(texts, y)  # 512 features
+    with sklearn.config_context(working_memory=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = KernelRidge(1.0, kernel=K.Spectrum(3)).fit(texts, y)
+        free = KernelRidge(0.0, kernel=K.Spectrum(3)).fit(texts, y)
+    assert primal.result_.method.startswith("primal: 512 features")
+    assert model.result_.method.startswith("pcg")
+    assert free.result_.method.startswith("primal: alpha is lost in rounding")
+    assert_allclose(model.predict(texts), primal.predict(texts), atol=1e-4)
+
+
 @pytest.mark.parametrize("solver", ["pcg", "nystrom"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_error_bound_holds_at_every_point(solver, fit_intercept):

@@ -99,6 +99,7 @@ def test_sparse_points_that_are_not_worth_it_or_name_an_entry_twice():
     few = sp.random_array((50, 20_000), density=1e-3, format="csr", rng=np.random.default_rng(0))
     few.data[:] = 1
     assert bits_of_both(few, few, np.float64) is None
+    assert bits_of_both(few[:, :2048], few[:, :2048], np.float64) is not None
     twice = sp.csr_array((np.ones(100), np.repeat(np.arange(50), 2), [0, 100]), shape=(1, 64))
     assert bits_of_both(twice, twice, np.float64) is None
     assert K.Linear()(twice).item() == 200

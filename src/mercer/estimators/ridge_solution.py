@@ -219,7 +219,7 @@ def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
     if estimator.n_centers is not None:
         return "nystrom", "n_centers is given", None
     phi, reason = small_feature_map(kernel, X, n)
-    if phi is not None:
+    if phi is not None and 8 * phi.n_features_out_**2 <= memory_budget():
         return "primal", reason, phi
     if is_precomputed(kernel) or kernel.validity.status != "valid":
         return _direct(lam), reason, None
@@ -231,10 +231,12 @@ def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
     fits = present is None or 3 * 8 * n**2 <= present
     beyond = f"{mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
     if any(is_negligible(value, trace) for value in lam):
-        return "eigh", "alpha is lost in rounding", None
-    if fits and not pairs.native and not isinstance(gram(kernel, X, store=False), FeatureGram):
+        solver = "eigh" if phi is None else "primal"
+        return solver, "alpha is lost in rounding", phi
+    by_features = isinstance(gram(kernel, X, store=False), FeatureGram)
+    if fits and not pairs.native and not by_features:
         return _direct(lam), "values of this kernel are dear to recompute", None
-    if n <= EXACT_AT_MOST:
+    if by_features or n <= EXACT_AT_MOST:
         return "pcg", beyond, None
     return "nystrom", f"{beyond}, and {n} points are many for the exact problem", None
 

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 from mercer.arrays import Array, is_tensor, row_blocks
 
-# With fewer features, or of sparse points with so many more than a point has on average, other ways
-# are as fast.
+# With fewer features, or of sparse points with more than so many and so many times what a point has
+# on average, other ways are as fast.
 FEWEST_FEATURES = 64
-SPARSEST = 48
+ALWAYS, SPARSEST = 2048, 48
 # Rows that are looked at before all others, and bytes that are packed at a time.
 FIRST = 16
 BLOCK_BYTES = 2**22
@@ -36,7 +36,8 @@ def _may_be_bits(A: Any) -> bool:
     if is_tensor(A) or getattr(A, "ndim", 0) != 2 or A.shape[1] < FEWEST_FEATURES:
         return False
     if sp.issparse(A):
-        return A.format == "csr" and A.shape[1] * A.shape[0] <= SPARSEST * A.nnz
+        few = A.shape[1] <= ALWAYS or A.shape[1] * A.shape[0] <= SPARSEST * A.nnz
+        return A.format == "csr" and few
     return A.dtype.kind in "fiub" and _zeros_and_ones(A[:FIRST])
 
 
