@@ -57,11 +57,21 @@ def _packed(A: Array, dtype: np.dtype) -> np.ndarray:
     words = -(-A.shape[1] // (8 * dtype.itemsize))
     out = np.zeros((A.shape[0], words * dtype.itemsize), dtype=np.uint8)
     for rows in _blocks(A):
-        block = A[rows].toarray() if sp.issparse(A) else A[rows]
-        packed = np.packbits(block != 0, axis=1)
-        out[rows, : packed.shape[1]] = packed
+        if sp.issparse(A):
+            _set_bits(out[rows], A.indptr[rows.start : rows.stop + 1], A.indices)
+        else:
+            packed = np.packbits(A[rows] != 0, axis=1)
+            out[rows, : packed.shape[1]] = packed
     return out.view(dtype)
 
 
+def _set_bits(out: np.ndarray, starts: np.ndarray, indices: np.ndarray) -> None:
+    """Set the bits of some rows whose entries, all different, begin at ``starts``."""
+    indices = indices[starts[0] : starts[-1]]
+    places = np.repeat(np.arange(len(out)) * out.shape[1], np.diff(starts)) + indices // 8
+    np.add.at(out.reshape(-1), places, np.uint8(128) >> (indices % 8).astype(np.uint8))
+
+
 def _blocks(A: Array) -> Any:
-    return row_blocks(A.shape[0], A.shape[1] * A.dtype.itemsize, BLOCK_BYTES)
+    entries = A.nnz / max(1, A.shape[0]) if sp.issparse(A) else A.shape[1]
+    return row_blocks(A.shape[0], entries * A.dtype.itemsize, BLOCK_BYTES)
