@@ -6,11 +6,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from mercer.arrays import as_dense
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, ink, some
-
-# Support vectors beyond this many are not circled.
-MOST_CIRCLES = 500
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, circle, count_along, ink, some
+from mercer.plots.fitted import feature_names, kept_support, like_table, support_rows
 
 
 class DecisionDisplay:
@@ -77,12 +74,11 @@ class DecisionDisplay:
         points = np.asarray(X, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"X has shape {points.shape}; regions are drawn for two features")
-        names = [str(name) for name in getattr(X, "columns", ["x0", "x1"])]
         low, high = points.min(axis=0), points.max(axis=0)
         room = 0.08 * np.where(high > low, high - low, 1.0)
         axes = [np.linspace(low[k] - room[k], high[k] + room[k], n_points) for k in (0, 1)]
         grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-        table = type(X)(grid, columns=X.columns) if hasattr(X, "columns") else grid
+        table = like_table(X, grid)
         classes = estimator.classes_
         codes = np.searchsorted(classes, estimator.predict(table))
         scores = None
@@ -101,7 +97,7 @@ class DecisionDisplay:
             points=(points, labels),
             support=_support_vectors(estimator, X, points),
             classes=[str(c) for c in classes],
-            names=names,
+            names=feature_names(estimator, 2, X),
         ).plot(ax=ax, **scatter)
 
     def plot(self, ax=None, **scatter) -> DecisionDisplay:
@@ -117,7 +113,7 @@ class DecisionDisplay:
         self.regions_ = ax.contourf(
             self.x, self.y, self.regions, levels=levels, cmap=ListedColormap(colours), alpha=0.18
         )
-        self.margins_ = self.circles_ = None
+        self.margins_ = None
         if self.scores is not None:
             styles = {
                 "colors": ink(ax),
@@ -135,10 +131,7 @@ class DecisionDisplay:
                 here = labels == c
                 ax.scatter(*X[here].T, **{**style, "label": names[c], **scatter})
             ax.legend(framealpha=0.9, fontsize="small")  # on coloured ground
-        if self.support is not None and len(self.support) <= MOST_CIRCLES:
-            self.circles_ = ax.scatter(
-                *self.support.T, s=60, facecolors="none", edgecolors=ink(ax), linewidths=0.6
-            )
+        self.circles_ = circle(ax, self.support)
         names = self.names or ["x0", "x1"]
         ax.set(xlabel=names[0], ylabel=names[1])
         # Support vectors beyond the regions would make a patch of these.
@@ -149,16 +142,10 @@ class DecisionDisplay:
 
 def _support_vectors(estimator, X, points: np.ndarray) -> np.ndarray | None:
     """Support vectors as points of the picture; in a pipeline, where X is what it was fitted on."""
-    last = estimator[-1] if hasattr(estimator, "steps") else estimator
-    if not hasattr(last, "support_"):
-        return None
-    # The perceptron keeps no other points than those that support it.
-    kept = as_dense(last.support_vectors_ if hasattr(last, "support_vectors_") else last.X_fit_)
-    if not len(kept) or last is estimator:
-        return kept if len(kept) else None
-    seen = as_dense(estimator[:-1].transform(X))
-    ours = last.support_.max() < len(seen) and np.array_equal(seen[last.support_], kept)
-    return points[last.support_] if ours else None
+    if not hasattr(estimator, "steps"):
+        return kept_support(estimator)
+    rows = support_rows(estimator, X)
+    return None if rows is None else points[rows]
 
 
 class GapDisplay:
