@@ -7,7 +7,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, circle, count_along, ink, some
-from mercer.plots.fitted import feature_names, kept_support, like_table, support_rows
+from mercer.plots.fitted import feature_names, kept_support, last_step, like_table, support_rows
 
 
 class DecisionDisplay:
@@ -176,12 +176,12 @@ class GapDisplay:
 
         Parameters
         ----------
-        estimator : estimator
+        estimator : estimator, or a pipeline that ends in one
         ax : matplotlib axes, default=None
         **line
             Of the curve.
         """
-        check_is_fitted(estimator)
+        estimator, _ = last_step(estimator)
         result = getattr(estimator, "result_", None)
         if result is None or not len(result.history):
             raise ValueError(
@@ -254,12 +254,12 @@ class RegularizationDisplay:
 
         Parameters
         ----------
-        estimator : KernelRidgeCV
+        estimator : KernelRidgeCV, or a pipeline that ends in one
         ax : matplotlib axes, default=None
         **line
             Of the curve.
         """
-        check_is_fitted(estimator)
+        estimator, _ = last_step(estimator)
         if not hasattr(estimator, "loo_scores_"):
             raise TypeError(f"{type(estimator).__name__} has no scores; expected a KernelRidgeCV")
         label = "leave-one-out score" if estimator.scoring else "−mean squared leave-one-out error"

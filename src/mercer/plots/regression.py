@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 
 from mercer.arrays import as_dense, as_numpy
 from mercer.plots.axes import BLUE, GREY, axes_or_new, circle, some
@@ -111,7 +111,6 @@ class RegressionDisplay:
         **line
             Of the curve.
         """
-        check_is_fitted(estimator)
         last, _ = last_step(estimator)
         _require_numbers(estimator, last)
         points = _points(estimator, X)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
-from mercer.plots.fitted import feature_names
+from mercer.plots.fitted import feature_names, last_step
 
 
 def _some(X: np.ndarray) -> np.ndarray:
@@ -47,6 +46,7 @@ class DensityDisplay:
         Parameters
         ----------
         estimator : KernelDensity
+            Or a pipeline that ends in one, whose features the picture has.
         X : array-like of shape (n, d), default=None
             Points to show; by default the training points that count for something.
         n_points : int, default=None
@@ -56,7 +56,7 @@ class DensityDisplay:
         **line
             Of the curve, or of the contours.
         """
-        check_is_fitted(estimator)
+        estimator, X = last_step(estimator, X)
         if not hasattr(estimator, "grid"):
             raise TypeError(f"{type(estimator).__name__} has no density; expected a KernelDensity")
         d = estimator.n_features_in_
@@ -150,12 +150,12 @@ class BandwidthDisplay:
 
         Parameters
         ----------
-        estimator : fitted estimator with ``selection_``
+        estimator : fitted estimator with ``selection_``, or a pipeline that ends in one
         ax : matplotlib axes, default=None
         **line
             Of the curve.
         """
-        check_is_fitted(estimator)
+        estimator, _ = last_step(estimator)
         seen = getattr(estimator, "selection_", None)
         if not hasattr(estimator, "bandwidth_"):
             raise TypeError(f"{type(estimator).__name__} has no bandwidth")
