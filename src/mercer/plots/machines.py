@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_outlier_detector
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, circle, count_along, ink, some
@@ -11,7 +11,7 @@ from mercer.plots.fitted import feature_names, kept_support, last_step, like_tab
 
 
 class DecisionDisplay:
-    """Where a classifier of two features says what, with its margins and support vectors.
+    """Where a classifier or a frontier of two features says what, with its support vectors.
 
     Parameters
     ----------
@@ -20,13 +20,15 @@ class DecisionDisplay:
     regions : ndarray of shape (q, p)
         The number of the class predicted at each place.
     scores : ndarray of shape (q, p) or None
-        Of two classes, the score whose zero divides them and whose ±1 are the margins.
+        Of two classes, the score whose zero divides them.
     points : tuple of ndarrays or None
         Points to show, (n, 2), and the number of the class of each.
     support : ndarray of shape (s, 2) or None
         Support vectors.
     classes, names : lists of str
         What the classes and the two features are called.
+    levels : sequence of float
+        Scores along which lines are drawn: the margins at ±1 and, solid, what divides the classes.
 
     Attributes
     ----------
@@ -37,7 +39,17 @@ class DecisionDisplay:
     """
 
     def __init__(
-        self, *, x, y, regions, scores=None, points=None, support=None, classes=None, names=None
+        self,
+        *,
+        x,
+        y,
+        regions,
+        scores=None,
+        points=None,
+        support=None,
+        classes=None,
+        names=None,
+        levels=(-1, 0, 1),
     ):
         self.x = x
         self.y = y
@@ -47,21 +59,22 @@ class DecisionDisplay:
         self.support = support
         self.classes = classes
         self.names = names
+        self.levels = levels
 
     @classmethod
     def from_estimator(
         cls, estimator, X, y=None, *, n_points=200, ax=None, **scatter
     ) -> DecisionDisplay:
-        """From a fitted classifier of two features.
+        """From a fitted classifier or a `OneClassSVM` of two features.
 
         Parameters
         ----------
-        estimator : classifier
+        estimator : classifier or OneClassSVM
             One of mercer's, or a pipeline that ends in one.
         X : array-like or DataFrame of shape (n, 2)
             Points to show, which tell how far the picture reaches.
         y : array-like of shape (n,), default=None
-            Their classes; by default those predicted.
+            Their classes, of a frontier 1 inside and -1 outside; by default those predicted.
         n_points : int, default=200
             Places along each feature.
         ax : matplotlib axes, default=None
@@ -69,7 +82,8 @@ class DecisionDisplay:
             Of the points.
         """
         check_is_fitted(estimator)
-        if not is_classifier(estimator):
+        frontier = is_outlier_detector(estimator)
+        if not (frontier or is_classifier(estimator)):
             raise TypeError(f"{type(estimator).__name__} is no classifier, and has no regions")
         points = np.asarray(X, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
@@ -79,7 +93,7 @@ class DecisionDisplay:
         axes = [np.linspace(low[k] - room[k], high[k] + room[k], n_points) for k in (0, 1)]
         grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
         table = like_table(X, grid)
-        classes = estimator.classes_
+        classes = np.array([-1, 1]) if frontier else estimator.classes_
         codes = np.searchsorted(classes, estimator.predict(table))
         scores = None
         if len(classes) == 2 and hasattr(estimator, "decision_function"):
@@ -96,8 +110,9 @@ class DecisionDisplay:
             scores=scores,
             points=(points, labels),
             support=_support_vectors(estimator, X, points),
-            classes=[str(c) for c in classes],
+            classes=["outside", "inside"] if frontier else [str(c) for c in classes],
             names=feature_names(estimator, 2, X),
+            levels=[0] if frontier else [-1, 0, 1],
         ).plot(ax=ax, **scatter)
 
     def plot(self, ax=None, **scatter) -> DecisionDisplay:
@@ -117,10 +132,10 @@ class DecisionDisplay:
         if self.scores is not None:
             styles = {
                 "colors": ink(ax),
-                "linestyles": ["--", "-", "--"],
-                "linewidths": [0.8, 1.4, 0.8],
+                "linestyles": ["--" if level else "-" for level in self.levels],
+                "linewidths": [0.8 if level else 1.4 for level in self.levels],
             }
-            self.margins_ = ax.contour(self.x, self.y, self.scores, levels=[-1, 0, 1], **styles)
+            self.margins_ = ax.contour(self.x, self.y, self.scores, levels=self.levels, **styles)
         if self.points is not None:
             X, labels = self.points
             shown = some(len(X))
