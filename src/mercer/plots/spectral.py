@@ -154,6 +154,8 @@ class PreImageDisplay:
     def from_estimator(cls, estimator, X, *, shape, truth=None, figure=None, **image):
         """From a `KernelPCA` fitted with ``fit_inverse_transform``.
 
+        Where all pre-images look alike, fit with a smaller ``alpha`` or another ``pre_image``.
+
         Parameters
         ----------
         estimator : KernelPCA, or a pipeline that ends in one
