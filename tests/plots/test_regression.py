@@ -27,6 +27,7 @@ from mercer import (  # noqa: E402
     NadarayaWatsonRegressor,
     NuSVR,
 )
+from mercer import kernels as K  # noqa: E402
 from mercer.plots import RegressionDisplay  # noqa: E402
 
 x = np.linspace(0, 6, 50)[:, None]
@@ -177,6 +178,11 @@ def test_circles_are_seen_on_any_ground(style, ink):
             lambda draw: draw(KernelRidge(kernel="precomputed").fit(x @ x.T, t)),
             TypeError,
             "Gram matrix",
+        ),
+        (
+            lambda draw: draw(KernelRidge(kernel=K.Spectrum(2)).fit(["ab", "ba"], [0.0, 1.0])),
+            ValueError,
+            "features that are numbers",
         ),
         (
             lambda draw: draw(KernelRidge().fit(x, np.column_stack([t, t]))),

@@ -187,7 +187,10 @@ def _points(estimator: Any, X: Any) -> np.ndarray:
     if kept is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} keeps no training points; pass X, which tells the curve's range")
-    points = np.asarray(as_numpy(as_dense(kept)), dtype=float)
+    try:
+        points = np.asarray(as_numpy(as_dense(kept)), dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a curve is drawn along features that are numbers: {error}") from error
     if points.ndim != 2 or not len(points):
         raise ValueError(f"X has shape {points.shape}; expected points in rows, (n, d)")
     return points
