@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
@@ -234,6 +235,20 @@ def test_probabilities():
     model.set_params(probability="deprecated").fit(X, y).set_params(probability=True)
     with pytest.raises(NotFittedError, match="fitted with probability=False"):
         model.predict_proba(X)
+
+
+@pytest.mark.filterwarnings("ignore:The `probability` parameter:FutureWarning")
+@pytest.mark.filterwarnings("error:X has feature names")
+def test_probabilities_of_a_table_know_its_columns():
+    X, y = load("iris")
+    table = pd.DataFrame(X, columns=list("abcd"))
+    model = SVC(probability=True, random_state=0).fit(table, y)
+    expected = SVC(probability=True, random_state=0).fit(X, y).predict_proba(X)
+    assert_array_equal(model.predict_proba(table), expected)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict_proba(table[list("dcba")])
+    columns = SVC(kernel=K.RBF(0.5).on(["a", "b"]), probability=True).fit(table, y)
+    assert_allclose(columns.predict_proba(table).sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("probability", [True, False])

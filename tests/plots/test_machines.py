@@ -23,6 +23,7 @@ from mercer import (  # noqa: E402
     KernelPerceptron,
     KernelRidge,
     KernelRidgeCV,
+    OneClassSVM,
 )
 from mercer import kernels as K  # noqa: E402
 from mercer.plots import (  # noqa: E402
@@ -81,6 +82,22 @@ def test_regions_of_three_named_classes_of_a_table():
         DecisionDisplay.from_estimator(model, np.ones((4, 3)))
     with pytest.raises(TypeError, match="SVR is no classifier"):
         DecisionDisplay.from_estimator(SVR().fit(X, Y), X)
+
+
+def test_the_frontier_of_one_class():
+    model = OneClassSVM(nu=0.2, gamma=1.0).fit(X)
+    display = DecisionDisplay.from_estimator(model, X, n_points=40)
+    grid = np.stack(np.meshgrid(display.x, display.y), axis=-1).reshape(-1, 2)
+    np.testing.assert_array_equal(2 * display.regions.ravel() - 1, model.predict(grid))
+    assert display.margins_.levels.tolist() == [0]
+    np.testing.assert_allclose(display.circles_.get_offsets(), X[model.support_])
+    outside = display.ax_.collections[-3].get_offsets()
+    np.testing.assert_allclose(outside, X[model.predict(X) == -1])
+    assert legend(display) == ["outside", "inside"]
+    scaled = make_pipeline(StandardScaler(), model).fit(X)
+    display = DecisionDisplay.from_estimator(scaled, X, np.where(Y, 1, -1), n_points=10)
+    np.testing.assert_array_equal(display.points[1], Y)
+    np.testing.assert_allclose(display.circles_.get_offsets(), X[scaled[-1].support_])
 
 
 def test_gaps_fall():

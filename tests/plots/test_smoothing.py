@@ -10,11 +10,10 @@ matplotlib.use("Agg")
 
 from mercer import (  # noqa: E402
     KernelDensity,
-    KernelRidge,
     LocalLinearRegressor,
     NadarayaWatsonRegressor,
 )
-from mercer.plots import BandwidthDisplay, DensityDisplay, RegressionDisplay  # noqa: E402
+from mercer.plots import BandwidthDisplay, DensityDisplay  # noqa: E402
 
 
 def points(n=300, d=1):
@@ -55,34 +54,6 @@ def test_a_plateau_has_one_contour_at_its_edge():
     (path,) = display.contours_.get_paths()
     away = np.hypot(*(path.vertices - kde.X_fit_[0]).T)
     assert away.min() > 0.9
-
-
-def test_a_regression_where_all_points_are_in_one_place():
-    model = NadarayaWatsonRegressor(bandwidth=[0.3, 0.5]).fit(np.zeros((5, 2)), np.arange(5.0))
-    display = RegressionDisplay.from_estimator(model, feature=1)
-    assert (display.x[0], display.x[-1]) == (-0.5, 0.5)
-    np.testing.assert_allclose(display.mean, 2.0)
-
-
-@pytest.mark.parametrize("estimator", [NadarayaWatsonRegressor, LocalLinearRegressor])
-def test_regression_with_its_band(estimator):
-    X = points(200, 2)
-    model = estimator(bandwidth=0.5).fit(X, np.sin(X[:, 1]))
-    display = RegressionDisplay.from_estimator(model, feature=1, level=0.9)
-    Z = np.column_stack([np.full(200, np.median(X[:, 0])), display.x])
-    np.testing.assert_allclose(display.line_.get_ydata(), model.predict(Z))
-    lower, upper = model.confidence_band(Z, 0.9)
-    np.testing.assert_allclose([display.lower, display.upper], [lower, upper])
-    assert display.ax_.get_xlabel() == "x1"
-    column = estimator(bandwidth=0.5).fit(X, np.sin(X[:, 1:]))
-    named = RegressionDisplay.from_estimator(column, feature="x1", level=0.9)
-    np.testing.assert_array_equal(named.line_.get_ydata(), display.line_.get_ydata())
-    with pytest.raises(ValueError, match="none of"):
-        RegressionDisplay.from_estimator(model, feature=2)
-    with pytest.raises(ValueError, match="one output"):
-        RegressionDisplay.from_estimator(estimator(bandwidth=0.5).fit(X, X))
-    with pytest.raises(TypeError, match="KernelRidge has no band; expected a Nadaraya"):
-        RegressionDisplay.from_estimator(KernelRidge().fit(X, X[:, 0]))
 
 
 def test_the_curve_of_a_search():

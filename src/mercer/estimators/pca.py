@@ -97,6 +97,8 @@ class KernelPCA(
         How `inverse_transform` finds them: by kernel ridge regression from the components, under
         the same kernel, back to the data; or, for kernels of the distance, as the point whose image
         is nearest to the point of the components in feature space, from where the regression leads.
+        With a small gamma, as features of a large scale have, the regression at ``alpha=1`` gives
+        all points nearly the mean of the data: make alpha smaller, or take "fixed_point".
     eigen_solver : str, default="auto"
         LAPACK on the whole matrix ("dense") or on explicit features, where the kernel has few
         ("primal"); Lanczos on products with the matrix, many vectors at once ("krylov") or one

@@ -18,6 +18,7 @@ from mercer.arrays import as_numpy, beside, is_tensor, on_host
 from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting, warn_the_caller
+from mercer.estimators.inputs import validate_query
 from mercer.estimators.labels import class_labels, labelled
 from mercer.estimators.scores import Classifier
 from mercer.estimators.svm_forms import Expansion
@@ -226,7 +227,8 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
             raise NotFittedError(
                 "predict_proba is not available when fitted with probability=False; fit again"
             )
-        return self.calibrated_.predict_proba(X)
+        # The machines of the folds were fitted on checked points, which have no names.
+        return self.calibrated_.predict_proba(validate_query(self, X))
 
     @available_if(lambda self: _has_probabilities(self))
     @over_blocks

@@ -2,7 +2,8 @@
 
 from mercer.plots.kernels import GramDisplay, ProofDisplay, SpectrumDisplay
 from mercer.plots.machines import DecisionDisplay, GapDisplay, RegularizationDisplay
-from mercer.plots.smoothing import BandwidthDisplay, DensityDisplay, RegressionDisplay
+from mercer.plots.regression import RegressionDisplay
+from mercer.plots.smoothing import BandwidthDisplay, DensityDisplay
 from mercer.plots.spectral import (
     CanonicalDisplay,
     PreImageDisplay,

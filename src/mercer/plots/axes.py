@@ -9,6 +9,8 @@ import numpy as np
 BLUE, ORANGE, GREY = "#2b6ca3", "#d9822b", "#888888"
 # Points of a rug or a scatter beyond which a part of them is drawn.
 MANY = 2000
+# Support vectors beyond this many are not circled.
+MOST_CIRCLES = 500
 
 
 def axes_or_new(ax: Any) -> Any:
@@ -39,3 +41,11 @@ def ink(ax: Any) -> str:
     ground = next((c for c in (ax.get_facecolor(), ax.figure.get_facecolor()) if c[3] > 0), None)
     bright = ground is None or np.dot(ground[:3], [0.299, 0.587, 0.114]) > 0.5
     return "black" if bright else "white"
+
+
+def circle(ax: Any, points: np.ndarray | None) -> Any:
+    """Circles about points, or None where there are none or too many."""
+    if points is None or len(points) > MOST_CIRCLES:
+        return None
+    style = {"s": 60, "facecolors": "none", "edgecolors": ink(ax), "linewidths": 0.6}
+    return ax.scatter(*points.T, **style)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_outlier_detector
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from mercer.arrays import as_dense
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, ink, some
-
-# Support vectors beyond this many are not circled.
-MOST_CIRCLES = 500
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, circle, count_along, ink, some
+from mercer.plots.fitted import feature_names, kept_support, last_step, like_table, support_rows
 
 
 class DecisionDisplay:
-    """Where a classifier of two features says what, with its margins and support vectors.
+    """Where a classifier or a frontier of two features says what, with its support vectors.
 
     Parameters
     ----------
@@ -23,13 +20,15 @@ class DecisionDisplay:
     regions : ndarray of shape (q, p)
         The number of the class predicted at each place.
     scores : ndarray of shape (q, p) or None
-        Of two classes, the score whose zero divides them and whose ±1 are the margins.
+        Of two classes, the score whose zero divides them.
     points : tuple of ndarrays or None
         Points to show, (n, 2), and the number of the class of each.
     support : ndarray of shape (s, 2) or None
         Support vectors.
     classes, names : lists of str
         What the classes and the two features are called.
+    levels : sequence of float
+        Scores along which lines are drawn: the margins at ±1 and, solid, what divides the classes.
 
     Attributes
     ----------
@@ -40,7 +39,17 @@ class DecisionDisplay:
     """
 
     def __init__(
-        self, *, x, y, regions, scores=None, points=None, support=None, classes=None, names=None
+        self,
+        *,
+        x,
+        y,
+        regions,
+        scores=None,
+        points=None,
+        support=None,
+        classes=None,
+        names=None,
+        levels=(-1, 0, 1),
     ):
         self.x = x
         self.y = y
@@ -50,21 +59,22 @@ class DecisionDisplay:
         self.support = support
         self.classes = classes
         self.names = names
+        self.levels = levels
 
     @classmethod
     def from_estimator(
         cls, estimator, X, y=None, *, n_points=200, ax=None, **scatter
     ) -> DecisionDisplay:
-        """From a fitted classifier of two features.
+        """From a fitted classifier or a `OneClassSVM` of two features.
 
         Parameters
         ----------
-        estimator : classifier
+        estimator : classifier or OneClassSVM
             One of mercer's, or a pipeline that ends in one.
         X : array-like or DataFrame of shape (n, 2)
             Points to show, which tell how far the picture reaches.
         y : array-like of shape (n,), default=None
-            Their classes; by default those predicted.
+            Their classes, of a frontier 1 inside and -1 outside; by default those predicted.
         n_points : int, default=200
             Places along each feature.
         ax : matplotlib axes, default=None
@@ -72,18 +82,18 @@ class DecisionDisplay:
             Of the points.
         """
         check_is_fitted(estimator)
-        if not is_classifier(estimator):
+        frontier = is_outlier_detector(estimator)
+        if not (frontier or is_classifier(estimator)):
             raise TypeError(f"{type(estimator).__name__} is no classifier, and has no regions")
         points = np.asarray(X, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"X has shape {points.shape}; regions are drawn for two features")
-        names = [str(name) for name in getattr(X, "columns", ["x0", "x1"])]
         low, high = points.min(axis=0), points.max(axis=0)
         room = 0.08 * np.where(high > low, high - low, 1.0)
         axes = [np.linspace(low[k] - room[k], high[k] + room[k], n_points) for k in (0, 1)]
         grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-        table = type(X)(grid, columns=X.columns) if hasattr(X, "columns") else grid
-        classes = estimator.classes_
+        table = like_table(X, grid)
+        classes = np.array([-1, 1]) if frontier else estimator.classes_
         codes = np.searchsorted(classes, estimator.predict(table))
         scores = None
         if len(classes) == 2 and hasattr(estimator, "decision_function"):
@@ -100,8 +110,9 @@ class DecisionDisplay:
             scores=scores,
             points=(points, labels),
             support=_support_vectors(estimator, X, points),
-            classes=[str(c) for c in classes],
-            names=names,
+            classes=["outside", "inside"] if frontier else [str(c) for c in classes],
+            names=feature_names(estimator, 2, X),
+            levels=[0] if frontier else [-1, 0, 1],
         ).plot(ax=ax, **scatter)
 
     def plot(self, ax=None, **scatter) -> DecisionDisplay:
@@ -117,14 +128,14 @@ class DecisionDisplay:
         self.regions_ = ax.contourf(
             self.x, self.y, self.regions, levels=levels, cmap=ListedColormap(colours), alpha=0.18
         )
-        self.margins_ = self.circles_ = None
+        self.margins_ = None
         if self.scores is not None:
             styles = {
                 "colors": ink(ax),
-                "linestyles": ["--", "-", "--"],
-                "linewidths": [0.8, 1.4, 0.8],
+                "linestyles": ["--" if level else "-" for level in self.levels],
+                "linewidths": [0.8 if level else 1.4 for level in self.levels],
             }
-            self.margins_ = ax.contour(self.x, self.y, self.scores, levels=[-1, 0, 1], **styles)
+            self.margins_ = ax.contour(self.x, self.y, self.scores, levels=self.levels, **styles)
         if self.points is not None:
             X, labels = self.points
             shown = some(len(X))
@@ -135,10 +146,7 @@ class DecisionDisplay:
                 here = labels == c
                 ax.scatter(*X[here].T, **{**style, "label": names[c], **scatter})
             ax.legend(framealpha=0.9, fontsize="small")  # on coloured ground
-        if self.support is not None and len(self.support) <= MOST_CIRCLES:
-            self.circles_ = ax.scatter(
-                *self.support.T, s=60, facecolors="none", edgecolors=ink(ax), linewidths=0.6
-            )
+        self.circles_ = circle(ax, self.support)
         names = self.names or ["x0", "x1"]
         ax.set(xlabel=names[0], ylabel=names[1])
         # Support vectors beyond the regions would make a patch of these.
@@ -149,16 +157,10 @@ class DecisionDisplay:
 
 def _support_vectors(estimator, X, points: np.ndarray) -> np.ndarray | None:
     """Support vectors as points of the picture; in a pipeline, where X is what it was fitted on."""
-    last = estimator[-1] if hasattr(estimator, "steps") else estimator
-    if not hasattr(last, "support_"):
-        return None
-    # The perceptron keeps no other points than those that support it.
-    kept = as_dense(last.support_vectors_ if hasattr(last, "support_vectors_") else last.X_fit_)
-    if not len(kept) or last is estimator:
-        return kept if len(kept) else None
-    seen = as_dense(estimator[:-1].transform(X))
-    ours = last.support_.max() < len(seen) and np.array_equal(seen[last.support_], kept)
-    return points[last.support_] if ours else None
+    if not hasattr(estimator, "steps"):
+        return kept_support(estimator)
+    rows = support_rows(estimator, X)
+    return None if rows is None else points[rows]
 
 
 class GapDisplay:
@@ -189,12 +191,12 @@ class GapDisplay:
 
         Parameters
         ----------
-        estimator : estimator
+        estimator : estimator, or a pipeline that ends in one
         ax : matplotlib axes, default=None
         **line
             Of the curve.
         """
-        check_is_fitted(estimator)
+        estimator, _ = last_step(estimator)
         result = getattr(estimator, "result_", None)
         if result is None or not len(result.history):
             raise ValueError(
@@ -267,12 +269,12 @@ class RegularizationDisplay:
 
         Parameters
         ----------
-        estimator : KernelRidgeCV
+        estimator : KernelRidgeCV, or a pipeline that ends in one
         ax : matplotlib axes, default=None
         **line
             Of the curve.
         """
-        check_is_fitted(estimator)
+        estimator, _ = last_step(estimator)
         if not hasattr(estimator, "loo_scores_"):
             raise TypeError(f"{type(estimator).__name__} has no scores; expected a KernelRidgeCV")
         label = "leave-one-out score" if estimator.scoring else "−mean squared leave-one-out error"

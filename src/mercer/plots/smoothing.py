@@ -1,23 +1,15 @@
-"""Densities with their data, regressions with their band, bandwidths with their scores."""
+"""Densities with their data, bandwidths with their scores."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, some
+from mercer.plots.fitted import feature_names, last_step
 
 
 def _some(X: np.ndarray) -> np.ndarray:
     return X[some(len(X))]
-
-
-def _names(estimator: Any, d: int) -> list[str]:
-    return [
-        str(name) for name in getattr(estimator, "feature_names_in_", [f"x{k}" for k in range(d)])
-    ]
 
 
 class DensityDisplay:
@@ -54,6 +46,7 @@ class DensityDisplay:
         Parameters
         ----------
         estimator : KernelDensity
+            Or a pipeline that ends in one, whose features the picture has.
         X : array-like of shape (n, d), default=None
             Points to show; by default the training points that count for something.
         n_points : int, default=None
@@ -63,7 +56,7 @@ class DensityDisplay:
         **line
             Of the curve, or of the contours.
         """
-        check_is_fitted(estimator)
+        estimator, X = last_step(estimator, X)
         if not hasattr(estimator, "grid"):
             raise TypeError(f"{type(estimator).__name__} has no density; expected a KernelDensity")
         d = estimator.n_features_in_
@@ -76,7 +69,7 @@ class DensityDisplay:
         weight = estimator.sample_weight_
         points = estimator.X_fit_[weight > 1e-3 * weight.max()]
         points = points if X is None else np.asarray(X, dtype=float).reshape(-1, d)
-        names = _names(estimator, d)
+        names = feature_names(estimator, d)
         return cls(axes=axes, density=density, X=points, names=names).plot(ax=ax, **line)
 
     def plot(self, ax=None, **line) -> DensityDisplay:
@@ -126,107 +119,6 @@ def _masses(density: np.ndarray, shares: list[float]) -> list[float]:
     return list(shares_of_top * float(sorted_[0]) * (1 - 1e-6))
 
 
-class RegressionDisplay:
-    """A regression on one feature with its pointwise band, and the data.
-
-    Parameters
-    ----------
-    x : ndarray of shape (q,)
-    mean, lower, upper : ndarrays of shape (q,)
-    points : tuple of ndarrays or None
-        Feature and target of the data.
-    names : tuple of str
-    level : float
-        Of the band.
-
-    Attributes
-    ----------
-    ax_, figure_ : the matplotlib axes and figure
-    line_, band_ : the curve and the band
-    """
-
-    def __init__(self, *, x, mean, lower, upper, points=None, names=("x0", "y"), level=0.95):
-        self.x = x
-        self.mean = mean
-        self.lower = lower
-        self.upper = upper
-        self.points = points
-        self.names = names
-        self.level = level
-
-    @classmethod
-    def from_estimator(
-        cls, estimator, *, feature=0, at=None, level=0.95, n_points=200, ax=None, **line
-    ) -> RegressionDisplay:
-        """From a fitted smoother of numbers with one output.
-
-        Parameters
-        ----------
-        estimator : NadarayaWatsonRegressor or LocalLinearRegressor
-        feature : int or str, default=0
-            Along which feature, by number or name.
-        at : array-like of shape (d,), default=None
-            Where the other features stay; at their medians by default.
-        level : float, default=0.95
-            Of the pointwise band.
-        n_points : int, default=200
-        ax : matplotlib axes, default=None
-        **line
-            Of the curve.
-        """
-        check_is_fitted(estimator)
-        if not hasattr(estimator, "confidence_band"):
-            raise TypeError(
-                f"{type(estimator).__name__} has no band; expected a NadarayaWatsonRegressor or a "
-                "LocalLinearRegressor"
-            )
-        if estimator.y_fit_.size > len(estimator.y_fit_) or estimator.coding_ is not None:
-            raise ValueError("a smoother of one output, without categories, can be shown")
-        X = estimator.X_fit_
-        names = _names(estimator, X.shape[1])
-        if feature not in (*range(len(names)), *names):
-            raise ValueError(f"feature={feature!r} is none of {names}")
-        feature = names.index(feature) if isinstance(feature, str) else feature
-        low, high = X[:, feature].min(), X[:, feature].max()
-        room = np.broadcast_to(estimator.bandwidth_, X.shape[1])[feature] if low == high else 0.0
-        x = np.linspace(low - room, high + room, n_points)
-        Z = np.tile(np.median(X, axis=0) if at is None else np.asarray(at, float), (n_points, 1))
-        Z[:, feature] = x
-        lower, upper = estimator.confidence_band(Z, level)
-        display = cls(
-            x=x,
-            mean=estimator.predict(Z).ravel(),
-            lower=lower.ravel(),
-            upper=upper.ravel(),
-            points=(X[:, feature], estimator.y_fit_.ravel()),
-            names=(names[feature], "y"),
-            level=level,
-        )
-        return display.plot(ax=ax, **line)
-
-    def plot(self, ax=None, **line) -> RegressionDisplay:
-        """Draw on ``ax``, or on axes of its own."""
-        ax = axes_or_new(ax)
-        if self.points is not None:
-            points = _some(np.column_stack(self.points))
-            ax.plot(*points.T, ".", color=GREY, markersize=4, alpha=0.5)
-        (self.line_,) = ax.plot(self.x, self.mean, **{"color": BLUE, **line})
-        self.band_ = ax.fill_between(
-            self.x,
-            self.lower,
-            self.upper,
-            color=self.line_.get_color(),
-            alpha=0.25,
-            linewidth=0,
-            label=f"{self.level:.0%} band",
-        )
-        ax.set(xlabel=self.names[0], ylabel=self.names[1])
-        ax.legend(frameon=False)
-        ax.spines[["top", "right"]].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-
 class BandwidthDisplay:
     """What a search for the bandwidth saw: scores against a common multiple of all bandwidths.
 
@@ -258,12 +150,12 @@ class BandwidthDisplay:
 
         Parameters
         ----------
-        estimator : fitted estimator with ``selection_``
+        estimator : fitted estimator with ``selection_``, or a pipeline that ends in one
         ax : matplotlib axes, default=None
         **line
             Of the curve.
         """
-        check_is_fitted(estimator)
+        estimator, _ = last_step(estimator)
         seen = getattr(estimator, "selection_", None)
         if not hasattr(estimator, "bandwidth_"):
             raise TypeError(f"{type(estimator).__name__} has no bandwidth")
@@ -272,7 +164,11 @@ class BandwidthDisplay:
                 f"bandwidth={estimator.bandwidth!r} was not searched for: there is no curve to show"
             )
         d = seen["bandwidth"].shape[1]
-        label = "bandwidth" if d == 1 else f"bandwidth of {_names(estimator, d)[0]}, others along"
+        label = (
+            "bandwidth"
+            if d == 1
+            else f"bandwidth of {feature_names(estimator, d)[0]}, others along"
+        )
         score = {"mlcv": "negative log likelihood", "lscv": "integrated squared error + constant"}
         display = cls(
             bandwidth=seen["bandwidth"][:, 0],

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, some
+from mercer.plots.fitted import last_step
 
 # Labels beyond which colours are no longer told apart.
 LABELS = 10
@@ -40,12 +41,12 @@ class ScreeDisplay:
 
         Parameters
         ----------
-        estimator : KernelPCA
+        estimator : KernelPCA, or a pipeline that ends in one
         ax : matplotlib axes, default=None
         **bars
             Of the bars.
         """
-        check_is_fitted(estimator)
+        estimator, _ = last_step(estimator)
         ratio, values = estimator.explained_variance_ratio_, estimator.eigenvalues_
         total = values[0] / ratio[0] if len(values) and values[0] > 0 else np.inf
         return cls(ratio=ratio, uncertainty=estimator.residuals_ / total).plot(ax=ax, **bars)
@@ -99,7 +100,7 @@ class ProjectionDisplay:
 
         Parameters
         ----------
-        estimator : KernelPCA
+        estimator : KernelPCA, or a pipeline that ends in one
         X : points, default=None
             The training points by default.
         y : array-like of shape (n,), default=None
@@ -109,7 +110,7 @@ class ProjectionDisplay:
         **scatter
             Of the points.
         """
-        check_is_fitted(estimator)
+        estimator, X = last_step(estimator, X)
         _require(len(estimator.eigenvalues_), *components)
         if X is None:
             Z = estimator.eigenvectors_ * np.sqrt(estimator.eigenvalues_)
@@ -153,9 +154,11 @@ class PreImageDisplay:
     def from_estimator(cls, estimator, X, *, shape, truth=None, figure=None, **image):
         """From a `KernelPCA` fitted with ``fit_inverse_transform``.
 
+        Where all pre-images look alike, fit with a smaller ``alpha`` or another ``pre_image``.
+
         Parameters
         ----------
-        estimator : KernelPCA
+        estimator : KernelPCA, or a pipeline that ends in one
         X : array-like of shape (n, d)
             A few pictures, one in each row.
         shape : pair of int
@@ -228,7 +231,7 @@ class CanonicalDisplay:
 
         Parameters
         ----------
-        estimator : KernelCCA
+        estimator : KernelCCA, or a pipeline that ends in one
         X, Y : the views of the points, as for `KernelCCA.transform`; new points show what the
             training points hide
         y : array-like of shape (n,), default=None
@@ -240,7 +243,7 @@ class CanonicalDisplay:
         **scatter
             Of the points.
         """
-        check_is_fitted(estimator)
+        estimator, X = last_step(estimator, X)
         _require(estimator.n_components_, component)
         found = estimator.transform(X, Y)
         if not isinstance(found, tuple):
