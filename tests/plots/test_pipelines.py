@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -84,3 +85,10 @@ def test_a_pipeline_in_a_pipeline_ends_where_its_last_does():
     model = after_scaling(inner)
     drawn = ProjectionDisplay.from_estimator(model, X[:9]).components
     np.testing.assert_allclose(drawn, model.transform(X[:9]))
+
+
+def test_searches_show_their_best_estimator():
+    pipeline = make_pipeline(StandardScaler(), KernelPCA(2))
+    search = GridSearchCV(pipeline, {"kernelpca__n_components": [2]}, scoring=lambda *_: 0.0)
+    display = ScreeDisplay.from_estimator(search.fit(X))
+    assert len(display.ratio) == 2

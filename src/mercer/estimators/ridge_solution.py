@@ -219,7 +219,7 @@ def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
     if estimator.n_centers is not None:
         return "nystrom", "n_centers is given", None
     phi, reason = small_feature_map(kernel, X, n)
-    if phi is not None and 8 * phi.n_features_out_**2 <= memory_budget():
+    if phi is not None and 8 * (phi.n_features_out_ or 0) ** 2 <= memory_budget():
         return "primal", reason, phi
     if is_precomputed(kernel) or kernel.validity.status != "valid":
         return _direct(lam), reason, None

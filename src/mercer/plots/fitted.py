@@ -11,9 +11,15 @@ from mercer.arrays import as_dense, as_numpy
 
 
 def last_step(estimator: Any, X: Any = None) -> tuple[Any, Any]:
-    """The last step of a fitted pipeline and X as that step sees it; other estimators as given."""
+    """The last step of a fitted pipeline and X as that step sees it; other estimators as given.
+
+    Of a search it is that of the best estimator.
+    """
     check_is_fitted(estimator)
-    while hasattr(estimator, "steps"):
+    while hasattr(estimator, "steps") or hasattr(estimator, "best_estimator_"):
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+            continue
         if X is not None and len(estimator.steps) > 1:
             X = estimator[:-1].transform(X)
         estimator = estimator[-1]
