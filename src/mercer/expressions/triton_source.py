@@ -58,7 +58,8 @@ class _Tile:
             *statistics.before,
             *(f"row{t} = tl.load(R{t} + rows)" for t in rows),
         ]
-        # Features of the next tiles are fetched meanwhile; operands of the matrix unit are anyway.
+        # Features of the next tiles are fetched meanwhile, as operands of the matrix unit are
+        # anyway; the quotients of chi-squared take so long that nothing waits for them.
         self.tiles = "range(first, last)"
         if all(not leaf.width and leaf.kind != Kind.CHI2 for leaf in form.leaves):
             self.tiles = f"tl.range(first, last, num_stages={STAGES})"
