@@ -454,6 +454,58 @@ def test_kinds_that_pandas_tells():
     assert AutoKernelRegressor().fit(table, np.arange(60.0)).score(table, np.arange(60.0)) > 0.9
 
 
+DAYS = pd.date_range("2020-01-30", periods=60)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        DAYS.strftime("%Y-%m-%d").to_numpy(dtype=object),
+        DAYS.strftime("%Y-%m-%d").to_numpy(dtype=str),
+        DAYS.strftime("%d.%m.%Y"),
+        DAYS.strftime(" %Y-%m-%d 00:00"),
+        DAYS.strftime("%Y-%m-%dT01:00:00.000+01:00"),
+        DAYS.date,
+        DAYS.to_period("D"),
+        pd.array(DAYS.strftime("%Y-%m-%d"), dtype="string"),
+    ],
+    ids=["words", "array", "points", "minutes", "zone", "dates", "periods", "strings"],
+)
+def test_written_days_are_days(written):
+    times, words = pd.DataFrame({"day": DAYS}), pd.DataFrame({"day": written})
+    expected = TableCoding().fit(times).transform(times)
+    for training in (times, words):
+        coding = TableCoding().fit(training)
+        assert (coding.kinds_, coding.days_) == (["number"], [0])
+        np.testing.assert_allclose(coding.transform(words), expected)
+        np.testing.assert_allclose(coding.transform(times), expected)
+
+
+def test_periods_are_known_by_their_beginning():
+    months = pd.DataFrame({"month": pd.period_range("2019-11", periods=12, freq="M")})
+    begun = pd.DataFrame({"month": months.month.dt.to_timestamp()})
+    points = TableCoding().fit(months).transform(months)
+    np.testing.assert_allclose(points, TableCoding().fit(begun).transform(begun))
+
+
+def test_what_is_no_day_among_days():
+    words = pd.DataFrame({"day": DAYS.strftime("%Y-%m-%d").astype(object)})
+    words.loc[3, "day"] = None
+    coding = TableCoding().fit(words)
+    new = pd.DataFrame({"day": ["2020-02-29", "2020-02-30", None, "7"]})
+    with pytest.warns(UserWarning, match="'day' held days in training and now has 2 .*2020-02-30"):
+        points = coding.transform(new)
+    assert points[:, 1].tolist() == [0, 1, 1, 1]
+    words.loc[3, "day"] = "2020-02-30"
+    assert TableCoding().fit(words).kinds_ == ["text"]
+    assert TableCoding().fit(words.astype("category")).kinds_ == ["category"]
+
+
+def test_days_of_other_centuries():
+    table = pd.DataFrame({"day": np.array(["1500-01-01", "2500-01-01"], dtype="M8[s]")})
+    assert TableCoding().fit(table).transform(table).ravel().tolist() == [-1, 1]
+
+
 def test_masks_and_empty_tables():
     masked = np.ma.masked_array(np.arange(40.0).reshape(20, 2), mask=False)
     masked[:, 0] = np.ma.masked
