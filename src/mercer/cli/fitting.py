@@ -27,6 +27,10 @@ MANY_CLASSES = (
     "it as plain numbers"
 )
 SLASHED = "column {!r} holds days such as {!r}, which are read as text; write them as 2024-12-31"
+WITH_UNIT = (
+    "column {!r} holds text such as {!r}, which is not read as a number; if it is a quantity, "
+    "write it as plain numbers"
+)
 NO_SCORE = "the target is {} in all rows held out, which leaves the model without a score"
 
 
@@ -247,6 +251,8 @@ def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
             X.isetitem(k, mended(name, X.iloc[:, k]))
             if day := columns.slashed_day(X.iloc[:, k]):
                 advice.append(SLASHED.format(name, day))
+            if word := columns.number_with_unit(X.iloc[:, k]):
+                advice.append(WITH_UNIT.format(name, word))
     return replace(data, X=X, y=y), advice
 
 
