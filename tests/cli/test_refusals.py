@@ -81,6 +81,10 @@ def test_small_and_constant_tables_are_refused(here):
     pd.DataFrame({"a": range(20), "y": days}).to_csv("days.csv", index=False)
     told = refused("fit", "days.csv", "-t", "y")
     assert "no two rows have the same target, such as 2024-01-01; classes need rows" in told
+    assert told.endswith("quantities are to be written as plain numbers\n")
+    pd.DataFrame({"a": range(20), "y": np.arange(20) + 0.5}).to_csv("prices.csv", index=False)
+    told = refused("fit", "prices.csv", "-t", "y", "--task", "classification")
+    assert told.endswith("without --task classification these numbers are learnt as quantities\n")
     told = refused("fit", "days.csv", "-t", "y", "--task", "regression")
     assert "the target holds '2024-01-01', which is not a number; write numbers, or" in told
     pd.DataFrame({"y": range(20)}).to_csv("alone.csv", index=False)
