@@ -45,6 +45,13 @@ from command_line import refused, run
         (["density", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
         (["density", "iris.csv", "--save", "d", "--report", "d"], "d: something else"),
         (["report", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
+        (
+            ["fit", "iris.csv", "-t", "species", "--report", "p.pdf"],
+            "p.pdf: reports are .* as .html",
+        ),
+        (["density", "iris.csv", "--report", "p.png"], "written as .html, not .png"),
+        (["report", "it.mercer", "-o", "p.pdf"], "written as .html, not .pdf"),
+        (["demo", "-o", "p.PDF"], "written as .html, not .pdf"),
         (["predict", "it.mercer", "iris.csv", "-o", "p.xlsx"], "written as .csv"),
         (["density", "iris.csv", "-o", "p.parquet"], "written as .csv"),
         (["check", "RBF("], "RBF"),
