@@ -31,6 +31,7 @@ from mercer.estimators.labels import (
     check_labels,
     checked_weights,
     refuse_missing_labels,
+    refuse_words,
     require_weight,
 )
 from mercer.estimators.scores import Classifier, Regressor
@@ -206,6 +207,7 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
             What the error of each row counts beside the others', in the search and in the fit: of
             weight 0, as if it was not there. Columns are scaled without.
         """
+        refuse_words(self, y)
         y = _check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
         y = np.asarray(y, dtype=np.float64)
         X, y, weight = _weighted_rows(_rows_of(X, y), y, sample_weight)
