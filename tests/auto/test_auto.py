@@ -454,6 +454,108 @@ def test_kinds_that_pandas_tells():
     assert AutoKernelRegressor().fit(table, np.arange(60.0)).score(table, np.arange(60.0)) > 0.9
 
 
+DAYS = pd.date_range("2020-01-30", periods=60)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        DAYS.strftime("%Y-%m-%d").to_numpy(dtype=object),
+        DAYS.strftime("%Y-%m-%d").to_numpy(dtype=str),
+        DAYS.strftime("%d.%m.%Y"),
+        DAYS.strftime(" %Y-%m-%d 00:00"),
+        DAYS.strftime("%Y-%m-%dT01:00:00.000+01:00"),
+        DAYS.date,
+        DAYS.to_period("D"),
+        pd.array(DAYS.strftime("%Y-%m-%d"), dtype="string"),
+    ],
+    ids=["words", "array", "points", "minutes", "zone", "dates", "periods", "strings"],
+)
+def test_written_days_are_days(written):
+    times, words = pd.DataFrame({"day": DAYS}), pd.DataFrame({"day": written})
+    expected = TableCoding().fit(times).transform(times)
+    for training in (times, words):
+        coding = TableCoding().fit(training)
+        assert (coding.kinds_, coding.days_) == (["number"], [0])
+        np.testing.assert_allclose(coding.transform(words), expected)
+        np.testing.assert_allclose(coding.transform(times), expected)
+
+
+def test_periods_are_known_by_their_beginning():
+    months = pd.DataFrame({"month": pd.period_range("2019-11", periods=12, freq="M")})
+    begun = pd.DataFrame({"month": months.month.dt.to_timestamp()})
+    points = TableCoding().fit(months).transform(months)
+    np.testing.assert_allclose(points, TableCoding().fit(begun).transform(begun))
+
+
+def test_what_is_no_day_among_days():
+    words = pd.DataFrame({"day": DAYS.strftime("%Y-%m-%d").astype(object)})
+    words.loc[3, "day"] = None
+    coding = TableCoding().fit(words)
+    new = pd.DataFrame({"day": ["2020-02-29", "2020-02-30", None, "7"]})
+    with pytest.warns(UserWarning, match="'day' held days in training and now has 2 .*2020-02-30"):
+        points = coding.transform(new)
+    assert points[:, 1].tolist() == [0, 1, 1, 1]
+    words.loc[3, "day"] = "2020-02-30"
+    assert TableCoding().fit(words).kinds_ == ["text"]
+    assert TableCoding().fit(words.astype("category")).kinds_ == ["category"]
+
+
+def test_days_of_other_centuries():
+    table = pd.DataFrame({"day": np.array(["1500-01-01", "2500-01-01"], dtype="M8[s]")})
+    assert TableCoding().fit(table).transform(table).ravel().tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("seed", [0, 6])
+def test_no_regulariser_is_chosen_that_rounding_forbids(seed, recwarn):
+    n, rng = 300, np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "size": rng.normal(80, 25, n),
+            "rooms": rng.integers(1, 6, n),
+            "district": rng.choice(list("ABCD"), n),
+            "balcony": rng.choice(["y", "n"], n),
+        }
+    )
+    districts = table.district.map({"A": 0, "B": 2e4, "C": 6e4, "D": 4e4})
+    y = 2000 * table["size"] + 15000 * table.rooms + districts + rng.normal(0, 12000, n)
+    model = AutoKernelRegressor().fit(table, y)
+    assert not recwarn
+    assert model.model_.result_.status.ok
+    assert model.report_["left_one_out"] < 0.05
+
+
+def test_a_regulariser_that_is_too_small_for_all_rows_is_raised(monkeypatch, recwarn):
+    def least(G, Y, *others):
+        return np.inf, least_alpha(G), np.full_like(Y, np.inf)
+
+    monkeypatch.setattr(models, "best_alpha", least)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    model = AutoKernelRegressor().fit(X, X.sum(axis=1) + rng.normal(size=300))
+    assert model.alpha_ > 3 * least_alpha(model.kernel_(model.coding_.transform(X)))
+    assert model.report_["left_one_out"] < 0.5
+    assert not recwarn
+
+
+def test_an_error_that_rounding_makes_is_none():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(100, 2)), rng.normal(size=(100, 1))
+    Y -= Y.mean()
+    G = K.RBF(1e-5)(X)
+    assert left_out(G, Y, least_alpha(G))[0] == np.inf
+    assert np.isfinite(left_out(G, Y, 1e-3)[0])
+    assert np.isfinite(left_out(np.ones((100, 100)), Y, 1e-3)[0])  # which does not see Y
+
+
+def test_rows_that_are_all_the_same_give_the_mean(recwarn):
+    table, y = pd.DataFrame({"a": ["x"] * 40, "b": 1.0}), np.arange(40.0)
+    model = AutoKernelRegressor().fit(table, y)
+    assert not recwarn
+    np.testing.assert_allclose(model.predict(pd.DataFrame({"a": ["x", "z"], "b": [1, 2]})), 19.5)
+    assert model.report_["left_one_out"] == pytest.approx(1)
+
+
 def test_masks_and_empty_tables():
     masked = np.ma.masked_array(np.arange(40.0).reshape(20, 2), mask=False)
     masked[:, 0] = np.ma.masked

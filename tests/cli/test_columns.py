@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from mercer.cli.columns import described, nonnumbers, numbers_meant, task_of
+from mercer.cli.columns import described, nonnumbers, number_with_unit, numbers_meant, task_of
 
 
 def test_the_task_is_worked_out():
@@ -44,3 +45,31 @@ def test_words_among_few_numbers_are_categories():
     assert numbers_meant(column) is None
     assert nonnumbers(column) == ["A"] * 20
     assert numbers_meant(pd.Series(range(100))) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("{} kg", "0 kg"),
+        ("-{}.5kg", "-0.5kg"),
+        ("{} m²", "0 m²"),
+        ("EUR {},50", "EUR 0,50"),
+        ("$ {} each", "$ 0 each"),
+        ("P{}", None),
+        ("ID-{}", None),
+        ("{}", None),
+        ("{}-3", None),
+        ("2024/{}", None),
+    ],
+)
+def test_numbers_with_a_unit(written, told):
+    words = pd.Series([written.format(k) for k in range(30)])
+    assert number_with_unit(words) == told
+
+
+def test_units_are_told_of_where_most_have_the_same_and_many_differ():
+    kilos = [f"{k} kg" for k in range(30)]
+    assert number_with_unit(pd.Series([*kilos, None, *["0.5 t"] * 29])) == "0 kg"
+    assert number_with_unit(pd.Series([*kilos, *["0.5 t"] * 30])) is None
+    assert number_with_unit(pd.Series([f"{k % 5} doors" for k in range(30)])) is None
+    assert number_with_unit(pd.Series([None, None], dtype=object)) is None

@@ -161,6 +161,12 @@ def test_stray_words_among_numbers_are_missing_values_in_training(diabetes):
     assert set(kinds.values()) == {"number"}
 
 
+def test_numbers_with_a_unit_are_told_of(diabetes):
+    diabetes.assign(bmi=[f"{x} kg" for x in diabetes["bmi"]]).to_csv("t.csv", index=False)
+    told = run("fit", "t.csv", "-t", "target", "--max-time", "1").stderr
+    assert "column 'bmi' holds text such as '32.1 kg', which is not read as a number; if it" in told
+
+
 def test_days_with_slashes_are_told_of(diabetes):
     days = pd.date_range("2024-01-01", periods=len(diabetes))
     diabetes.assign(day=days.strftime("%m/%d/%Y")).to_csv("t.csv", index=False)

@@ -45,6 +45,13 @@ from command_line import refused, run
         (["density", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
         (["density", "iris.csv", "--save", "d", "--report", "d"], "d: something else"),
         (["report", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
+        (
+            ["fit", "iris.csv", "-t", "species", "--report", "p.pdf"],
+            "p.pdf: reports are .* as .html",
+        ),
+        (["density", "iris.csv", "--report", "p.png"], "written as .html, not .png"),
+        (["report", "it.mercer", "-o", "p.pdf"], "written as .html, not .pdf"),
+        (["demo", "-o", "p.PDF"], "written as .html, not .pdf"),
         (["predict", "it.mercer", "iris.csv", "-o", "p.xlsx"], "written as .csv"),
         (["density", "iris.csv", "-o", "p.parquet"], "written as .csv"),
         (["check", "RBF("], "RBF"),
@@ -81,6 +88,10 @@ def test_small_and_constant_tables_are_refused(here):
     pd.DataFrame({"a": range(20), "y": days}).to_csv("days.csv", index=False)
     told = refused("fit", "days.csv", "-t", "y")
     assert "no two rows have the same target, such as 2024-01-01; classes need rows" in told
+    assert told.endswith("quantities are to be written as plain numbers\n")
+    pd.DataFrame({"a": range(20), "y": np.arange(20) + 0.5}).to_csv("prices.csv", index=False)
+    told = refused("fit", "prices.csv", "-t", "y", "--task", "classification")
+    assert told.endswith("without --task classification these numbers are learnt as quantities\n")
     told = refused("fit", "days.csv", "-t", "y", "--task", "regression")
     assert "the target holds '2024-01-01', which is not a number; write numbers, or" in told
     pd.DataFrame({"y": range(20)}).to_csv("alone.csv", index=False)

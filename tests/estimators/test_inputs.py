@@ -13,12 +13,16 @@ from mercer import (
     SVC,
     SVR,
     AutoKernelClassifier,
+    AutoKernelRegressor,
     KernelDensity,
     KernelMachineRegressor,
     KernelPerceptron,
     KernelRidge,
+    KernelRidgeCV,
+    LocalLinearRegressor,
     NadarayaWatsonClassifier,
     NadarayaWatsonRegressor,
+    NuSVR,
 )
 from mercer import kernels as K
 from mercer.estimators.inputs import (
@@ -317,8 +321,28 @@ def test_a_missing_target_is_told(model):
     targets[3] = None
     with pytest.raises(ValueError, match=r"y has a missing value at row 3|contains NaN"):
         model().fit(X, targets)
-    with pytest.raises(ValueError, match="could not convert string to float"):
-        model().fit(X, np.full(20, "a"))
+
+
+@pytest.mark.parametrize(
+    ("model", "meant"),
+    [
+        (AutoKernelRegressor(), "AutoKernelClassifier"),
+        (KernelMachineRegressor(), "KernelMachineClassifier"),
+        (KernelRidge(), "KernelRidgeClassifier"),
+        (KernelRidgeCV(), "KernelRidgeClassifier"),
+        (LocalLinearRegressor(), "NadarayaWatsonClassifier"),
+        (NadarayaWatsonRegressor(), "NadarayaWatsonClassifier"),
+        (NuSVR(), "NuSVC"),
+        (SVR(), "SVC"),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_words_that_should_be_numbers_are_sent_to_the_classifier(model, meant):
+    words = ["1.5", *["no", "yes"] * 9, "no"]
+    told = f"y holds 'no' at row 1, which is not a number; .* and {meant} tells classes apart"
+    for given in (words, np.array(words), np.array(words, dtype=object), pd.Series(words)):
+        with pytest.raises(ValueError, match=told):
+            model.fit(X, given)
 
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])

@@ -13,9 +13,12 @@ from scipy.linalg.blas import dgemm, dsyrk
 
 from mercer.expressions.derivative import partial
 from mercer.kernels import Kernel
+from mercer.solvers.ridge import ROUNDING_LIMIT
 
 # A first regulariser, and the largest, relative to the mean of K's diagonal.
 _FIRST, _LARGEST = 1e-3, 1e2
+# The part of a solver's limit on what rounding leaves that is kept to.
+_SAFE = 0.3
 # What a step must gain to be worth it.
 GAIN = 1e-2
 
@@ -56,9 +59,25 @@ def left_out(K: np.ndarray, Y: np.ndarray, alpha: float) -> tuple[float, np.ndar
     if failed:
         return np.inf, np.full_like(Y, np.inf)
     solution = cho_solve((U, False), Y.astype(K.dtype), check_finite=False)
+    if K.dtype == np.float64 and _is_lost(K, Y, alpha, solution):
+        return np.inf, np.full_like(Y, np.inf)
     inverse, _ = trtri(U, lower=0, overwrite_c=1)
     residual = solution / np.einsum("ij,ij->i", inverse, inverse)[:, None]
     return float(np.mean(np.square(residual, dtype=np.float64))), residual
+
+
+def _is_lost(K: np.ndarray, Y: np.ndarray, alpha: float, solution: np.ndarray) -> bool:
+    """Whether a solver may find that rounding leaves too much of the gradient.
+
+    How much it leaves is a matter of luck, and its bound is not: with residuals u of the equations
+    it is uᵀKu, at most ‖u‖² times the trace. Targets that K does not see have no gradient but
+    rounding's.
+    """
+    left = Y - K @ solution - alpha * solution
+    most = np.trace(K) * np.einsum("ij,ij->j", left, left)
+    begun = np.einsum("ij,ij->j", Y, K @ Y)
+    unseen = least_alpha(K) * np.einsum("ij,ij->j", Y, Y)
+    return bool(np.any(most > (_SAFE * ROUNDING_LIMIT) ** 2 * np.maximum(begun, unseen)))
 
 
 def _shifted(K: np.ndarray, alpha: float) -> np.ndarray:

@@ -31,6 +31,7 @@ from mercer.estimators.labels import (
     check_labels,
     checked_weights,
     refuse_missing_labels,
+    refuse_words,
     require_weight,
 )
 from mercer.estimators.scores import Classifier, Regressor
@@ -73,8 +74,8 @@ class _AutoKernel(BaseEstimator):
         self.kernel_ = search.kernel
         points, n = self.coding_.transform(X), len(Y)
         work = clock.left() / max(_FACTORISATIONS * search.pace, 1e-300)
-        if not points.shape[1]:
-            predictions = self._fit_nothing(Y)
+        if np.all(points == points[:1]):
+            predictions = self._fit_nothing(points, Y)
         elif n <= _EXACT and n**3 <= work:
             with one_blas_thread() if n <= _PATH_ROWS else nullcontext():
                 predictions = self._fit_exactly(points, Y, weight, search)
@@ -95,10 +96,11 @@ class _AutoKernel(BaseEstimator):
         }
         return predictions
 
-    def _fit_nothing(self, Y: np.ndarray) -> np.ndarray:
+    def _fit_nothing(self, points: Any, Y: np.ndarray) -> np.ndarray:
         """A table that tells no row from another: the mean."""
         self.alpha_ = 1.0
-        self.model_ = KernelRidge(kernel=self.kernel_).fit(np.zeros((len(Y), 1)), 0 * Y)
+        points = points if points.shape[1] else np.zeros((len(Y), 1))
+        self.model_ = KernelRidge(kernel=self.kernel_).fit(points, 0 * Y)
         return np.zeros_like(Y)
 
     def _fit_exactly(
@@ -117,12 +119,15 @@ class _AutoKernel(BaseEstimator):
 
         part = G if len(rows) == n else G[np.ix_(rows, rows)]
         with one_blas_thread():
-            _, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, told)
+            error, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, told)
         self.alpha_ = max(alpha, least_alpha(G))
-        if len(rows) < n:
+        if len(rows) < n or np.isinf(error):
             if float32_is_small(n, float(G.diagonal().max()), self.alpha_):
                 G = G.astype(np.float32)
             error, residual = left_out(G, targets, self.alpha_)
+            while np.isinf(error) and self.alpha_ < np.trace(G):
+                self.alpha_ *= _FACTOR
+                error, residual = left_out(G, targets, self.alpha_)
             search.note(f"alpha {self.alpha_:.3g}, all rows", self.coding_, error)
         self.model_ = KernelRidge(alpha=self.alpha_, kernel=self.kernel_).fit(points, Y, weight)
         return Y - (residual if search.roots is None else residual / search.roots[:, None])
@@ -206,6 +211,7 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
             What the error of each row counts beside the others', in the search and in the fit: of
             weight 0, as if it was not there. Columns are scaled without.
         """
+        refuse_words(self, y)
         y = _check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
         y = np.asarray(y, dtype=np.float64)
         X, y, weight = _weighted_rows(_rows_of(X, y), y, sample_weight)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
 from mercer.arrays import read_on_host
+from mercer.auto.days import is_day, times
 from mercer.estimators.fitting import warn_the_caller
 
 NUMBER, CATEGORY, TEXT = "number", "category", "text"
@@ -31,10 +32,10 @@ _FARTHEST = 2.5
 class TableCoding(TransformerMixin, BaseEstimator):
     """A table of numbers, categories and texts as points.
 
-    Numbers are moved and scaled; a gap becomes the median, and a coordinate that tells of it is
-    added where there were gaps in training. Categories at distance one from each other take a
-    coordinate per level, with rare and unseen levels in one place. Texts and sequences are left as
-    they are, for a string kernel.
+    Numbers are moved and scaled, and so are days, written or as times; a gap becomes the median,
+    and a coordinate that tells of it is added where there were gaps in training. Categories at
+    distance one from each other take a coordinate per level, with rare and unseen levels in one
+    place. Texts and sequences are left as they are, for a string kernel.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ class TableCoding(TransformerMixin, BaseEstimator):
     ----------
     kinds_ : list of str
         "number", "category" or "text" for each column.
+    days_ : list of int
+        The columns of numbers that are days.
     owners_ : ndarray of shape (n_coordinates,)
         The column that each coordinate comes from.
     texts_ : list of int
@@ -69,8 +72,12 @@ class TableCoding(TransformerMixin, BaseEstimator):
         columns = _columns(as_table(X))
         _check_n_features(self, np.empty((1, len(columns))), reset=True)
         declared = _declared_categories(X)
+        self.days_ = [
+            k for k, column in enumerate(columns) if k not in declared and _is_of_days(column)
+        ]
         self.kinds_ = [
-            CATEGORY if k in declared else _kind(column) for k, column in enumerate(columns)
+            CATEGORY if k in declared else NUMBER if k in self.days_ else _kind(column)
+            for k, column in enumerate(columns)
         ]
         self.texts_ = [k for k, kind in enumerate(self.kinds_) if kind == TEXT]
         self.levels_ = [
@@ -79,7 +86,7 @@ class TableCoding(TransformerMixin, BaseEstimator):
         ]
         numbers = [k for k, kind in enumerate(self.kinds_) if kind == NUMBER]
         self.numbers_ = np.array(numbers, dtype=np.int64)
-        values = _numbers([columns[k] for k in numbers], len(columns[0]))
+        values = self._values(columns)
         present = np.isfinite(values)
         self.gaps_ = self.numbers_[~present.all(axis=0)]
         self.medians_ = np.array([_median(v[p]) for v, p in zip(values.T, present.T, strict=True)])
@@ -89,6 +96,16 @@ class TableCoding(TransformerMixin, BaseEstimator):
         owners += [np.full(len(levels), k) for k, levels in enumerate(self.levels_)]
         self.owners_ = np.concatenate(owners).astype(np.int64)
         return self
+
+    def _values(self, columns: list[np.ndarray]) -> np.ndarray:
+        """The columns of numbers side by side, NaN where there is none."""
+        values = np.full((len(columns[0]), len(self.numbers_)), np.nan)
+        for j, k in enumerate(self.numbers_):
+            values[:, j] = _days(columns[k]) if k in self.days_ else _numbers(columns[k])
+        wrong = np.flatnonzero(np.isinf(values).any(axis=1))
+        if len(wrong):
+            raise ValueError(f"X has an infinite value at row {wrong[0]}; remove or clip it first")
+        return values
 
     def _fit_scaling(self, values: np.ndarray) -> None:
         self.means_, spreads = mean_and_spread(values)
@@ -114,7 +131,7 @@ class TableCoding(TransformerMixin, BaseEstimator):
         if len(columns) != self.n_features_in_:
             _check_n_features(model, np.empty((1, len(columns))), reset=False)
         n = len(columns[0])
-        values = _numbers([columns[k] for k in self.numbers_], n)
+        values = self._values(columns)
         self._warn_of_words(columns, values)
         present = np.isfinite(values)
         filled = np.where(present, values, self.medians_)[:, self.varying_]
@@ -137,14 +154,15 @@ class TableCoding(TransformerMixin, BaseEstimator):
 
     def _warn_of_words(self, columns: list[np.ndarray], values: np.ndarray) -> None:
         for k, column in zip(self.numbers_, values.T, strict=True):
-            if columns[k].dtype.kind in "biuf":
+            if columns[k].dtype.kind in "biufmM":
                 continue
             words = [_word(value) for value in columns[k][np.isnan(column)]]
-            words = [word for word in words if word and not _is_number(word)]
+            words = [word for word in words if word and (k in self.days_ or not _is_number(word))]
             if words:
                 names = getattr(self, "feature_names_in_", None)
+                held = "days" if k in self.days_ else "numbers"
                 warn_the_caller(
-                    f"column {k if names is None else repr(names[k])} held numbers in training and "
+                    f"column {k if names is None else repr(names[k])} held {held} in training and "
                     f"now has {len(words)} of other words, such as {words[0]!r}, which count as "
                     "missing",
                     UserWarning,
@@ -251,31 +269,42 @@ def _check_shape(table: Any) -> None:
 
 
 def _columns(table: Any) -> list[np.ndarray]:
-    """The columns of a table, one array each; times as numbers."""
+    """The columns of a table, one array each."""
     if hasattr(table, "iloc") and len(table) <= _FEW_ROWS:
         together = table.to_numpy()
         if together.dtype.kind in "biuf":
             return list(together.T)
     if hasattr(table, "iloc"):
-        columns = [_of_series(series) for _, series in table.items()]
-    elif hasattr(table, "columns"):
-        columns = [np.asarray(table[name]) for name in table.columns]
-    else:
-        columns = list(table.T)
-    return [_times(column) if column.dtype.kind in "mM" else column for column in columns]
+        return [_of_series(series) for _, series in table.items()]
+    if hasattr(table, "columns"):
+        return [np.asarray(table[name]) for name in table.columns]
+    return list(table.T)
 
 
 def _of_series(series: Any) -> np.ndarray:
     """A column of a DataFrame; times of any zone as they would be in Greenwich."""
     if getattr(series.dtype, "kind", "") == "M":
-        return series.to_numpy(dtype="datetime64[ns]")
+        return series.to_numpy(dtype="datetime64[us]")
     return np.asarray(series)
 
 
-def _times(column: np.ndarray) -> np.ndarray:
-    """Days, NaN where there is no time."""
-    nanoseconds = column.astype(f"{column.dtype.kind}8[ns]").astype(np.int64)
-    return np.where(np.isnat(column), np.nan, nanoseconds / 8.64e13)
+def _is_of_days(column: np.ndarray) -> bool:
+    if column.dtype.kind not in "OUST":
+        return column.dtype.kind == "M"
+    present = [value for value in column if not _is_missing(value)]
+    return bool(present) and all(is_day(_dated(value)) for value in present)
+
+
+def _dated(value: Any) -> str:
+    """A word; of a period, such as a month or a quarter, its beginning."""
+    return _word(value.to_timestamp() if hasattr(value, "to_timestamp") else value)
+
+
+def _days(column: np.ndarray) -> np.ndarray:
+    """Days since 1970, NaN where there is none; numbers are such already."""
+    if column.dtype.kind in "OUST":
+        column = times(_dated(value) for value in column)
+    return _numbers(column)
 
 
 def _declared_categories(X: Any) -> set[int]:
@@ -292,7 +321,7 @@ def _table(rows: list | tuple) -> np.ndarray:
 
 
 def _kind(column: np.ndarray) -> str:
-    if column.dtype.kind in "biuf":
+    if column.dtype.kind in "biufm":
         return NUMBER
     words = [_word(value) for value in column if not _is_missing(value)]
     if all(_is_number(word) for word in words):
@@ -343,18 +372,14 @@ def _levels(column: np.ndarray) -> list[str]:
     return [*(str(w) for w, c in zip(words, counts, strict=True) if c >= _RARE), "any other"]
 
 
-def _numbers(columns: list[np.ndarray], n: int) -> np.ndarray:
-    """Columns of numbers side by side, NaN where there is none."""
-    values = np.full((n, len(columns)), np.nan)
-    for j, column in enumerate(columns):
-        if column.dtype.kind in "biuf":
-            values[:, j] = column
-        else:
-            values[:, j] = [_number(_word(value)) for value in column]
-    wrong = np.flatnonzero(np.isinf(values).any(axis=1))
-    if len(wrong):
-        raise ValueError(f"X has an infinite value at row {wrong[0]}; remove or clip it first")
-    return values
+def _numbers(column: np.ndarray) -> np.ndarray:
+    """Numbers, times in days, NaN where there is none."""
+    if column.dtype.kind in "biuf":
+        return column
+    if column.dtype.kind in "mM":
+        microseconds = column.astype(f"{column.dtype.kind}8[us]").astype(np.int64)
+        return np.where(np.isnat(column), np.nan, microseconds / 8.64e10)
+    return np.array([_number(_word(value)) for value in column])
 
 
 def _median(values: np.ndarray) -> float:

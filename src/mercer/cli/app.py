@@ -18,6 +18,7 @@ from mercer.cli.output import (
     load_model,
     plain,
     refuse_places,
+    refuse_unpaged,
     refuse_unwritten,
     save_model,
     write,
@@ -149,6 +150,7 @@ def fit(
     """Find a model, test it on rows it has not seen, and save it."""
     out = Output(as_json, quiet)
     refuse_places(output, report, read=(data,))
+    refuse_unpaged(report)
     path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
     refuse_places(path)
     with out.progress(max_time) as step:
@@ -307,6 +309,7 @@ def density(
     out = Output(as_json, quiet)
     refuse_unwritten(output)
     refuse_places(output, save, report, read=(data,))
+    refuse_unpaged(report)
     found = read(data, form, header)
     from mercer.cli import pages
     from mercer.cli.density import estimate, rows
@@ -406,6 +409,7 @@ def report(
     out = Output(as_json, quiet)
     path = output or ("-" if model == "-" else str(Path(model).with_suffix(".html")))
     refuse_places(path, read=(model,))
+    refuse_unpaged(path)
     fitted, notes = load_model(model)
     from mercer.cli import pages
     from mercer.cli.fitting import described
@@ -431,6 +435,7 @@ def demo(
     from mercer.cli.demonstration import demonstrate
 
     refuse_places(output)
+    refuse_unpaged(output)
     demonstrate(Output(as_json, quiet), output, max_time)
 
 

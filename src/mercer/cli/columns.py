@@ -10,6 +10,8 @@ from mercer.cli.marked_numbers import FEW_WORDS
 
 # Whole numbers of at most so many different values, each some times over, are classes.
 MOST_CLASSES = 20
+# What is before a number and after it; letters at a number's head, as in P12, are no unit.
+WITH_UNIT = r"^(\D*[^-\w+−]|)[-+−]?\d[\d.,]*(?:[eE][-+]?\d+)?\s*(\D*)$"
 
 
 def described(X: Any, kinds: list[str]) -> list[dict[str, Any]]:
@@ -76,6 +78,21 @@ def slashed_day(column: Any) -> str | None:
     is_text = len(words) and all(isinstance(word, str) for word in words)
     slashed = is_text and words.str.fullmatch(r"\d{1,2}/\d{1,2}/\d{4}").all()
     return words.iloc[0] if slashed else None
+
+
+def number_with_unit(column: Any) -> str | None:
+    """A number as in 12 kg or EUR 12, where most words are such, of one unit, and many differ."""
+    words = column.dropna()
+    if not len(words) or not all(isinstance(word, str) for word in words):
+        return None
+    parts = words.str.extract(WITH_UNIT).dropna()
+    units = parts[0].str.strip() + " " + parts[1]
+    if not len(units):
+        return None
+    commonest = units.value_counts().index[0]
+    alike = words[units.index[units == commonest]]
+    many = 2 * len(alike) > len(words) and alike.nunique() > MOST_CLASSES
+    return alike.iloc[0] if many and commonest.strip() else None
 
 
 def may_be_quantities(classes: np.ndarray) -> bool:

@@ -27,6 +27,10 @@ MANY_CLASSES = (
     "it as plain numbers"
 )
 SLASHED = "column {!r} holds days such as {!r}, which are read as text; write them as 2024-12-31"
+WITH_UNIT = (
+    "column {!r} holds text such as {!r}, which is not read as a number; if it is a quantity, "
+    "write it as plain numbers"
+)
 NO_SCORE = "the target is {} in all rows held out, which leaves the model without a score"
 
 
@@ -61,8 +65,9 @@ def fit(
     data, advice = _numbers_meant(data, task)
     X, y, missing = _complete(data)
     was_asked, task = task is not None, task or columns.task_of(y, text=data.is_text)
+    are_numbers = getattr(y.dtype, "kind", "O") in "iuf"
     y = _targets(y, task)
-    _refuse_unlearnable(y, task)
+    _refuse_unlearnable(y, task, are_numbers)
     if task == "classification" and not was_asked and columns.may_be_quantities(y):
         advice.append(MANY_CLASSES.format(str(y[0]), len(np.unique(y))))
     if data.held_out is not None:
@@ -188,14 +193,19 @@ def _targets(y: Any, task: str) -> np.ndarray:
     return values.astype(str) if values.dtype.kind in "OMf" else values
 
 
-def _refuse_unlearnable(y: np.ndarray, task: str) -> None:
+def _refuse_unlearnable(y: np.ndarray, task: str, are_numbers: bool) -> None:
     values = np.unique(y)
     if len(values) == 1:
         raise ValueError(f"the target is {y[0]} throughout; there is nothing to learn")
     if task == "classification" and len(values) == len(y):
+        quantities = (
+            "without --task classification these numbers are learnt as quantities"
+            if are_numbers
+            else "quantities are to be written as plain numbers"
+        )
         raise ValueError(
             f"no two rows have the same target, such as {y[0]}; classes need rows to learn from, "
-            "and quantities are to be written as plain numbers"
+            f"and {quantities}"
         )
 
 
@@ -247,6 +257,8 @@ def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
             X.isetitem(k, mended(name, X.iloc[:, k]))
             if day := columns.slashed_day(X.iloc[:, k]):
                 advice.append(SLASHED.format(name, day))
+            if word := columns.number_with_unit(X.iloc[:, k]):
+                advice.append(WITH_UNIT.format(name, word))
     return replace(data, X=X, y=y), advice
 
 

@@ -126,6 +126,12 @@ def refuse_unwritten(path: str | None) -> None:
         )
 
 
+def refuse_unpaged(path: str | None) -> None:
+    """Raise where the name of a report asks for anything but HTML."""
+    if path is not None and (suffix := Path(path).suffix.lower()) not in ("", ".html", ".htm"):
+        raise ValueError(f"{path}: reports are written as .html, not {suffix}")
+
+
 def refuse_places(*paths: str | None, read: tuple[str, ...] = ()) -> None:
     """Raise, before any work is done, where a file cannot go.
 

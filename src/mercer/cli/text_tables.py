@@ -15,11 +15,6 @@ from mercer.cli.marked_numbers import read_marked
 csv.field_size_limit(sys.maxsize)
 DELIMITERS = ",;\t|"
 SPACES = r"\s+"
-# How days are written, and what pandas calls it.
-DAYS = {
-    r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?": "ISO8601",
-    r"\d{1,2}\.\d{1,2}\.\d{4}": "%d.%m.%Y",
-}
 # What stands for a missing value, beside what pandas takes for one.
 MISSING = ["?"]
 MORE_FIELDS = "its lines have more fields than the first, which has the names"
@@ -176,14 +171,12 @@ def _days(column: Any) -> Any:
     """Times, where all values are days, as in 2024-12-31 or 31.12.2024; else as it is."""
     import pandas
 
-    first = next(iter(column.dropna()), None)
-    if not isinstance(first, str):
+    from mercer.auto.days import is_day, times
+
+    words = column.dropna()
+    if words.empty or not words.map(is_day).all():
         return column
-    for pattern, form in DAYS.items():
-        if re.fullmatch(pattern, first):
-            times = pandas.to_datetime(column, format=form, errors="coerce", utc=True)
-            return column if times.isna().sum() > column.isna().sum() else times
-    return column
+    return pandas.Series(times(column), column.index, name=column.name).dt.tz_localize("UTC")
 
 
 def _apart(names: list[str]) -> list[str]:

@@ -13,11 +13,25 @@ from sklearn.utils.validation import _check_sample_weight
 from mercer.arrays import as_numpy, n_rows, on_host
 from mercer.estimators.inputs import validate_training
 
+# What tells classes apart where these estimate numbers.
+CLASSIFIERS = {
+    "AutoKernelRegressor": "AutoKernelClassifier",
+    "KernelMachineRegressor": "KernelMachineClassifier",
+    "KernelRidge": "KernelRidgeClassifier",
+    "KernelRidgeCV": "KernelRidgeClassifier",
+    "LocalLinearRegressor": "NadarayaWatsonClassifier",
+    "NadarayaWatsonRegressor": "NadarayaWatsonClassifier",
+    "NuSVR": "NuSVC",
+    "SVR": "SVC",
+}
+
 
 def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndarray]:
     """Training points and their targets, checked; ``y`` may not be missing."""
     require_targets(estimator, y)
-    if not check.get("y_numeric"):
+    if check.get("y_numeric"):
+        refuse_words(estimator, y)
+    else:
         refuse_missing_labels(y)
     X, y = validate_training(estimator, X, on_host(y), **check)
     # None among objects is made a number after scikit-learn has looked.
@@ -36,6 +50,27 @@ def require_targets(estimator: Any, y: Any) -> None:
             f"{type(estimator).__name__} requires y to be passed, but the target y is None; pass "
             "one target per sample"
         )
+
+
+def refuse_words(estimator: Any, y: Any) -> None:
+    """Raise a ValueError that names the first word among targets that are to be numbers, if any."""
+    targets = np.asarray(on_host(y))
+    words = targets.astype(object) if targets.dtype.kind in "OUST" else np.empty(0)
+    for place, target in np.ndenumerate(words):
+        if isinstance(target, str | bytes) and not _is_number(target):
+            name = type(estimator).__name__
+            raise ValueError(
+                f"y holds {target!r} at row {place[0]}, which is not a number; {name} estimates "
+                f"numbers, and {CLASSIFIERS.get(name, 'a classifier')} tells classes apart"
+            )
+
+
+def _is_number(word: str | bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def refuse_missing_labels(y: Any) -> None:

@@ -23,6 +23,7 @@ from mercer.estimators.bandwidths import (
 )
 from mercer.estimators.conditionals import JointConditional, ProductConditional
 from mercer.estimators.inputs import validated
+from mercer.estimators.labels import refuse_words
 from mercer.estimators.local_fits import LocalFits
 from mercer.estimators.neighbourhoods import carried_targets, linear_weights
 from mercer.estimators.scores import Regressor
@@ -46,6 +47,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, kernel: Callable[[int], SmoothingKernel]):
         self.coding_ = None
+        refuse_words(self, y)
         if self._has_categories:
             X, y = self._points(X), _check_y(y, multi_output=True, y_numeric=True)
             check_consistent_length(X, y)
