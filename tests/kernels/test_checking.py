@@ -228,7 +228,7 @@ def test_what_a_class_claims_is_looked_at_too():
 
 
 def test_a_function_of_all_pairs_is_told_from_one_of_two_points():
-    with pytest.raises(ValueError, match=r"shape \(3, 3\) for two points.*pairwise=False"):
+    with pytest.raises(TypeError, match=r"shape \(3, 3\) for two points.*pairwise=False"):
         check_kernel(np.outer, X)
     one = check_kernel(lambda x, z: np.array([[x @ z]]), X)
     assert one.valid is None

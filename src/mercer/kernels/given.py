@@ -281,7 +281,7 @@ def _rows(X: Any) -> Any:
 def _number(value: Any) -> float:
     """What a function of two points returned."""
     if np.size(value) != 1:
-        raise ValueError(
+        raise TypeError(
             f"the kernel function returned shape {np.shape(value)} for two points; expected a "
             f"number. {CALLED_WITH[True]}"
         )
