@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import sklearn
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import check_array
 
 from mercer.other_libraries import is_tensor, taken
@@ -320,7 +321,7 @@ def refuse_text(X: Any, name: str = "X") -> None:
     cells, columns = np.asarray(X, dtype=object), list(getattr(X, "columns", ()))
     for where, value in np.ndenumerate(cells):
         # Numbers in quotes are read as numbers where they stand in columns.
-        if isinstance(value, str | bytes) and not (cells.ndim == 2 and _is_number(value)):
+        if isinstance(value, str | bytes) and not (cells.ndim == 2 and is_number(value)):
             place = f"row {where[0]}" if where else "its only entry"
             advice = "a kernel on strings takes it as it is, for example kernels.Spectrum(3)"
             if len(where) == 2:
@@ -337,12 +338,18 @@ def refuse_text(X: Any, name: str = "X") -> None:
             ) from None
 
 
-def _is_number(text: str | bytes) -> bool:
+def is_number(text: str | bytes) -> bool:
+    """Whether a text is one that ``float`` reads."""
     try:
         float(text)
     except ValueError:
         return False
     return True
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value among objects stands for none: None, NaN or pandas' NA."""
+    return value is None or is_pandas_na(value) or is_scalar_nan(value)
 
 
 def refuse_missing(X: Any, name: str = "X") -> None:

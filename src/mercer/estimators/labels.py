@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer.arrays import as_numpy, n_rows, on_host
+from mercer.arrays import as_numpy, is_missing, is_number, n_rows, on_host
 from mercer.estimators.inputs import validate_training
 
 # What tells classes apart where these estimate numbers.
@@ -57,7 +56,7 @@ def refuse_words(estimator: Any, y: Any) -> None:
     targets = np.asarray(on_host(y))
     words = targets.astype(object) if targets.dtype.kind in "OUST" else np.empty(0)
     for place, target in np.ndenumerate(words):
-        if isinstance(target, str | bytes) and not _is_number(target):
+        if isinstance(target, str | bytes) and not is_number(target):
             name = type(estimator).__name__
             raise ValueError(
                 f"y holds {target!r} at row {place[0]}, which is not a number; {name} estimates "
@@ -65,19 +64,11 @@ def refuse_words(estimator: Any, y: Any) -> None:
             )
 
 
-def _is_number(word: str | bytes) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
 def refuse_missing_labels(y: Any) -> None:
     """Raise a ValueError that names the first row without a label among objects, if any."""
     labels = np.asarray(on_host(y))
     for row, label in enumerate(labels if labels.dtype.kind == "O" and labels.ndim else ()):
-        if label is None or is_pandas_na(label) or is_scalar_nan(label):
+        if is_missing(label):
             raise ValueError(
                 f"y has no label at row {row} but {label!r}; leave out the rows without one"
             )

@@ -10,14 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mercer.arrays import Later, device_budget, row_blocks
+from mercer.arrays import Later, device_budget, dtype_of, row_blocks
 from mercer.core.programs import Kind, Leaf, Program
-from mercer.core.reference import EXACT_FEATURES, run
+from mercer.core.reference import EXACT_FEATURES, NEAR, run
 
 torch: Any = Later("torch")
 
-# Squared distances below this fraction of the squared norms are summed from differences.
-NEAR = {"float32": 1e-2, "float64": 1e-4}
 # Arrays of the size of a block of values that are alive at a time, and the largest block.
 ALIVE, BLOCK_BYTES = 6, 2**30
 GATHERED = 2**22  # numbers of near pairs that are gathered at a time
@@ -180,7 +178,7 @@ def _sqdist(leaf: Leaf, rows: slice) -> Any:
         return sum((given[:, k, None] - leaf.Y_given[:, k]) ** 2 for k in range(X.shape[1]))
     norms = leaf.X_norms[rows, None] + leaf.Y_norms
     distances = norms - 2 * (X @ Y.T)
-    near = NEAR[str(X.dtype).removeprefix("torch.")]
+    near = NEAR[dtype_of(X)]
     i, j = torch.nonzero(~(distances > near * norms), as_tuple=True)
     step = max(1, GATHERED // X.shape[1])
     for k in range(0, len(i), step):

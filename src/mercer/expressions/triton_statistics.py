@@ -5,8 +5,10 @@ Dot products and squared distances are formed in the matrix unit, the others fea
 
 from __future__ import annotations
 
+import numpy as np
+
 from mercer.core.programs import Kind
-from mercer.expressions.tensor_tiles import NEAR
+from mercer.core.reference import NEAR
 from mercer.expressions.triton_forms import LeafForm, TileForm
 
 # Up to so many features the rows' are kept in registers.
@@ -132,7 +134,7 @@ class Statistics:
     def _differences_where_near(self, i: int, leaf: LeafForm) -> None:
         """Tiles in which points nearly coincide are summed from differences, there."""
         self.arguments += [f"A{i}", f"B{i}"]
-        near = NEAR[self.form.dtype]
+        near = NEAR[np.dtype(self.form.dtype)]
         self.after += [
             f"if tl.max(s{i} - {near} * u{i} - {near} * w{i}) >= 0:",
             f"    e{i} = tl.zeros((BM, BN), {self._type})",

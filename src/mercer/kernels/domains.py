@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_vectors, n_rows
+from mercer.arrays import as_vectors, is_missing, n_rows
 
 
 @dataclass(frozen=True)
@@ -81,18 +80,13 @@ def objects(X: Any, name: str) -> list:
     if not found:
         raise ValueError(f"{name} is empty; expected at least one object")
     for row, x in enumerate(found):
-        if _is_missing(x):
+        if is_missing(x):
             column = getattr(X, "name", None)
             place = f"row {row}" if column is None else f"row {row}, column {column!r}"
             raise ValueError(
                 f"{name} has a missing value ({x}) at {place}; drop the row or fill it in first"
             )
     return found
-
-
-def _is_missing(x: Any) -> bool:
-    """None, NaN, or the missing value of pandas, which is not imported for it."""
-    return x is None or (isinstance(x, float) and math.isnan(x)) or type(x).__name__ == "NAType"
 
 
 def _check_sets(X: Any, name: str) -> list:

@@ -44,11 +44,6 @@ class Proof:
             lines += [("   " if last else "│  ") + line for line in rest]
         return "\n".join(lines)
 
-    @property
-    def is_stated(self) -> bool:
-        """Whether some premise is the user's word, which a Gram matrix can refute."""
-        return STATED in self.rules()
-
     def rules(self) -> list[str]:
         """Every rule used, outermost first."""
         return [self.rule] + [rule for premise in self.premises for rule in premise.rules()]
