@@ -43,6 +43,7 @@ from mercer.operators import (
     DenseGram,
     GramOperator,
     corrected,
+    expansion,
     first_indefinite,
     gram,
     streamed,
@@ -177,7 +178,7 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
     kept = None if is_tensor(X) else kept_sum(estimator, estimator.X_fit_, columns)
     if kept is not None:
         return kept(X).reshape(-1, *coef.shape[1:])
-    return gram(estimator.kernel_, X, estimator.X_fit_, store=not is_tensor(X)) @ coef
+    return expansion(estimator.kernel_, X, estimator.X_fit_, coef)
 
 
 def values_at(estimator: Any, X: Any) -> Any:
@@ -200,7 +201,7 @@ def _brought(estimator: Any, X: Any, coef: Any) -> Any:
     budget = min(BLOCK_BYTES, device_budget(points.device) // 4)
     parts = row_blocks(len(X), 64 * (X.shape[1] + coef[:1].numel() + 4), budget)
     found = [
-        as_numpy(gram(estimator.kernel_, some, points, store=False) @ coef)
+        as_numpy(expansion(estimator.kernel_, some, points, coef))
         for (some,) in streamed((X,), parts, points.device)
     ]
     return beside(np.concatenate(found), X)

@@ -48,7 +48,7 @@ from mercer.estimators.svm_rounding import (
     with_error,
 )
 from mercer.expressions import tensors
-from mercer.operators import GramOperator, gram
+from mercer.operators import GramOperator, expansion
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import combined, followed, solve_programs
@@ -392,15 +392,15 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             if not self._single_is_enough(X, coefficients):
                 X, points = doubled(X), doubled(points)
             X, points = self._readable(X), self._readable(points)
-            values = gram(self.kernel_, X, points, store=False) @ coefficients
+            values = expansion(self.kernel_, X, points, coefficients)
         return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
 
     def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
         points = self.support_vectors_
         if not self._single_is_enough(X, coefficients):
             X, points = doubled(X), doubled(points)
-        K = gram(self.kernel_, X, points, store=False)
-        return K @ beside(coefficients, X) + beside(self.intercept_, X)
+        values = expansion(self.kernel_, X, points, beside(coefficients, X))
+        return values + beside(self.intercept_, X)
 
     def _is_function(self) -> bool:
         return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)
