@@ -120,7 +120,9 @@ def same(name: str, library: Any, given: Callable, method: str = "predict", larg
          label: str = "", **parameters: Any) -> Use:  # fmt: skip
     """The class of one name in both libraries, with the same parameters."""
     ours, theirs = getattr(mercer, name), getattr(library, name)
-    words = ", ".join([*filter(None, [label]), *(f"{k}={_shown(v)}" for k, v in parameters.items())])
+    words = ", ".join(
+        [*filter(None, [label]), *(f"{k}={_shown(v)}" for k, v in parameters.items())]
+    )
     return Use(
         f"{name}({words})",
         lambda: ours(**parameters),
@@ -139,7 +141,13 @@ RIDGE: dict = {"kernel": "rbf", "gamma": 0.1, "alpha": 0.1}
 
 
 def uses() -> Iterator[Use]:
-    svc = [{}, {"C": 100.0}, {"kernel": "linear"}, {"kernel": "poly"}, {"kernel": "sigmoid", "gamma": 0.01}]
+    svc = [
+        {},
+        {"C": 100.0},
+        {"kernel": "linear"},
+        {"kernel": "poly"},
+        {"kernel": "sigmoid", "gamma": 0.01},
+    ]
     for parameters in svc:
         if parameters.get("kernel") == "sigmoid":
             yield Use(
@@ -167,8 +175,17 @@ def uses() -> Iterator[Use]:
     yield same("NuSVR", svm, targeted, nu=0.3, largest=5000)
     yield same("KernelRidge", kernel_ridge, targeted, largest=5000, **RIDGE)
     yield same("KernelRidge", kernel_ridge, single_targets, label="float32", largest=5000, **RIDGE)
-    yield same("KernelRidge", kernel_ridge, weighted_targets, label="weights", largest=5000, **RIDGE)
-    yield same("KernelRidge", kernel_ridge, given_gram_targets, largest=5000, kernel="precomputed", alpha=0.1)
+    yield same(
+        "KernelRidge", kernel_ridge, weighted_targets, label="weights", largest=5000, **RIDGE
+    )
+    yield same(
+        "KernelRidge",
+        kernel_ridge,
+        given_gram_targets,
+        largest=5000,
+        kernel="precomputed",
+        alpha=0.1,
+    )
     yield same("KernelRidge", kernel_ridge, targeted, largest=200, kernel=row_pair, alpha=0.1)
     yield same("KernelRidge", kernel_ridge, targeted, largest=20_000, kernel="linear")
     for k in (None, 2, 20):
@@ -176,9 +193,19 @@ def uses() -> Iterator[Use]:
             "KernelPCA", decomposition, alone, "transform", 5000 if k else 2000,
             n_components=k, kernel="rbf", gamma=0.1,
         )  # fmt: skip
-    yield same("KernelPCA", decomposition, given_gram_alone, "transform", 2000, n_components=5, kernel="precomputed")
+    yield same(
+        "KernelPCA",
+        decomposition,
+        given_gram_alone,
+        "transform",
+        2000,
+        n_components=5,
+        kernel="precomputed",
+    )
     yield same("KernelDensity", neighbors, alone, "score_samples", bandwidth=0.5)
-    yield same("KernelDensity", neighbors, alone, "score_samples", bandwidth=0.5, kernel="epanechnikov")
+    yield same(
+        "KernelDensity", neighbors, alone, "score_samples", bandwidth=0.5, kernel="epanechnikov"
+    )
 
 
 def measured(use: Use, n: int, repeats: int) -> tuple[float, float, float, float]:
@@ -189,7 +216,9 @@ def measured(use: Use, n: int, repeats: int) -> tuple[float, float, float, float
     left = repeats if max(t for t, _ in first) < LONG_SECONDS else 1
     left *= 4 if n <= 200 else 1
     (fit_ours, ours), (fit_theirs, theirs) = in_turns(left, *fits)
-    predictions = [lambda model=model: getattr(model, use.method)(queries) for model in (ours, theirs)]
+    predictions = [
+        lambda model=model: getattr(model, use.method)(queries) for model in (ours, theirs)
+    ]
     (predict_ours, _), (predict_theirs, _) = in_turns(left + 1, *predictions)
     return fit_ours, fit_theirs, predict_ours, predict_theirs
 
@@ -197,7 +226,9 @@ def measured(use: Use, n: int, repeats: int) -> tuple[float, float, float, float
 def plot(rows: list[tuple[str, int, float, float]], path: str) -> None:
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(10, 0.27 * len({r[0] for r in rows}) + 1.2), sharey=True)
+    figure, axes = plt.subplots(
+        1, 2, figsize=(10, 0.27 * len({r[0] for r in rows}) + 1.2), sharey=True
+    )
     names = list(dict.fromkeys(name for name, *_ in rows))[::-1]
     sizes = sorted({n for _, n, *_ in rows})
     colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.85, len(sizes)))

@@ -34,6 +34,7 @@ from mercer.arrays import (
     row_blocks,
     take_rows,
 )
+from mercer.core import symmetry
 from mercer.estimators.kept_sums import kept_sum
 from mercer.kernels import Kernel
 from mercer.kernels.given import refuse_asymmetric
@@ -50,8 +51,9 @@ from mercer.operators import (
 )
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
-# At most this many points, drawn at random, show whether a kernel of unknown validity is valid.
-LOOK_AT_MOST = 5000
+# At most this many points show whether a kernel of unknown validity is valid: a Cholesky factor of
+# them takes about a millisecond, which is little compared with any fit to more points.
+LOOK_AT_MOST = 512
 # Bytes of a block of points that is brought to a device, with all that is made of it.
 BLOCK_BYTES = 2**30
 
@@ -68,7 +70,11 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
         return _tensors(estimator, X, y, **check)
     if _reads_vectors(estimator, X):
         given = (X,) if y is None else (X, y)
-        checked = _vectors(estimator, *given, **check)
+        if check.keys() <= {"y_numeric"} and is_plain(X) and _is_plain_target(y, len(X)):
+            _remember_width(estimator, X)  # scikit-learn's checks would find the same, later
+            checked = given if len(given) > 1 else X
+        else:
+            checked = _vectors(estimator, *given, **check)
         if is_precomputed(estimator.kernel):
             _require_gram(checked if y is None else checked[0])
         return checked
@@ -78,6 +84,21 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     y = _check_y(y, estimator=estimator, **check)
     check_consistent_length(X, y)
     return X, y
+
+
+def _is_plain_target(y: Any, n: int) -> bool:
+    """Whether y is absent, or n finite numbers or words in a plain array."""
+    if y is None:
+        return True
+    if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
+        return False
+    return y.dtype.kind != "f" or bool(np.isfinite(y.sum()))
+
+
+def _remember_width(estimator: Any, X: np.ndarray) -> None:
+    """What scikit-learn keeps of training points without names."""
+    estimator.n_features_in_ = X.shape[1]
+    vars(estimator).pop("feature_names_in_", None)
 
 
 def validate_query(estimator: Any, X: Any) -> Any:
@@ -127,7 +148,7 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
 
     An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says. A kernel of
     unknown validity counts as one if its Gram on the points, or beyond LOOK_AT_MOST of them on a
-    part drawn with a fixed seed, has a clearly negative eigenvalue. ``store`` is as for `gram`.
+    part, has a clearly negative eigenvalue. ``store`` is as for `gram`.
     """
     method = estimator.indefinite
     validity = kernel.validity
@@ -137,7 +158,8 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
         refuse_non_finite(operator.diagonal(), kernel)
         return operator
     stored_whole = isinstance(operator, DenseGram)
-    refuse_non_finite(operator.dense() if stored_whole else operator.diagonal(), kernel)
+    if not is_precomputed(kernel):  # whose numbers are checked as X
+        refuse_non_finite(operator.dense() if stored_whole else operator.diagonal(), kernel)
     found = validity.counterexample
     if validity.status == "unknown":
         found = _counterexample(operator, X, is_precomputed(kernel))
@@ -293,34 +315,61 @@ def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check:
     return X, y
 
 
-def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counterexample | None:
-    """Few points whose Gram matrix is indefinite, where that of the points looked at is.
+def refuse_indefinite_among(
+    estimator: Any, operator: GramOperator, X: Any, kernel: Kernel, chosen: np.ndarray
+) -> None:
+    """Raise a ValueError where a kernel of unknown validity is indefinite on the chosen points.
 
-    Points of a precomputed matrix are told by their indices.
+    For a model that depends on these points alone; of many, LOOK_AT_MOST are looked at.
     """
-    drawn, part = _part(operator)
-    part = as_numpy(part)
+    looked_at_all = operator.shape[0] <= LOOK_AT_MOST
+    if kernel.validity.status != "unknown" or looked_at_all or estimator.indefinite != "error":
+        return
+    if len(chosen) > LOOK_AT_MOST:
+        chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:LOOK_AT_MOST])
+    found = _counterexample_among(operator, X, is_precomputed(kernel), chosen)
+    if found is not None:
+        raise ValueError(_refusal(estimator, kernel, found))
+
+
+def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counterexample | None:
+    """Few points whose Gram matrix is indefinite, where that of the points looked at is."""
+    return _counterexample_among(operator, X, as_indices, _part(operator))
+
+
+def _counterexample_among(
+    operator: GramOperator, X: Any, as_indices: bool, chosen: np.ndarray
+) -> Counterexample | None:
+    """Few of the chosen points whose Gram matrix is indefinite, where that of all of them is.
+
+    Points of a precomputed matrix are given by their indices.
+    """
+    whole = len(chosen) == operator.shape[0]
+    part = as_numpy(operator.dense() if whole else operator.block(chosen, chosen))
     n = first_indefinite(part)
     if n == 0:
         return None
-    few, first = part[:n, :n].astype(np.float64), drawn[:n]
+    few, first = part[:n, :n].astype(np.float64), chosen[:n]
     points = first if as_indices else on_host(take_rows(X, first))
     return shrink(points, few, np.finfo(np.float64).eps * np.abs(few))
 
 
-def _part(operator: GramOperator) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and Gram matrix of all points or, of many, of some drawn with a fixed seed.
+def _part(operator: GramOperator) -> np.ndarray:
+    """All points or, of many, those that show soonest whether a matrix is indefinite.
 
-    A matrix is no less indefinite than its parts.
+    A matrix is no less indefinite than its parts. Half of these points are drawn at random with a
+    fixed seed; the others are those nearest to one of them, among which a valid kernel has small
+    eigenvalues and so hides negative ones least.
     """
     n = operator.shape[0]
     if n <= LOOK_AT_MOST:
-        return np.arange(n), operator.dense()
-    drawn = np.sort(np.random.RandomState(0).permutation(n)[:LOOK_AT_MOST])
-    part = np.empty((LOOK_AT_MOST, LOOK_AT_MOST))
-    for rows in row_blocks(LOOK_AT_MOST, bytes_per_row=8 * n):
-        part[rows] = operator.rows(drawn[rows])[:, drawn]
-    return drawn, part
+        return np.arange(n)
+    drawn = np.random.RandomState(0).permutation(n)
+    half = LOOK_AT_MOST // 2
+    row = as_numpy(operator.rows(drawn[:1]))[0]
+    rest = drawn[half:]
+    near = rest[np.argpartition(-row[rest], half)[:half]]
+    return np.sort(np.concatenate([drawn[:half], near]))
 
 
 def _collection(estimator: Any, X: Any, reset: bool) -> Any:
@@ -343,7 +392,10 @@ def _require_gram(X: Any) -> None:
             "matrix: pass the Gram matrix of the training points with themselves."
         )
     K = as_dense(X)
-    refuse_asymmetric(K, np.finfo(K.dtype).eps * np.abs(K).max(keepdims=True))
+    gap, largest = symmetry(K)
+    rounding = np.finfo(K.dtype).eps * largest
+    if gap > rounding:
+        refuse_asymmetric(K, np.array(rounding))
 
 
 def _refusal(estimator: Any, kernel: Kernel, found: Counterexample | None) -> str:

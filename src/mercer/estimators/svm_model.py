@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
@@ -32,10 +32,11 @@ from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
     input_tags,
     is_precomputed,
+    refuse_indefinite_among,
     training_gram,
     validate_query,
 )
-from mercer.estimators.kept_sums import kept_sum
+from mercer.estimators.kept_sums import kept_sum, may_keep_sum
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import labelled, weights_of
 from mercer.estimators.progress import reporter
@@ -99,7 +100,7 @@ class Training(NamedTuple):
     codes: np.ndarray
     order: np.ndarray
     kernel: K.Kernel
-    tasks: list[Task]
+    tasks: Sequence[Task]
     begun: float
 
     def now(self) -> Training:
@@ -199,8 +200,18 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         given = training.as_given(found)
         applied = given if carried is found else training.as_given(carried)
         self._keep(training, given, applied, models)
+        self._judge_support(training, solved.operator)
         self._close(results)
         return self
+
+    def _judge_support(self, training: Training, operator: GramOperator) -> None:
+        """Refuse a kernel of unknown validity that is indefinite on the support points."""
+        if training.kernel.validity.status == "unknown" and not is_tensor(training.X):
+            places = np.empty_like(training.order)
+            places[training.order] = np.arange(len(places))
+            chosen = np.sort(places[self.support_])
+            ordered = take_rows(training.X, training.order)
+            refuse_indefinite_among(self, operator, ordered, training.kernel, chosen)
 
     @fitting
     def _learn_alone(
@@ -211,7 +222,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         results = self._solve(forms, starts or self._last_points(forms), training.begun)
         return self._conclude(training, Solved(operator, forms, results))
 
-    def _forms(self, tasks: list[Task], gram_matrix: Any) -> list[Form]:
+    def _forms(self, tasks: Sequence[Task], gram_matrix: Any) -> list[Form]:
         """Every task as a quadratic programme on its part of the Gram matrix."""
         return [self._form(restrict(gram_matrix, task.index), *task[1:]) for task in tasks]
 
@@ -314,7 +325,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         ``found`` holds a column of coefficients per task, ``applied`` those for new points. For a
         precomputed kernel the support points are indices alone.
         """
-        X, codes = training.X, training.codes
+        codes = training.codes
         used = np.any(found, axis=1)
         support = np.flatnonzero(used if applied is found else used | np.any(applied, axis=1))
         support = support[np.argsort(codes[support], kind="stable")]
@@ -322,29 +333,47 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         sign = -1.0 if k == 2 else 1.0
         columns = sign * applied[support]
         dual = columns.T if k <= 2 else pairwise_layout(found[support], codes[support], k)
+        if not np.all(np.isfinite(columns)):
+            raise ValueError(f"{NOT_FINITE} the kernel's values on X are not; scale X")
         # Adding zero turns a flipped zero into a positive one.
         intercepts = sign * np.array([model.intercept for model in models]) + 0.0
-        if not (np.all(np.isfinite(columns)) and np.all(np.isfinite(intercepts))):
+        self._keep_layout(training, support, dual, intercepts, [m.margin for m in models])
+
+    def _keep_layout(
+        self,
+        training: Training,
+        support: np.ndarray,
+        dual: np.ndarray,
+        intercepts: np.ndarray,
+        margins: Any,
+    ) -> None:
+        """Set what was learned from coefficients of the support points in LIBSVM's layout."""
+        X, codes = training.X, training.codes
+        if not (np.all(np.isfinite(dual)) and np.all(np.isfinite(intercepts))):
             raise ValueError(f"{NOT_FINITE} the kernel's values on X are not; scale X")
         given = is_precomputed(self.kernel)
         self.kernel_ = training.kernel
         self.support_ = support.astype(np.int32)
         self.support_vectors_ = np.empty((0, 0)) if given else take_rows(X, support)
-        self.n_support_ = np.bincount(codes[support], minlength=k).astype(np.int32)
+        self.n_support_ = np.bincount(codes[support], minlength=codes.max() + 1).astype(np.int32)
         self.dual_coef_ = like(self.support_vectors_, dual)
         self.intercept_ = intercepts
-        margins = np.array([model.margin for model in models])
+        margins = np.asarray(margins)
         self.margin_ = margins if len(margins) > 1 else float(margins[0])
         self.shape_fit_ = tuple(getattr(X, "shape", (n_rows(X),)))
 
     def _close(self, results: list[Result]) -> None:
         """Record how the solver did."""
-        self.result_ = combined(results)
+        self._close_result(combined(results))
+        self.n_iter_: Any = int(results[0].n_iter)
+
+    def _close_result(self, result: Result) -> None:
+        """Record how the solver did, all tasks together."""
+        self.result_ = result
         if not self.result_.advice:
             self.result_ = self.result_.advised(self._advice(self.result_))
         self.dual_gap_ = self.result_.gap
         self.fit_status_ = 0 if self.result_.status.ok else 1
-        self.n_iter_: Any = int(results[0].n_iter)
         if self.verbose:
             print(f"[{type(self).__name__}] {self.result_.message}")
 
@@ -378,26 +407,34 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _expand(self, X: Any) -> np.ndarray:
         """Every function at the points of X, (m, n_functions)."""
         check_is_fitted(self)
-        X, coefficients = validate_query(self, X), self._columns()
+        X = validate_query(self, X)
+        if is_tensor(X):
+            return beside(self._expand_tensor(X, self._columns()), X)
         if is_precomputed(self.kernel):
-            values = X[:, self.support_] @ coefficients
+            values = self._summed(lambda some, V: X[:, self.support_[some]] @ V)
         elif not len(self.support_):
-            values = np.zeros((n_rows(X), coefficients.shape[1]))
-        elif is_tensor(X):
-            return beside(self._expand_tensor(X, coefficients), X)
-        elif (kept := kept_sum(self, self._points(), coefficients)) is not None:
-            values = kept(X)
+            values = np.zeros((n_rows(X), len(on_host(self.intercept_))))
+        elif may_keep_sum(self.kernel_):
+            values = kept_sum(self, self._points(), self._columns())(X)
         else:
-            points = self._points()
-            if not self._single_is_enough(X, coefficients):
-                X, points = doubled(X), doubled(points)
-            X, points = self._readable(X), self._readable(points)
-            values = expansion(self.kernel_, X, points, coefficients)
+            values = self._expand_points(X)
         return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
+
+    def _expand_points(self, X: Any) -> np.ndarray:
+        """The functions without intercepts, from kernel values of X and the support vectors."""
+        points = self._points()
+        if not self._single_is_enough(X):
+            X, points = doubled(X), doubled(points)
+        X, points = self._readable(X), self._readable(points)
+        return self._summed(lambda some, V: expansion(self.kernel_, X, take_rows(points, some), V))
+
+    def _summed(self, product: Callable[[slice, np.ndarray], np.ndarray]) -> np.ndarray:
+        """All functions, (m, n_functions), from products of k(X, some support points) and V."""
+        return product(slice(None), self._columns())
 
     def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
         points = self.support_vectors_
-        if not self._single_is_enough(X, coefficients):
+        if not self._single_is_enough(X):
             X, points = doubled(X), doubled(points)
         values = expansion(self.kernel_, X, points, beside(coefficients, X))
         return values + beside(self.intercept_, X)
@@ -416,15 +453,19 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         few = X.nnz <= _DENSE_FROM * n * d or X.dtype.itemsize * n * d > memory_budget()
         return X if few else X.toarray()
 
-    def _single_is_enough(self, X: Any, coefficients: np.ndarray) -> bool:
+    def _largest_norm(self) -> float:
+        """The largest norm of the coefficients of a function."""
+        return float(np.linalg.norm(self._columns(), axis=0).max())
+
+    def _single_is_enough(self, X: Any) -> bool:
         """Whether kernel values in float32 give f to within ``tol``: roundings of many signs."""
         points = self._points()
         if not (is_single(X) and is_single(points)):
             return False
         ends = [float(self.kernel_.diag(P).max()) for P in (X, points)]
         largest = np.sqrt(ends[0] * ends[1])
-        spread = np.linalg.norm(coefficients, axis=0).max()
-        return bool(16 * np.finfo(np.float32).eps * largest * spread <= self.tol)
+        rounding = 16 * np.finfo(np.float32).eps * largest * self._largest_norm()
+        return bool(rounding <= self.tol)
 
     @property
     def coef_(self) -> Any:
@@ -462,6 +503,25 @@ def pairwise_layout(coefficients: np.ndarray, codes: np.ndarray, n_classes: int)
         layout[j - 1, members[i]] = coefficients[members[i], column]
         layout[i, members[j]] = coefficients[members[j], column]
     return layout
+
+
+def pairwise_columns(layout: np.ndarray, n_support: np.ndarray) -> np.ndarray:
+    """The inverse of `pairwise_layout`, for support points in the order of their classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairwise_columns(np.array([[1.0, -1.0], [2.0, 3.0]]), np.array([1, 1, 0]))
+    array([[ 1.,  2.,  0.],
+           [-1.,  0.,  3.]])
+    """
+    k, ends = len(n_support), np.concatenate([[0], np.cumsum(n_support)])
+    columns = np.zeros((ends[-1], k * (k - 1) // 2))
+    for column, (i, j) in enumerate(combinations(range(k), 2)):
+        for one, other in ((i, j - 1), (j, i)):
+            rows = slice(ends[one], ends[one + 1])
+            columns[rows, column] = layout[other, rows]
+    return columns
 
 
 def like(points: Any, array: np.ndarray) -> Any:

@@ -168,7 +168,11 @@ def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centr
 
 def centre(G: Any) -> Any:
     """The median of some rows: one far point would draw the mean away from all the others."""
-    return _some(G).median(0).values if is_tensor(G) else np.median(_some(G), axis=0)
+    some = _some(G)
+    if is_tensor(G):
+        return some.median(0).values
+    middle = len(some) // 2
+    return np.partition(some, middle, axis=0)[middle]
 
 
 def _some(G: Any) -> Any:

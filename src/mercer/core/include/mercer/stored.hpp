@@ -100,6 +100,36 @@ bool symmetric_times(const T* K, std::ptrdiff_t n, const T* V, int c, double* ou
   return true;
 }
 
+// The largest |K_ij - K_ji| and the largest |K_ij| of K[n, n], both infinite where one of them is.
+struct Symmetry {
+  double gap = 0.0, largest = 0.0;
+};
+
+template <class T, class Interrupted>
+bool symmetry(const T* K, std::ptrdiff_t n, Symmetry& found, int threads, Interrupted interrupted) {
+  constexpr std::ptrdiff_t side = 32;  // a block and its mirror image stay in the first-level cache
+  const std::ptrdiff_t blocks = (n + side - 1) / side;
+  std::vector<Symmetry> rows(static_cast<std::size_t>(blocks));
+  const bool done = share(
+      blocks, threads,
+      [&](std::ptrdiff_t block, const Stop& stop) {
+        T gap = 0, largest = 0;
+        const std::ptrdiff_t top = block * side, bottom = std::min(n, top + side);
+        for (std::ptrdiff_t left = top; left < n && !stop; left += side)
+          for (std::ptrdiff_t i = top; i < bottom; ++i)
+            for (std::ptrdiff_t j = std::max(i, left); j < std::min(n, left + side); ++j) {
+              const T here = K[i * n + j], there = K[j * n + i];
+              gap = std::max(gap, std::abs(here - there));
+              largest = std::max({largest, std::abs(here), std::abs(there)});
+            }
+        rows[block] = {double(gap), double(largest)};
+      },
+      interrupted);
+  for (const Symmetry& row : rows)
+    found = {std::max(found.gap, row.gap), std::max(found.largest, row.largest)};
+  return done;
+}
+
 // out[n, c] = A B for A[n, w] and B[w, c].
 template <class Interrupted>
 bool tall_times(const double* A, std::ptrdiff_t n, std::ptrdiff_t w, const double* B, int c,
