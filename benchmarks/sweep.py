@@ -88,7 +88,9 @@ def single_targets(D: Data) -> tuple[tuple, dict, Any]:
 
 def sparse(D: Data) -> tuple[tuple, dict, Any]:
     hidden = np.abs(D.X) < 0.7, np.abs(D.queries) < 0.7
-    X, q = (sp.csr_matrix(np.where(h, 0.0, A)) for h, A in zip(hidden, (D.X, D.queries)))
+    X, q = (
+        sp.csr_matrix(np.where(h, 0.0, A)) for h, A in zip(hidden, (D.X, D.queries), strict=True)
+    )
     return (X, D.labels), {}, q
 
 
@@ -232,10 +234,12 @@ def plot(rows: list[tuple[str, int, float, float]], path: str) -> None:
     names = list(dict.fromkeys(name for name, *_ in rows))[::-1]
     sizes = sorted({n for _, n, *_ in rows})
     colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.85, len(sizes)))
-    for axis, column, title in zip(axes, (2, 3), ("fit", "predict, transform or score")):
-        for n, colour in zip(sizes, colours):
+    for axis, column, title in zip(
+        axes, (2, 3), ("fit", "predict, transform or score"), strict=True
+    ):
+        for n, colour in zip(sizes, colours, strict=True):
             points = [(row[column], names.index(row[0])) for row in rows if row[1] == n]
-            axis.scatter(*zip(*points), color=colour, s=22, label=f"n = {n:,}")
+            axis.scatter(*zip(*points, strict=True), color=colour, s=22, label=f"n = {n:,}")
         axis.axvline(1.0, color="grey", linewidth=1)
         axis.set(xscale="log", title=title, xlabel="time of scikit-learn / time of mercer")
         axis.grid(axis="y", alpha=0.2)
