@@ -87,10 +87,8 @@ def single_targets(D: Data) -> tuple[tuple, dict, Any]:
 
 
 def sparse(D: Data) -> tuple[tuple, dict, Any]:
-    hidden = np.abs(D.X) < 0.7, np.abs(D.queries) < 0.7
-    X, q = (
-        sp.csr_matrix(np.where(h, 0.0, A)) for h, A in zip(hidden, (D.X, D.queries), strict=True)
-    )
+    dense = (np.where(np.abs(A) < 0.7, 0.0, A) for A in (D.X, D.queries))
+    X, q = map(sp.csr_matrix, dense)
     return (X, D.labels), {}, q
 
 

@@ -172,6 +172,8 @@ def _threads_to_read(A: np.ndarray) -> int:
 def symmetry(K: np.ndarray) -> tuple[float, float]:
     """The largest ``|K_ij - K_ji|`` and the largest ``|K_ij|`` of a square matrix of floats.
 
+    Both are infinite where an entry is infinite or not a number.
+
     Examples
     --------
     >>> import numpy as np
@@ -180,6 +182,8 @@ def symmetry(K: np.ndarray) -> tuple[float, float]:
     """
     native = _native()
     if native is None or not K.flags.c_contiguous:
+        if not np.isfinite(K).all():
+            return np.inf, np.inf
         return float(np.abs(K - K.T).max(initial=0.0)), float(np.abs(K).max(initial=0.0))
     return native.symmetry(K, _threads_to_read(K))
 

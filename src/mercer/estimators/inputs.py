@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 
 from mercer import kernels as K
 from mercer.arrays import (
+    FLOATS,
     as_dense,
     as_numpy,
     as_vectors,
@@ -37,7 +38,7 @@ from mercer.arrays import (
 from mercer.core import symmetry
 from mercer.estimators.kept_sums import kept_sum
 from mercer.kernels import Kernel
-from mercer.kernels.given import refuse_asymmetric
+from mercer.kernels.given import asymmetry_allowed, refuse_asymmetric
 from mercer.kernels.validity import Counterexample, shrink
 from mercer.operators import (
     CorrectedGram,
@@ -53,7 +54,7 @@ from mercer.operators import (
 INDEFINITE = {"error", "clip", "flip", "shift"}
 # At most this many points show whether a kernel of unknown validity is valid: a Cholesky factor of
 # them takes about a millisecond, which is little compared with any fit to more points.
-LOOK_AT_MOST = 512
+LOOK_AT_MOST = 400
 # Bytes of a block of points that is brought to a device, with all that is made of it.
 BLOCK_BYTES = 2**30
 
@@ -70,12 +71,14 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
         return _tensors(estimator, X, y, **check)
     if _reads_vectors(estimator, X):
         given = (X,) if y is None else (X, y)
-        if check.keys() <= {"y_numeric"} and is_plain(X) and _is_plain_target(y, len(X)):
+        precomputed = is_precomputed(estimator.kernel)
+        plain = _is_gram(X) if precomputed else is_plain(X)
+        simple = check.keys() <= {"y_numeric", "multi_output"}
+        if plain and simple and _is_plain_target(y, len(X)):
             _remember_width(estimator, X)  # scikit-learn's checks would find the same, later
-            checked = given if len(given) > 1 else X
-        else:
-            checked = _vectors(estimator, *given, **check)
-        if is_precomputed(estimator.kernel):
+            return X if y is None else given
+        checked = _vectors(estimator, *given, **check)
+        if precomputed:
             _require_gram(checked if y is None else checked[0])
         return checked
     X = _collection(estimator, X, reset=True)
@@ -93,6 +96,15 @@ def _is_plain_target(y: Any, n: int) -> bool:
     if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
         return False
     return y.dtype.kind != "f" or bool(np.isfinite(y.sum()))
+
+
+def _is_gram(X: Any) -> bool:
+    """Whether X is a plain square array of finite numbers that is symmetric up to rounding."""
+    plain = type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and X.flags.c_contiguous
+    if not plain or X.shape[0] != X.shape[1] or not X.size:
+        return False
+    gap, largest = symmetry(X)
+    return largest < np.inf and gap <= asymmetry_allowed(largest, np.finfo(X.dtype).eps * largest)
 
 
 def _remember_width(estimator: Any, X: np.ndarray) -> None:
@@ -316,29 +328,37 @@ def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check:
 
 
 def refuse_indefinite_among(
-    estimator: Any, operator: GramOperator, X: Any, kernel: Kernel, chosen: np.ndarray
+    estimator: Any,
+    operator: GramOperator,
+    X: Any,
+    kernel: Kernel,
+    chosen: np.ndarray,
+    rows: np.ndarray,
 ) -> None:
     """Raise a ValueError where a kernel of unknown validity is indefinite on the chosen points.
 
-    For a model that depends on these points alone; of many, LOOK_AT_MOST are looked at.
+    For a model that depends on these points alone; of many, LOOK_AT_MOST are looked at. They are
+    ``chosen`` in the operator, and ``rows`` in X.
     """
     looked_at_all = operator.shape[0] <= LOOK_AT_MOST
     if kernel.validity.status != "unknown" or looked_at_all or estimator.indefinite != "error":
         return
     if len(chosen) > LOOK_AT_MOST:
-        chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:LOOK_AT_MOST])
-    found = _counterexample_among(operator, X, is_precomputed(kernel), chosen)
+        drawn = np.sort(np.random.RandomState(0).permutation(len(chosen))[:LOOK_AT_MOST])
+        chosen, rows = chosen[drawn], rows[drawn]
+    found = _counterexample_among(operator, chosen, X, rows, is_precomputed(kernel))
     if found is not None:
         raise ValueError(_refusal(estimator, kernel, found))
 
 
 def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counterexample | None:
     """Few points whose Gram matrix is indefinite, where that of the points looked at is."""
-    return _counterexample_among(operator, X, as_indices, _part(operator))
+    chosen = _part(operator)
+    return _counterexample_among(operator, chosen, X, chosen, as_indices)
 
 
 def _counterexample_among(
-    operator: GramOperator, X: Any, as_indices: bool, chosen: np.ndarray
+    operator: GramOperator, chosen: np.ndarray, X: Any, rows: np.ndarray, as_indices: bool
 ) -> Counterexample | None:
     """Few of the chosen points whose Gram matrix is indefinite, where that of all of them is.
 
@@ -349,7 +369,7 @@ def _counterexample_among(
     n = first_indefinite(part)
     if n == 0:
         return None
-    few, first = part[:n, :n].astype(np.float64), chosen[:n]
+    few, first = part[:n, :n].astype(np.float64), rows[:n]
     points = first if as_indices else on_host(take_rows(X, first))
     return shrink(points, few, np.finfo(np.float64).eps * np.abs(few))
 
@@ -392,10 +412,9 @@ def _require_gram(X: Any) -> None:
             "matrix: pass the Gram matrix of the training points with themselves."
         )
     K = as_dense(X)
-    gap, largest = symmetry(K)
-    rounding = np.finfo(K.dtype).eps * largest
-    if gap > rounding:
-        refuse_asymmetric(K, np.array(rounding))
+    if _is_gram(K):
+        return
+    refuse_asymmetric(K, np.finfo(K.dtype).eps * np.abs(K).max(keepdims=True))
 
 
 def _refusal(estimator: Any, kernel: Kernel, found: Counterexample | None) -> str:

@@ -15,7 +15,7 @@ from mercer.estimators.svm_model import PENALTY, SHARE, Training
 from mercer.estimators.svm_pairs import CLASSIFICATION, PairwiseMachine
 from mercer.estimators.svm_path import LeftOut, PricePath, leave_one_out, price_path
 from mercer.estimators.svm_rounding import are_few
-from mercer.operators import CorrectedGram
+from mercer.operators import CorrectedGram, GramOperator
 from mercer.solvers.class_pairs import ClassPairs, solve_class_pairs
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import followed
@@ -261,7 +261,7 @@ class SVC(PairwiseMachine):
     def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
         return c_svc(gram_matrix, y, self.C * weight, self.fit_intercept)
 
-    def _solve_all_pairs(self, training: Training) -> ClassPairs | None:
+    def _solve_all_pairs(self, training: Training) -> tuple[GramOperator, ClassPairs] | None:
         n, tasks = len(training.order), training.tasks
         at_once = (
             (are_few(n) or len(tasks) * PAIR_SECONDS > n**2 * ENTRY_SECONDS)
@@ -281,7 +281,8 @@ class SVC(PairwiseMachine):
             return None
         K = np.ascontiguousarray(operator.dense(), dtype=np.float64)
         C = self.C * tasks.weight
-        return solve_class_pairs(K, tasks.members, C, self.fit_intercept, self.tol)
+        found = solve_class_pairs(K, tasks.members, C, self.fit_intercept, self.tol)
+        return None if found is None else (operator, found)
 
     def _infeasible(self) -> str:
         return (

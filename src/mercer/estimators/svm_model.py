@@ -100,7 +100,7 @@ class Training(NamedTuple):
     codes: np.ndarray
     order: np.ndarray
     kernel: K.Kernel
-    tasks: Sequence[Task]
+    tasks: Any  # a sequence of Task
     begun: float
 
     def now(self) -> Training:
@@ -169,7 +169,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _tasks(
         self, y: np.ndarray, weight: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, list[Task]]:
+    ) -> tuple[np.ndarray, np.ndarray, Sequence[Task]]:
         """The class of every point by number, their order, and what to learn of them in it."""
         index = np.flatnonzero(weight > 0)
         codes, order = np.zeros(len(y), dtype=np.intp), np.arange(len(y))
@@ -209,9 +209,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         if training.kernel.validity.status == "unknown" and not is_tensor(training.X):
             places = np.empty_like(training.order)
             places[training.order] = np.arange(len(places))
-            chosen = np.sort(places[self.support_])
-            ordered = take_rows(training.X, training.order)
-            refuse_indefinite_among(self, operator, ordered, training.kernel, chosen)
+            refuse_indefinite_among(
+                self, operator, training.X, training.kernel, places[self.support_], self.support_
+            )
 
     @fitting
     def _learn_alone(
@@ -414,8 +414,6 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             values = self._summed(lambda some, V: X[:, self.support_[some]] @ V)
         elif not len(self.support_):
             values = np.zeros((n_rows(X), len(on_host(self.intercept_))))
-        elif may_keep_sum(self.kernel_):
-            values = kept_sum(self, self._points(), self._columns())(X)
         else:
             values = self._expand_points(X)
         return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
@@ -423,6 +421,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _expand_points(self, X: Any) -> np.ndarray:
         """The functions without intercepts, from kernel values of X and the support vectors."""
         points = self._points()
+        if may_keep_sum(self.kernel_) and (kept := kept_sum(self, points, self._columns())):
+            return kept(X)
         if not self._single_is_enough(X):
             X, points = doubled(X), doubled(points)
         X, points = self._readable(X), self._readable(points)

@@ -30,6 +30,7 @@ from mercer.estimators.svm_model import (
     Training,
     pairwise_columns,
 )
+from mercer.operators import GramOperator
 from mercer.solvers.class_pairs import ClassPairs
 from mercer.solvers.result import Result
 
@@ -128,9 +129,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return labelled(self, X, y)
 
-    def _tasks(
-        self, y: np.ndarray, weight: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, list[Task]]:
+    def _tasks(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
         self.classes_, codes = class_labels(self, y)
         k = len(self.classes_)
         self.class_weight_ = np.ones(k)
@@ -148,10 +147,11 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         return codes, order, PairTasks(weight, members)
 
     def _learn(self, training: Training) -> Self:
-        vars(self).pop("pair_coef_", None)
-        found = self._solve_all_pairs(training)
-        if found is None:
+        self.__dict__.pop("pair_coef_", None)
+        solved = self._solve_all_pairs(training)
+        if solved is None:
             return super()._learn(training)
+        operator, found = solved
         sign = -1.0 if len(self.classes_) == 2 else 1.0
         layout = found.layout
         support = np.flatnonzero(np.any(layout, axis=0))
@@ -161,13 +161,14 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
             margins = 1 / np.sqrt(found.squared_norms)
         dual = sign * layout[:, support]
         self._keep_layout(training, points, dual, levels, margins)
+        self._judge_support(training, operator)
         if len(self.classes_) < MANY_CLASSES:
             self.pair_coef_ = pairwise_columns(dual, self.n_support_)
         self._close_result(found.result)
         self.n_iter_ = found.n_iter.astype(np.int32)
         return self
 
-    def _solve_all_pairs(self, training: Training) -> ClassPairs | None:
+    def _solve_all_pairs(self, training: Training) -> tuple[GramOperator, ClassPairs] | None:
         """All pairs solved at once where they are many and small; else None."""
         return None
 
@@ -204,7 +205,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
     @property
     def pair_coef_(self) -> np.ndarray:
         """Coefficients of every pair's function over the support points, (n_SV, n_pairs)."""
-        kept = vars(self).get("pair_coef_")
+        kept = self.__dict__.get("pair_coef_")
         if kept is not None:
             return kept
         if not hasattr(self, "dual_coef_"):
@@ -213,7 +214,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
 
     @pair_coef_.setter
     def pair_coef_(self, columns: Any) -> None:
-        vars(self)["pair_coef_"] = columns
+        self.__dict__["pair_coef_"] = columns
 
     def _close(self, results: list[Result]) -> None:
         super()._close(results)
@@ -247,7 +248,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
     @property
     def _by_class(self) -> bool:
         """Whether LIBSVM's layout is what is computed with: n_classes - 1 functions per point."""
-        return len(self.classes_) >= MANY_CLASSES and "pair_coef_" not in vars(self)
+        return len(self.classes_) >= MANY_CLASSES and "pair_coef_" not in self.__dict__
 
     def _summed(self, product: Callable[[slice, np.ndarray], np.ndarray]) -> np.ndarray:
         if not self._by_class:

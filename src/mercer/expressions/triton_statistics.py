@@ -13,6 +13,9 @@ from mercer.expressions.triton_forms import LeafForm, TileForm
 
 # Up to so many features the rows' are kept in registers.
 KEPT = 32
+# Numbers after which the matrix unit's sums go on in a fresh accumulator. In float32 it cuts digits
+# off where addition would round them, so that errors of one sign add up.
+FRESH = {"fp16": 192, "tf32x3": 64, "tf32": 64, "ieee": 1 << 30}
 FEATUREWISE = {
     Kind.SQDIST: "{s} += ({x} - {y}) * ({x} - {y})",
     Kind.L1: "{s} += tl.abs({x} - {y})",
@@ -88,11 +91,11 @@ class Statistics:
             elif self.form.feels_its_sign(i):
                 self.after.append(f"s{i} = tl.minimum(s{i}, 0)")
 
-    def _dot(self, i: int, x: str, y: str, start: str, leaf: LeafForm) -> str:
+    def _dot(self, out: str, x: str, y: str, start: str, leaf: LeafForm) -> str:
         precision = "" if leaf.precision == "fp16" else f', input_precision="{leaf.precision}"'
         kind = "tl.float64" if self.form.dtype == "float64" else "tl.float32"
         start = f", {start}" if start else ""
-        return f"s{i} = tl.dot({x}, tl.trans({y}){start}{precision}, out_dtype={kind})"
+        return f"{out} = tl.dot({x}, tl.trans({y}){start}{precision}, out_dtype={kind})"
 
     def _resident(self, i: int, leaf: LeafForm, norms: bool) -> None:
         start = f"u{i} + w{i}" if norms else ""  # what the sums begin with
@@ -107,7 +110,7 @@ class Statistics:
             self.inside += [
                 f"b{i}_{begin} = tl.load(y{i}_{begin}"
                 f" + tl.cast(j, tl.int64) * (BN * {leaf.width}))",
-                self._dot(i, f"x{i}_{begin}", f"b{i}_{begin}", start, leaf),
+                self._dot(f"s{i}", f"x{i}_{begin}", f"b{i}_{begin}", start, leaf),
             ]
             start = f"s{i}"
 
@@ -120,12 +123,27 @@ class Statistics:
         self.inside += [
             f"s{i} = tl.zeros((BM, BN), {self._type})",
             f"z{i} = y{i} + tl.cast(j, tl.int64) * (BN * {leaf.width})",
-            f"for f in range(0, {leaf.width}, {leaf.step}):",
-            "    " + self._dot(i, f"tl.load(x{i} + f)", f"tl.load(z{i} + f)", f"s{i}", leaf),
         ]
-        # After the sum: beside the norms, each of its many terms would be rounded.
+        steps, fresh = leaf.width // leaf.step, FRESH[leaf.precision] // leaf.step or 1
+        whole = steps // fresh * fresh
+        if whole:
+            self.inside.append(f"for f in range(0, {whole * leaf.step}, {fresh * leaf.step}):")
+            self.inside += [f"    {line}" for line in self._summed(i, leaf, "f", fresh)]
+        if whole < steps:
+            self.inside += self._summed(i, leaf, str(whole * leaf.step), steps - whole)
+        # After the sum: compared with the norms, each of its many terms would be rounded.
         if distance:
             self.inside.append(f"s{i} = s{i} + (u{i} + w{i})")
+
+    def _summed(self, i: int, leaf: LeafForm, first: str, count: int) -> list[str]:
+        """Dot products of so many steps, summed in an accumulator of their own."""
+        lines, start = [], ""
+        for k in range(count):
+            place = f"{first} + {k * leaf.step}"
+            x, y = f"tl.load(x{i} + {place})", f"tl.load(z{i} + {place})"
+            lines.append(self._dot(f"t{i}", x, y, start, leaf))
+            start = f"t{i}"
+        return [*lines, f"s{i} += t{i}"]
 
     @property
     def _type(self) -> str:

@@ -314,10 +314,15 @@ def _number(value: Any) -> float:
     return float(np.reshape(value, ())[()])
 
 
+def asymmetry_allowed(largest: float, E: Any) -> Any:
+    """What entries (i, j) and (j, i) may differ by: largest is max |K_ij|, E their errors."""
+    return ASYMMETRY * largest + ROUNDINGS * E
+
+
 def refuse_asymmetric(K: np.ndarray, E: np.ndarray) -> None:
     """Raise a ValueError that names the worst pair, where K is not symmetric up to errors E."""
     gap = np.abs(K - K.T)
-    if np.any(gap > ASYMMETRY * np.abs(K).max() + ROUNDINGS * E):
+    if np.any(gap > asymmetry_allowed(float(np.abs(K).max()), E)):
         i, j = np.unravel_index(np.argmax(gap), K.shape)
         raise ValueError(
             f"not symmetric: entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:g} and {K[j, i]:g}; "
