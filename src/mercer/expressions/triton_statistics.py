@@ -13,9 +13,9 @@ from mercer.expressions.triton_forms import LeafForm, TileForm
 
 # Up to so many features the rows' are kept in registers.
 KEPT = 32
-# Numbers after which the matrix unit's sums go on in a fresh accumulator. In float32 it cuts digits
-# off where addition would round them, so that errors of one sign add up.
-FRESH = {"fp16": 192, "tf32x3": 64, "tf32": 64, "ieee": 1 << 30}
+# Numbers after which the matrix unit's sums go on in a fresh accumulator, 0 for never. In float32 it
+# cuts digits off where addition would round them, so that errors of one sign add up.
+FRESH = {"fp16": 192, "tf32x3": 64, "tf32": 64, "ieee": 0}
 FEATUREWISE = {
     Kind.SQDIST: "{s} += ({x} - {y}) * ({x} - {y})",
     Kind.L1: "{s} += tl.abs({x} - {y})",
@@ -124,12 +124,16 @@ class Statistics:
             f"s{i} = tl.zeros((BM, BN), {self._type})",
             f"z{i} = y{i} + tl.cast(j, tl.int64) * (BN * {leaf.width})",
         ]
-        steps, fresh = leaf.width // leaf.step, FRESH[leaf.precision] // leaf.step or 1
-        whole = steps // fresh * fresh
+        steps, fresh = leaf.width // leaf.step, FRESH[leaf.precision] // leaf.step
+        whole = steps // fresh * fresh if fresh else 0
         if whole:
             self.inside.append(f"for f in range(0, {whole * leaf.step}, {fresh * leaf.step}):")
             self.inside += [f"    {line}" for line in self._summed(i, leaf, "f", fresh)]
-        if whole < steps:
+        if not fresh:
+            x, y = f"tl.load(x{i} + f)", f"tl.load(z{i} + f)"
+            self.inside.append(f"for f in range(0, {leaf.width}, {leaf.step}):")
+            self.inside.append("    " + self._dot(f"s{i}", x, y, f"s{i}", leaf))
+        elif whole < steps:
             self.inside += self._summed(i, leaf, str(whole * leaf.step), steps - whole)
         # After the sum: compared with the norms, each of its many terms would be rounded.
         if distance:
