@@ -1,16 +1,14 @@
 """Kernel values of nearly equal points on a GPU, by number of features: errors beside torch's.
 
-    python benchmarks/gpu_accuracy.py [--fresh 128,192,384]
+    python benchmarks/gpu_accuracy.py
 
 For points A and B = A + 1e-3 noise, of d features each, the largest error of k(a_i, b_i) against
 float64, of mercer's float32 kernels and of torch's float32 operations, and the time of a product
-with 16,384 x 16,384 pairs. ``--fresh`` tries numbers after which the matrix unit's sums go on in a
-fresh accumulator. Needs torch with a CUDA device and Triton; not the native core.
+with 16,384 x 16,384 pairs. Needs torch with a CUDA device and Triton; not the native core.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -22,7 +20,6 @@ import torch
 from triton.testing import do_bench
 
 from mercer import kernels as K
-from mercer.expressions import triton_source, triton_statistics
 from mercer.operators import gram
 
 FEATURES = (30, 85, 100, 200, 784, 3000, 20_000)
@@ -55,25 +52,13 @@ def milliseconds(d: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fresh", default="")
-    asked = parser.parse_args().fresh
     torch.backends.cuda.matmul.allow_tf32 = False
-    usual: int = triton_statistics.FRESH["fp16"]
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    for fresh in [int(word) for word in asked.split(",") if word] or [usual]:
-        triton_statistics.FRESH["fp16"] = fresh
-        for function in vars(triton_source).values():
-            if hasattr(function, "cache_clear"):
-                function.cache_clear()
-        print(f"fresh accumulators after {fresh} numbers")
-        for d in FEATURES:
-            ours, theirs = errors(d)
-            took = "" if d in FEATURES[-UNTIMED:] else f"; product {milliseconds(d):7.3f} ms"
-            print(
-                f"  d = {d:6}: error {ours:.1e}, torch {theirs:.1e}, ratio {ours / theirs:5.2f}{took}",
-                flush=True,
-            )
+    for d in FEATURES:
+        ours, theirs = errors(d)
+        took = "" if d in FEATURES[-UNTIMED:] else f"; product {milliseconds(d):7.3f} ms"
+        ratio = ours / theirs
+        print(f"d = {d:6}: error {ours:.1e}, torch {theirs:.1e}, ratio {ratio:5.2f}{took}")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from mercer.expressions.triton_forms import LeafForm, TileForm
 
 # Up to so many features the rows' are kept in registers.
 KEPT = 32
-# Numbers after which the matrix unit's sums go on in a fresh accumulator, 0 for never. In float32 it
-# cuts digits off where addition would round them, so that errors of one sign add up.
-FRESH = {"fp16": 192, "tf32x3": 64, "tf32": 64, "ieee": 0}
+# A one that the compiler does not know, and so does not make a sum and a product one instruction of
+# the matrix unit again.
+UNKNOWN_ONE = "one = tl.where(n > 0, 1.0, 0.0)"
 FEATUREWISE = {
     Kind.SQDIST: "{s} += ({x} - {y}) * ({x} - {y})",
     Kind.L1: "{s} += tl.abs({x} - {y})",
@@ -124,30 +124,37 @@ class Statistics:
             f"s{i} = tl.zeros((BM, BN), {self._type})",
             f"z{i} = y{i} + tl.cast(j, tl.int64) * (BN * {leaf.width})",
         ]
-        steps, fresh = leaf.width // leaf.step, FRESH[leaf.precision] // leaf.step
-        whole = steps // fresh * fresh if fresh else 0
-        if whole:
-            self.inside.append(f"for f in range(0, {whole * leaf.step}, {fresh * leaf.step}):")
-            self.inside += [f"    {line}" for line in self._summed(i, leaf, "f", fresh)]
-        if not fresh:
-            x, y = f"tl.load(x{i} + f)", f"tl.load(z{i} + f)"
-            self.inside.append(f"for f in range(0, {leaf.width}, {leaf.step}):")
-            self.inside.append("    " + self._dot(f"s{i}", x, y, f"s{i}", leaf))
-        elif whole < steps:
-            self.inside += self._summed(i, leaf, str(whole * leaf.step), steps - whole)
+        x, y = f"tl.load(x{i} + f)", f"tl.load(z{i} + f)"
+        begun = self._fresh(leaf)
+        if begun:
+            self.before += [] if UNKNOWN_ONE in self.before else [UNKNOWN_ONE]
+            self.inside += [
+                f"for f in range(0, {begun}, {leaf.step}):",
+                f"    {self._dot(f't{i}', x, y, '', leaf)}",
+                f"    s{i} += t{i} * one",
+            ]
+        if begun < leaf.width:
+            self.inside += [
+                f"t{i} = tl.zeros((BM, BN), {self._type})",
+                f"for f in range({begun}, {leaf.width}, {leaf.step}):",
+                f"    {self._dot(f't{i}', x, y, f't{i}', leaf)}",
+                f"s{i} += t{i}",
+            ]
         # After the sum: compared with the norms, each of its many terms would be rounded.
         if distance:
             self.inside.append(f"s{i} = s{i} + (u{i} + w{i})")
 
-    def _summed(self, i: int, leaf: LeafForm, first: str, count: int) -> list[str]:
-        """Dot products of so many steps, summed in an accumulator of their own."""
-        lines, start = [], ""
-        for k in range(count):
-            place = f"{first} + {k * leaf.step}"
-            x, y = f"tl.load(x{i} + {place})", f"tl.load(z{i} + {place})"
-            lines.append(self._dot(f"t{i}", x, y, start, leaf))
-            start = f"t{i}"
-        return [*lines, f"s{i} += t{i}"]
+    @staticmethod
+    def _fresh(leaf: LeafForm) -> int:
+        """Numbers whose products are summed outside the matrix unit, step by step.
+
+        In float32 its accumulator cuts digits off where addition would round them, so that errors
+        of one sign add up. Of numbers in two parts, the products of the first parts count.
+        """
+        if leaf.precision == "ieee":
+            return 0
+        count = -(-leaf.width // 3) if leaf.precision == "fp16" else leaf.width
+        return -(-count // leaf.step) * leaf.step
 
     @property
     def _type(self) -> str:
