@@ -228,6 +228,8 @@ def joined(*parts: Any) -> Any:
     first = parts[0]
     if hasattr(first, "iloc"):
         return importlib.import_module("pandas").concat(parts)
+    if is_tensor(first):
+        return torch.cat(parts)
     if sp.issparse(first):
         return sp.vstack(parts, format="csr")
     return np.concatenate(parts) if hasattr(first, "shape") else [x for part in parts for x in part]
