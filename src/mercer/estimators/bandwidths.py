@@ -175,8 +175,8 @@ def normal_reference(
     B. W. Silverman, Density Estimation (1986), section 4.3.2.
     """
     d = X.shape[1]
-    n = sample_weight.sum() ** 2 / (sample_weight**2).sum()
-    factor = n ** (-1 / (d + 4))
+    p = sample_weight / sample_weight.sum()
+    factor = (p @ p) ** (1 / (d + 4))
     if rule == "silverman":
         factor *= (4 / (d + 2)) ** (1 / (d + 4))
     return factor * feature_scales(X, sample_weight) / np.sqrt(variance)

@@ -145,6 +145,19 @@ def checked_weights(sample_weight: Any, X: Any, *, may_be_zero: bool = False) ->
     return weight
 
 
+def weight_unit(weight: np.ndarray) -> float:
+    """A power of two near the largest weight: dividing by it rounds nothing.
+
+    Where only ratios of weights matter, dividing by it keeps sums and squares within float64.
+
+    Examples
+    --------
+    >>> weight_unit(np.array([0.5, 1.0])), weight_unit(np.array([3.0, 5.0]))
+    (1.0, 4.0)
+    """
+    return float(np.ldexp(1.0, int(np.frexp(np.max(weight))[1]) - 1))
+
+
 def class_weights(
     class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None
 ) -> np.ndarray | None:

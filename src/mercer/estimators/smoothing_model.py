@@ -284,5 +284,5 @@ class Smoother(BaseEstimator):
             single &= np.array([kind == NUMERIC for kind in self.coding_.kinds])
         scales[single] = own[np.isin(owners, np.flatnonzero(single))]
         scales[scales == 0] = 1.0
-        shrinkage = self.sample_weight_.sum() ** (-1 / (d + 4))
+        shrinkage = max(self.sample_weight_.sum(), 1.0) ** (-1 / (d + 4))
         return scales * shrinkage / np.sqrt(self.kernel_.variance(self.X_fit_.shape[1]))
