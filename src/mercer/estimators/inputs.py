@@ -29,6 +29,7 @@ from mercer.arrays import (
     read_on_host,
     refuse_beyond_memory,
     refuse_dates,
+    refuse_masked,
     refuse_missing,
     refuse_text,
     row_blocks,
@@ -208,6 +209,7 @@ def _brought(estimator: Any, X: Any, coef: Any) -> Any:
 
 def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
     """scikit-learn's `validate_data`; a text, a date or a gap in X is named with its place."""
+    refuse_masked(X)
     try:
         return validate_data(estimator, X, *y, **check)
     except TypeError:
@@ -326,6 +328,7 @@ def _collection(estimator: Any, X: Any, reset: bool) -> Any:
     """Objects of any kind, at least one; the width of a table is remembered and compared."""
     if isinstance(X, str | bytes) or not (hasattr(X, "__len__") or hasattr(X, "shape")):
         raise TypeError(f"X is a single {type(X).__name__}; expected one object per sample")
+    refuse_masked(X)
     if n_rows(X) == 0:
         raise ValueError("X is empty; expected at least one sample")
     if len(getattr(X, "shape", ())) == 2:

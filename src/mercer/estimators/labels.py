@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer.arrays import as_numpy, is_missing, is_number, n_rows, on_host
+from mercer.arrays import DROP, as_numpy, is_missing, is_number, n_rows, on_host, refuse_masked
 from mercer.estimators.inputs import validate_training
 
 # What tells classes apart where these estimate numbers.
@@ -53,6 +53,7 @@ def require_targets(estimator: Any, y: Any) -> None:
 
 def refuse_words(estimator: Any, y: Any) -> None:
     """Raise a ValueError that names the first word among targets that are to be numbers, if any."""
+    refuse_masked(y, "y", DROP)
     targets = np.asarray(on_host(y))
     words = targets.astype(object) if targets.dtype.kind in "OUST" else np.empty(0)
     for place, target in np.ndenumerate(words):
@@ -66,6 +67,7 @@ def refuse_words(estimator: Any, y: Any) -> None:
 
 def refuse_missing_labels(y: Any) -> None:
     """Raise a ValueError that names the first row without a label among objects, if any."""
+    refuse_masked(y, "y", DROP)
     labels = np.asarray(on_host(y))
     for row, label in enumerate(labels if labels.dtype.kind == "O" and labels.ndim else ()):
         if is_missing(label):
@@ -121,6 +123,7 @@ def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def weights_of(sample_weight: Any, X: Any, **check: Any) -> np.ndarray:
     """Weights as a float64 array of shape (n,), by scikit-learn's checks."""
+    refuse_masked(sample_weight, "sample_weight", DROP)
     # These want something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
     return _check_sample_weight(on_host(sample_weight), stand_in, dtype=np.float64, **check)

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import beside, doubled, is_single, is_tensor, n_rows
+from mercer.arrays import beside, doubled, is_single, is_tensor, n_rows, refuse_masked
 from mercer.elsewhere import is_collection, is_elsewhere, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
@@ -476,6 +476,7 @@ class KernelPCA(
                 "fit_inverse_transform was False when this KernelPCA was fitted, so no inverse "
                 "was learned; set it to True and fit again"
             )
+        refuse_masked(X)
         X = check_array(X, dtype=(np.float64, np.float32), accept_sparse="csr")
         points = gram(self.kernel_, X, self.X_transformed_fit_) @ self.dual_coef_
         if self.pre_image == "ridge":

@@ -23,7 +23,13 @@ from mercer.estimators.inputs import (
     validate_query,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
+from mercer.estimators.labels import (
+    class_labels,
+    labelled,
+    most_likely,
+    refuse_missing_labels,
+    signed_targets,
+)
 from mercer.estimators.scores import Classifier
 from mercer.operators import (
     CorrectedGram,
@@ -210,6 +216,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         if first:
             X, y = labelled(self, X, y)
         else:
+            refuse_missing_labels(y)
             X, y = validate_query(self, X), column_or_1d(y, warn=True)
             check_consistent_length(X, y)
         _check_partial_fit_first_call(self, classes)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from mercer.arrays import as_numpy, following, is_tensor
+from mercer.arrays import DROP, as_numpy, following, is_tensor, refuse_masked
 from mercer.elsewhere import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validated
@@ -386,6 +386,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
     def conditional_density(self, X: Any, t: Any) -> np.ndarray:
         """P(t | x) for each row of ``X: (m, d)`` and each label of ``t: (q,)``, (m, q)."""
         probabilities = self.predict_proba(X)
+        refuse_masked(t, "t", DROP)
         labels = np.atleast_1d(t)
         unknown = labels[~np.isin(labels, self.classes_)]
         if len(unknown):

@@ -18,6 +18,7 @@ from mercer.arrays import (
     n_rows,
     product,
     refuse_beyond_memory,
+    refuse_masked,
     take_rows,
 )
 from mercer.estimators.inputs import (
@@ -90,6 +91,7 @@ class KernelView(BaseEstimator):
         """X, a vector made a column; scikit-learn allows that of targets, not of a first view."""
         if not self.is_vector(X):
             return X
+        refuse_masked(X)
         return (X if is_tensor(X) else np.asarray(X)).reshape(-1, 1)
 
     def remember(self, X: Any) -> None:

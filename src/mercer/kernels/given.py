@@ -238,7 +238,8 @@ class FromFunction(Kernel):
 
     def build(self, view: View, path: str) -> Expression:
         self._validate_params()
-        return Statistic(PairStatistic("f", self._block, self._diagonal), view)
+        kind = PairStatistic("f", self._block, self._diagonal)
+        return Statistic(kind, view.then(Check(self.domain)))
 
     def _block(self, A: Any, B: Any) -> np.ndarray:
         n, m = n_rows(A), n_rows(B)

@@ -21,6 +21,7 @@ from mercer.arrays import (
     memory_budget,
     n_rows,
     on_host,
+    refuse_masked,
     row_blocks,
     taken,
 )
@@ -275,6 +276,7 @@ def _points(X: Any, kernel: Kernel | None, name: str) -> Any:
         return X
     flat = isinstance(X, list | tuple) and all(isinstance(x, Number) for x in X)
     if flat or len(getattr(X, "shape", ())) == 1:
+        refuse_masked(X, name)
         numbers: Any = X if is_tensor(X) else np.asarray(X)
         X = numbers.reshape(-1, 1)
     return as_vectors(X, name)
