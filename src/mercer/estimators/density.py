@@ -88,8 +88,9 @@ class KernelDensity(BaseEstimator):
     local_bandwidths_ : ndarray of shape (n,) or None
         The s_n, where there are any.
     selection_ : dict or None
-        Of "mlcv" and "lscv": the ``bandwidth`` tried on the way, (k, d), and their ``score``, (k,),
-        lower being better.
+        Of "mlcv" and "lscv": the ``bandwidth`` tried on the way, (k, d), their ``score``, (k,),
+        lower being better, and whether the search went on ``per_feature``: beyond 100 features one
+        common multiple of Silverman's bandwidths is sought.
     n_features_in_ : int
         Number of features.
 
