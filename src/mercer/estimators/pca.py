@@ -117,8 +117,9 @@ class KernelPCA(
         Power steps of "randomized".
     remove_zero_eig : bool, default=False
         Whether to leave out components whose eigenvalue is zero also when n_components is given.
-    random_state : int, RandomState or None, default=None
-        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom".
+    random_state : int, RandomState or None, default=0
+        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom"; the same at
+        every fit by default.
     copy_X : bool, default=True
         Whether ``X_fit_`` is a copy of the training points.
     n_jobs : int or None, default=None
@@ -224,7 +225,7 @@ class KernelPCA(
         iterated_power="auto",
         n_centers=None,
         remove_zero_eig=False,
-        random_state=None,
+        random_state=0,
         copy_X=True,
         n_jobs=None,
         indefinite="error",

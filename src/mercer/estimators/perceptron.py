@@ -81,8 +81,8 @@ class KernelPerceptron(Classifier, BaseEstimator):
     shuffle : bool, default=True
         Whether to visit the points in random order: epoch by epoch
         ``check_random_state(random_state).permutation(n)``. False takes them as they come.
-    random_state : int, RandomState or None, default=None
-        Source of the orders.
+    random_state : int, RandomState or None, default=0
+        Source of the orders, which are the same at every fit by default.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
         matrix. "shift" adds to the diagonal of the training points alone; new points are seen
@@ -143,7 +143,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         average: bool = False,
         budget: int | None = None,
         shuffle: bool = True,
-        random_state: Any = None,
+        random_state: Any = 0,
         indefinite: str = "error",
     ):
         self.kernel = kernel
