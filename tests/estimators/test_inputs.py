@@ -348,3 +348,14 @@ def test_words_that_should_be_numbers_are_sent_to_the_classifier(model, meant):
 def test_a_variance_too_large_for_a_width_is_told(form):
     with pytest.raises(ValueError, match=r"gamma='scale' .* scale X"):
         KernelPerceptron().fit(form(1e200 * X), Y > 9)
+
+
+@pytest.mark.parametrize("name", ["spectrum", "Spectrum"])
+def test_the_name_of_a_class_is_said_to_be_none_of_a_kernel_before_points_are_read(name):
+    words = ["abc", "abd", "bcd"]
+    told = (
+        rf"kernel='{name}' is not the name of a kernel; pass the object mercer\.kernels\.Spectrum"
+    )
+    for model in (SVC(kernel=name), KernelRidge(kernel=name), KernelPerceptron(kernel=name)):
+        with pytest.raises(ValueError, match=told):
+            model.fit(words, [0, 1, 1])

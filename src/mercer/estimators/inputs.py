@@ -36,6 +36,7 @@ from mercer.arrays import (
     take_rows,
 )
 from mercer.estimators.kept_sums import kept_sum
+from mercer.estimators.kernel_parameter import refuse_unknown
 from mercer.kernels import Kernel
 from mercer.kernels.given import refuse_asymmetric
 from mercer.kernels.validity import Counterexample, shrink
@@ -64,6 +65,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``). Tensors stay where
     they are if the estimator has ``_takes_tensors``; their y comes to the host.
     """
+    refuse_unknown(estimator.kernel)
     if is_tensor(X):
         return _tensors(estimator, X, y, **check)
     if _reads_vectors(estimator, X):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -175,6 +177,10 @@ class KernelView(BaseEstimator):
         return np.asarray(K @ self.dual_coef_) - self.offset_
 
 
+# Messages of scikit-learn name the class of an estimator, which users know as this one.
+KernelView.__name__ = "KernelCCA"
+
+
 class Decomposition(Protocol):
     """A whitened view, and how directions found in it are carried to new points."""
 
@@ -234,3 +240,16 @@ def second_view(Y: Any, y: Any) -> Any:
 
 def view_name(v: int) -> str:
     return ("X", "Y")[v] if v < 2 else f"view {v}"
+
+
+@contextmanager
+def errors_name_view(v: int) -> Iterator[None]:
+    """Errors about "X", which is what estimators call their points, name this view instead."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if v and error.args and isinstance(error.args[0], str):
+            message, name = error.args[0], view_name(v)
+            message = f"{name}{message[1:]}" if message[:2] == "X " else f"{name}: {message}"
+            error.args = (message, *error.args[1:])
+        raise
