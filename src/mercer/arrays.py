@@ -363,7 +363,9 @@ def is_number(text: str | bytes) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value among objects stands for none: None, NaN or pandas' NA."""
+    """Whether a value among objects stands for none: None, NaN, pandas' NA or NumPy's NaT."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
     return value is None or is_pandas_na(value) or is_scalar_nan(value)
 
 

@@ -303,8 +303,18 @@ def test_a_missing_label_is_named(model):
         for given in (labels, pd.Series(labels)):
             with pytest.raises(ValueError, match="y has no label at row 3 but"):
                 model().fit(X, given)
+        given = labels.tolist()
+        for listed in (given, tuple(given)):
+            with pytest.raises(ValueError, match="y has no label at row 3 but"):
+                model().fit(X, listed)
     with pytest.raises(ValueError, match="y has no label at row 3 but <NA>"):
         model().fit(X, pd.Series(labels, dtype="string"))
+    days = np.array(["2020-01-01", "2020-01-02"] * 10, dtype="datetime64[D]")
+    days[3] = "NaT"
+    with pytest.raises(ValueError, match=r"y has no label at row 3 but .*NaT"):
+        model().fit(X, days)
+    labels[3] = "nan"  # a text is a label, whatever it says
+    assert "nan" in model().fit(X, labels.tolist()).classes_
 
 
 @pytest.mark.parametrize("model", [SVC, KernelPerceptron, NadarayaWatsonClassifier])

@@ -66,10 +66,14 @@ def refuse_words(estimator: Any, y: Any) -> None:
 
 
 def refuse_missing_labels(y: Any) -> None:
-    """Raise a ValueError that names the first row without a label among objects, if any."""
+    """Raise a ValueError that names the first row without a label, if any."""
     refuse_masked(y, "y", DROP)
     labels = np.asarray(on_host(y))
-    for row, label in enumerate(labels if labels.dtype.kind == "O" and labels.ndim else ()):
+    if labels.dtype.kind in "US" and isinstance(y, list | tuple):
+        labels = y  # NumPy makes a text of NaN among texts
+    elif labels.dtype.kind not in "OmM" or not labels.ndim:
+        return
+    for row, label in enumerate(labels):
         if is_missing(label):
             raise ValueError(
                 f"y has no label at row {row} but {label!r}; leave out the rows without one"
