@@ -256,7 +256,7 @@ class Points:
         else:
             F, G = self.prepared(node)
             left = take_rows(F, rows)
-            same = F is G and isinstance(rows, slice) and rows == columns
+            same = self.symmetric and isinstance(rows, slice) and rows == columns
             block = node.kind.block(left, left if same else take_rows(G, columns))
         return known(rows_in_order(block, dtype=self.dtype))
 
