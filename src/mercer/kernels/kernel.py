@@ -224,7 +224,7 @@ class Kernel:
         return _algebra().Power(self, exponent)
 
     def normalize(self) -> Kernel:
-        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is."""
+        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is; see `Normalized`."""
         return _transformations().Normalized(self)
 
     def rescale(self, f: Any) -> Kernel:
