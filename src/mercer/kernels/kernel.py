@@ -25,6 +25,7 @@ from mercer.expressions import (
 )
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels.domains import REALS, Domain
+from mercer.kernels.expansions import Expansion
 from mercer.kernels.validity import Validity, search, valid
 
 if TYPE_CHECKING:
@@ -118,6 +119,10 @@ class Kernel:
             f"method='fourier' needs a stationary kernel with a known spectrum, and {self!r} is "
             "not one; use method='nystrom'"
         )
+
+    def expand(self) -> Expansion:
+        """The kernel as a polynomial in kernels that are not sums, products or powers."""
+        return Expansion.of_kernel(self)
 
     # What follows.
 

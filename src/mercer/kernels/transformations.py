@@ -19,8 +19,10 @@ from mercer.expressions import (
     Statistic,
     View,
     diagonal,
+    lower,
     normalised,
 )
+from mercer.expressions import Constant as Number
 from mercer.expressions import exp as exp_node
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels import feature_maps as maps
@@ -150,7 +152,26 @@ class Normalized(_Unary):
         self.kernel = kernel
 
     def transform(self, inner: Expression, view: View) -> Expression:
+        self._refuse_zero(inner)
         return normalised(inner)
+
+    def _refuse_zero(self, inner: Expression) -> None:
+        kernel = self.kernel
+        try:
+            # Kernels of objects may hold large tables, which an expansion would compare.
+            expanded = kernel.domain.is_vectors and kernel.expand().is_zero
+            is_zero = expanded or lower(inner) == Number(0.0)
+        except ValueError:  # an expansion too long to write out, or a diagonal that is negative
+            return
+        if is_zero:
+            raise ValueError(
+                f"{kernel!r} is zero everywhere and cannot be normalised: k(x,z) / "
+                "sqrt(k(x,x) k(z,z)) is 0/0 for all points; check the signs of its terms"
+            )
+
+    def judge(self) -> Validity:
+        self._refuse_zero(self.kernel.expression())
+        return super().judge()
 
     @property
     def is_stationary(self) -> bool:
