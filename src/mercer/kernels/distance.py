@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Options
 
-from mercer.expressions import Circle, Expression, exp, sqrt
+from mercer.expressions import Check, Circle, Expression, Within, exp, sqrt
 from mercer.expressions.views import View
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.dot_product import POSITIVE, truncated_exponential
@@ -305,6 +305,9 @@ class Periodic(_Stationary):
         self.scales = scales
 
     def seen_through(self, view: View, path: str) -> View:
+        scales = self.checked_scales()
+        if scales is not None:
+            view = view.then(Check(self.domain), Within(tuple((self.period * scales).tolist())))
         return super().seen_through(view, path).then(Circle(path + "period", float(self.period)))
 
     def formula(self, s: Statistics, p: Parameters) -> Expression:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ class ObjectKernel(Kernel, abstract=True):
 
     def build(self, view: View, path: str) -> Expression:
         self.check_parameters()
-        return Statistic(self.statistic(), view.then(Check(self.domain), Map(self.parse_objects)))
+        kind = replace(self.statistic(), is_kernel=True)  # as all of them are
+        return Statistic(kind, view.then(Check(self.domain), Map(self.parse_objects)))
 
     def statistic(self) -> PairStatistic:
         raise NotImplementedError
