@@ -138,6 +138,9 @@ def rounding_error_above(A: np.ndarray, lam: float) -> float | None:
     >>> rounding_error_above(np.ones((2, 2)), 1e-3), rounding_error_above(np.eye(2), 1e-30)
     (None, None)
     """
+    # No entry of a positive semidefinite matrix is larger than those on its diagonal.
+    if lam > float(len(A)) ** 1.5 * EPS * float(A.diagonal().max()):
+        return None
     norm = float(np.abs(A).sum(axis=0).max())
     error = float(np.sqrt(len(A))) * EPS * norm
     if lam > error:
