@@ -1,9 +1,9 @@
 """Ordinary uses of every estimator at sizes from 50 to 20,000: mercer and scikit-learn in one run.
 
-    python benchmarks/sweep.py [--only WORD] [--sizes 50,200,2000] [--repeats 5] [--plot FILE]
+    python benchmarks/sweep.py [--only WORD] [--sizes 50,200,2000] [--repeats 5]
 
 Each line is one use: seconds of both to fit and to predict, and how many times as fast mercer is.
-The two libraries take turns, and the best of the repeats counts. ``--plot`` draws all ratios.
+The two libraries take turns, and the best of the repeats counts.
 """
 
 from __future__ import annotations
@@ -223,40 +223,14 @@ def measured(use: Use, n: int, repeats: int) -> tuple[float, float, float, float
     return fit_ours, fit_theirs, predict_ours, predict_theirs
 
 
-def plot(rows: list[tuple[str, int, float, float]], path: str) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(
-        1, 2, figsize=(10, 0.27 * len({r[0] for r in rows}) + 1.2), sharey=True
-    )
-    names = list(dict.fromkeys(name for name, *_ in rows))[::-1]
-    sizes = sorted({n for _, n, *_ in rows})
-    colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.85, len(sizes)))
-    for axis, column, title in zip(
-        axes, (2, 3), ("fit", "predict, transform or score"), strict=True
-    ):
-        for n, colour in zip(sizes, colours, strict=True):
-            points = [(row[column], names.index(row[0])) for row in rows if row[1] == n]
-            axis.scatter(*zip(*points, strict=True), color=colour, s=22, label=f"n = {n:,}")
-        axis.axvline(1.0, color="grey", linewidth=1)
-        axis.set(xscale="log", title=title, xlabel="time of scikit-learn / time of mercer")
-        axis.grid(axis="y", alpha=0.2)
-    axes[0].set_yticks(range(len(names)), names, fontsize=8)
-    axes[1].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--sizes", default="50,200,2000,5000,20000")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--plot")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     print(machine())
-    rows = []
     for use in uses():
         if given.only not in use.name:
             continue
@@ -264,14 +238,11 @@ def main() -> None:
             if n > use.largest:
                 continue
             fo, ft, po, pt = measured(use, n, given.repeats)
-            rows.append((use.name, n, ft / fo, pt / po))
             print(
                 f"{use.name:<44} n = {n:>6,}  fit {1e3 * fo:9.2f} / {1e3 * ft:9.2f} ms "
                 f"{ft / fo:6.2f}x  predict {1e3 * po:8.2f} / {1e3 * pt:8.2f} ms {pt / po:6.2f}x",
                 flush=True,
             )
-    if given.plot:
-        plot(rows, given.plot)
 
 
 if __name__ == "__main__":
