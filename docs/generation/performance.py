@@ -210,9 +210,7 @@ def write(folder: Path) -> None:
     every = {run: ratios(run) for run in found}
     draw_ratios([ratio for part in every.values() for ratio in part], folder / "ratios.svg")
     draw_growth([growth for run in found for growth in growths(run)], folder / "growth.svg")
-    draw_sweep(
-        next((_sweep(r.text) for r in found if r.script == "sweep.py")), folder / "sweep.svg"
-    )
+    draw_sweep(next(_sweep(r.text) for r in found if r.script == "sweep.py"), folder / "sweep.svg")
     (folder / "performance.md").write_text(tables(every), encoding="utf-8")
     (folder / "lost.md").write_text(lost(every), encoding="utf-8")
     results = readme.split("\n## Results\n", 1)[1]
