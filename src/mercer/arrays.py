@@ -13,7 +13,7 @@ import sklearn
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import check_array
 
-from mercer.other_libraries import is_tensor, taken
+from mercer.other_libraries import is_half, is_tensor, taken
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WORTH_ASKING = 2**26  # bytes of a matrix for which a device is asked what it has free
@@ -76,11 +76,18 @@ def sum_of_squares(A: Any) -> float:
 
 
 def as_numpy(X: Any) -> np.ndarray:
-    """X as a NumPy array, in this machine's own memory."""
+    """X as a NumPy array, in this machine's own memory; half precision as float32."""
     if not is_tensor(X):
         return np.asarray(X)
     X = X.detach().cpu()
-    return (X.double() if X.dtype == torch.bfloat16 else X).numpy()  # which NumPy does not have
+    return (X.float() if is_half(X) else X).numpy()
+
+
+def as_numbers(value: Any) -> Any:
+    """A tensor as a number or an array; all else as it is."""
+    if not is_tensor(value):
+        return value
+    return value.item() if value.ndim == 0 else as_numpy(value)
 
 
 def read_on_host(X: Any, reader: str) -> Any:
@@ -235,8 +242,15 @@ def joined(*parts: Any) -> Any:
 
 def median_row(X: Any) -> Any:
     """The median of some five hundred rows: far points do not draw it away, as they do a mean."""
-    some = X[:: max(1, len(X) // 512)]
-    return some.median(0).values if is_tensor(X) else np.median(some, axis=0)
+    return middle_row(X[:: max(1, len(X) // 512)])
+
+
+def middle_row(X: Any) -> Any:
+    """The median of each column; of tensors the lower of two, and no slope goes through it."""
+    if not is_tensor(X):
+        return np.median(X, axis=0)
+    # Sorted: torch's own median is not deterministic on a GPU.
+    return torch.sort(X.detach(), dim=0).values[(len(X) - 1) // 2]
 
 
 def as_dense(X: Array) -> Any:
@@ -298,10 +312,11 @@ def _tensor_of_vectors(X: Any, name: str) -> Any:
             f"{name} is not an array of numbers of shape (n, d): it is a tensor of shape "
             f"{tuple(X.shape)}"
         )
-    X = X.detach()
+    if not torch.is_grad_enabled():
+        X = X.detach()
     if X.dtype not in (torch.float32, torch.float64):
-        X = X.to(torch.float64)
-    refuse_non_finite(X, name)
+        X = X.to(torch.float32 if is_half(X) else torch.float64)
+    refuse_non_finite(X.detach(), name)
     return X
 
 

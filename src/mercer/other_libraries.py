@@ -21,6 +21,16 @@ def is_tensor(X: Any) -> bool:
     return "torch" in sys.modules and isinstance(X, sys.modules["torch"].Tensor)
 
 
+def is_half(X: Any) -> bool:
+    """Whether X is a tensor in half precision, which is computed with in float32."""
+    return is_tensor(X) and str(X.dtype) in ("torch.float16", "torch.bfloat16")
+
+
+def is_recorded(X: Any) -> bool:
+    """Whether X is a tensor by which torch is to find derivatives."""
+    return is_tensor(X) and X.requires_grad and sys.modules["torch"].is_grad_enabled()
+
+
 def is_foreign(X: Any) -> bool:
     """Whether X is an array of neither NumPy nor torch that is to be answered in kind."""
     return (
@@ -53,8 +63,9 @@ def tensor_where(values: np.ndarray, X: Any) -> Any:
 def handed_back(found: Any, X: Any) -> Any:
     """What was computed from X in X's library, as far as it is numbers where X is."""
     if is_tensor(X) and is_numbers(found):
-        if found.dtype.kind == "f" and str(X.dtype) in ("torch.float32", "torch.float64"):
-            found = found.astype(str(X.dtype).removeprefix("torch."), copy=False)
+        if found.dtype.kind == "f" and X.is_floating_point():
+            dtype = "float32" if is_half(X) else str(X.dtype).removeprefix("torch.")
+            found = found.astype(dtype, copy=False)
         return tensor_where(found, X)
     if not is_foreign(X):
         return found

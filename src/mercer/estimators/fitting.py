@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.arrays import as_numpy, copy_of
 from mercer.elsewhere import distributed, is_collection
 from mercer.estimators.progress import announced
 from mercer.other_libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
+from mercer.torch_state import computing, untracked
 
 # Packages that call an estimator's fit on behalf of the user.
 BETWEEN = {"mercer", "sklearn", "joblib"}
@@ -35,8 +38,10 @@ def fitting(fit: Callable) -> Callable:
                 work = distributed().fitter(self, fit.__name__) if is_collection(X) else fit
                 arguments = tuple(taken(A) for A in arguments)
                 named = {name: taken(A) for name, A in named.items()}
-                fitted = handed_back(work(self, *arguments, **named), X)
+                with untracked():
+                    fitted = handed_back(work(self, *arguments, **named), X)
                 _follow(self, X, arguments[1] if len(arguments) > 1 else named.get("y"))
+                _keep_copies(self, (*arguments, *named.values()))
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -46,7 +51,7 @@ def fitting(fit: Callable) -> Callable:
             vars(self).update(before)
             raise
 
-    return _fit_context(prefer_skip_nested_validation=True)(guarded)
+    return computing(_fit_context(prefer_skip_nested_validation=True)(guarded))
 
 
 def _follow(estimator: Any, X: Any, y: Any) -> None:
@@ -58,6 +63,26 @@ def _follow(estimator: Any, X: Any, y: Any) -> None:
     vars(estimator).pop("_labels_in_tensors", None)
     if is_tensor(y) and hasattr(estimator, "classes_"):
         estimator._labels_in_tensors = True
+
+
+def _keep_copies(estimator: Any, given: Sequence[Any]) -> None:
+    """Copy fitted numbers that share the memory of tensors given, which their owner may change."""
+    listed = [A for each in given for A in (each if isinstance(each, list | tuple) else (each,))]
+    theirs = [A.detach() for A in listed if is_tensor(A)]
+    if not theirs:
+        return
+    for part in (estimator, *getattr(estimator, "views_", ())):
+        for name, value in vars(part).items():
+            if name not in part.get_params(deep=False) and any(_same(value, A) for A in theirs):
+                setattr(part, name, copy_of(value))
+
+
+def _same(value: Any, tensor: Any) -> bool:
+    """Whether an array or a tensor has its numbers where the tensor has."""
+    if is_tensor(value):
+        return value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+    on_host = isinstance(value, np.ndarray) and tensor.device.type == "cpu"
+    return on_host and np.may_share_memory(value, as_numpy(tensor))
 
 
 def warn_of_convergence(message: str) -> None:

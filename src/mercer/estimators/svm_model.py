@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import kernels as K
 from mercer.arrays import (
     as_dense,
+    as_vectors,
     beside,
     doubled,
     is_single,
@@ -30,6 +31,7 @@ from mercer.arrays import (
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
+    expand_tensor,
     input_tags,
     is_precomputed,
     training_gram,
@@ -49,6 +51,7 @@ from mercer.estimators.svm_rounding import (
 )
 from mercer.expressions import tensors
 from mercer.operators import GramOperator, gram
+from mercer.other_libraries import is_recorded
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import combined, followed, solve_programs
@@ -378,13 +381,15 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _expand(self, X: Any) -> np.ndarray:
         """Every function at the points of X, (m, n_functions)."""
         check_is_fitted(self)
-        X, coefficients = validate_query(self, X), self._columns()
+        given, X, coefficients = X, validate_query(self, X), self._columns()
+        if is_recorded(given) and not is_precomputed(self.kernel):
+            return self._expand_tensor(as_vectors(given), coefficients)
         if is_precomputed(self.kernel):
             values = X[:, self.support_] @ coefficients
         elif not len(self.support_):
             values = np.zeros((n_rows(X), coefficients.shape[1]))
         elif is_tensor(X):
-            return beside(self._expand_tensor(X, coefficients), X)
+            return self._expand_tensor(X, coefficients)
         elif (kept := kept_sum(self, self._points(), coefficients)) is not None:
             values = kept(X)
         else:
@@ -396,11 +401,14 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
 
     def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
-        points = self.support_vectors_
-        if not self._single_is_enough(X, coefficients):
-            X, points = doubled(X), doubled(points)
-        K = gram(self.kernel_, X, points, store=False)
-        return K @ beside(coefficients, X) + beside(self.intercept_, X)
+        level = beside(self.intercept_, X)
+        if not len(self.support_):
+            return X[:, :0].sum(1)[:, None] + level
+        exact = X
+        if not self._single_is_enough(X.detach(), coefficients):
+            exact, level = doubled(X), doubled(level)
+        values = expand_tensor(self.kernel_, exact, self.support_vectors_, coefficients) + level
+        return beside(values, X)
 
     def _is_function(self) -> bool:
         return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)
