@@ -253,6 +253,13 @@ def middle_row(X: Any) -> Any:
     return torch.sort(X.detach(), dim=0).values[(len(X) - 1) // 2]
 
 
+def running_sum(A: Any) -> Any:
+    """Sums of the first entries of a vector."""
+    if is_tensor(A) and not torch.are_deterministic_algorithms_enabled():
+        return torch.cumsum(A, 0)
+    return beside(np.cumsum(as_numpy(A)), A)  # torch's own is not deterministic on a GPU
+
+
 def as_dense(X: Array) -> Any:
     """X as a dense array."""
     if is_tensor(X):

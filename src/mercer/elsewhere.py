@@ -51,9 +51,11 @@ def over_blocks(method: Callable) -> Callable:
     def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if is_collection(X):
             return distributed().map_blocks(self, method.__name__, X, *arguments, **named)
-        found = method(self, taken(X), *arguments, **named)
+        given, *arguments = map(taken, (X, *arguments))
+        named = {name: taken(value) for name, value in named.items()}
+        found = method(self, given, *arguments, **named)
         labels = method.__name__ == "predict" and hasattr(self, "classes_")
-        if labels and is_tensor(X) and not getattr(self, "_labels_in_tensors", False):
+        if labels and is_tensor(given) and not getattr(self, "_labels_in_tensors", False):
             return found
         if is_recorded(X) and not labels:
             _refuse_lost_gradient(f"{type(self).__name__}.{method.__name__}", found)
@@ -73,5 +75,6 @@ def _refuse_lost_gradient(what: str, found: Any) -> None:
 
 
 def _is_floating(values: Any) -> bool:
-    kind = getattr(values, "dtype", None)
-    return kind.is_floating_point if is_tensor(values) else getattr(kind, "kind", "") == "f"
+    if is_tensor(values):
+        return values.is_floating_point()
+    return getattr(getattr(values, "dtype", None), "kind", "") == "f"

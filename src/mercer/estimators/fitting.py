@@ -19,7 +19,7 @@ from mercer.other_libraries import handed_back, is_numbers, is_tensor, taken, te
 from mercer.torch_state import computing, untracked
 
 # Packages that call an estimator's fit on behalf of the user.
-BETWEEN = {"mercer", "sklearn", "joblib"}
+BETWEEN = {"mercer", "sklearn", "joblib", "torch"}
 
 
 def fitting(fit: Callable) -> Callable:
@@ -40,7 +40,8 @@ def fitting(fit: Callable) -> Callable:
                 named = {name: taken(A) for name, A in named.items()}
                 with untracked():
                     fitted = handed_back(work(self, *arguments, **named), X)
-                _follow(self, X, arguments[1] if len(arguments) > 1 else named.get("y"))
+                points = arguments[0] if arguments else named.get("X")
+                _follow(self, points, arguments[1] if len(arguments) > 1 else named.get("y"))
                 _keep_copies(self, (*arguments, *named.values()))
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:

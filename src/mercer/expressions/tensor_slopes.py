@@ -56,24 +56,31 @@ class Layout:
         """What computes values, as fast as there is."""
         if self.ready is not None:
             return self.ready(logarithmic=logarithmic)
-        arguments = *self._operands(tensors), self.precision, logarithmic
+        given = {**self._given(tensors), "logarithmic": logarithmic}
         if not self.by_triton:
-            return Tiles(*arguments)
-        return TritonTiles(*arguments, [tensors[i] for i in self.next_to_rows])
+            return Tiles(**given)
+        return TritonTiles(**given, columns_next_to_rows=[tensors[i] for i in self.next_to_rows])
 
     def twin(self, tensors: Sequence[Any]) -> Tiles:
         """The same by torch's operations."""
-        return Tiles(*self._operands(tensors))
+        return Tiles(**self._given(tensors))
 
-    def _operands(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    def _given(self, tensors: Sequence[Any]) -> dict[str, Any]:
         leaves = [
             Leaf(kind, *(None if i is None else tensors[i] for i in places))
             for kind, places in self.leaves
         ]
-        rows, columns = (
-            [tensors[i] for i in places] for places in (self.row_terms, self.column_terms)
-        )
-        return self.program, leaves, rows, columns, self.n, self.m, self.device, self.dtype
+        return {
+            "program": self.program,
+            "leaves": leaves,
+            "row_terms": [tensors[i] for i in self.row_terms],
+            "column_terms": [tensors[i] for i in self.column_terms],
+            "n": self.n,
+            "m": self.m,
+            "device": self.device,
+            "dtype": self.dtype,
+            "precision": self.precision,
+        }
 
 
 @dataclass
@@ -82,38 +89,24 @@ class Operands:
 
     tensors: list[Any] = field(default_factory=list)
 
-    def place(self, tensor: Any) -> int | None:
-        if tensor is None:
-            return None
+    def place(self, tensor: Any) -> int:
         for i, other in enumerate(self.tensors):
             if other is tensor:
                 return i
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 
+    def places(self, tensors: Sequence[Any]) -> list[int]:
+        return [self.place(tensor) for tensor in tensors]
+
     def leaf(self, leaf: Leaf) -> tuple[Kind, list[int | None]]:
         """The places of a statistic's operands: only points as given have a slope."""
         fixed = [
-            A if A is None or A is given else A.detach()
+            A.detach() if A is not None and A is not given and A.requires_grad else A
             for A, given in zip(leaf[1:3] + leaf[5:7], leaf[3:5] * 2, strict=True)
         ]
         fields = (*fixed[:2], leaf.X_given, leaf.Y_given, *fixed[2:])
-        return leaf.kind, [self.place(A) for A in fields]
-
-    def layout(
-        self,
-        program: Program,
-        leaves: Sequence[Leaf],
-        row_terms: Sequence[Any],
-        column_terms: Sequence[Any],
-        next_to_rows: Sequence[Any],
-        n: int,
-        m: int,
-        how: tuple[Any, ...],
-    ) -> Layout:
-        """A program over n times m pairs whose operands are among these."""
-        terms = ([self.place(t) for t in some] for some in (row_terms, column_terms, next_to_rows))
-        return Layout(program, [self.leaf(leaf) for leaf in leaves], *terms, n, m, *how)
+        return leaf.kind, [None if A is None else self.place(A) for A in fields]
 
 
 def slopes(layout: Layout, tensors: Sequence[Any], outer: Callable[[slice, Any], Any]) -> list[Any]:

@@ -187,15 +187,18 @@ class TensorPairs(Pairs):
         if triton and column_terms:
             there = self if self.symmetric else self.at(self.raw[0])
             near = [there.side(t, 1).detach() for t in self.lowering.column_terms]
-        return operands.layout(
+        return Layout(
             self.lowering.program,
-            [at(leaf, rows, columns) for leaf in leaves],
-            [some(term, rows) for term in row_terms],
-            [some(term, columns) for term in column_terms],
-            [some(term, rows) for term in near],
+            [operands.leaf(at(leaf, rows, columns)) for leaf in leaves],
+            operands.places([some(term, rows) for term in row_terms]),
+            operands.places([some(term, columns) for term in column_terms]),
+            operands.places([some(term, rows) for term in near]),
             self.shape[0] if rows is None else len(rows),
             self.shape[1] if columns is None else len(columns),
-            (self.device, getattr(torch, self.dtype.name), self.precision, triton),
+            self.device,
+            getattr(torch, self.dtype.name),
+            self.precision,
+            triton,
         )
 
     def _differentiable(

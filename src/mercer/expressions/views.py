@@ -58,7 +58,7 @@ class Scale:
                 f"{name} has {X.shape[1]} features but scales has {len(self.scales)} entries; "
                 "give one scale per feature"
             )
-        own = self.scales if is_tensor(self.scales) else np.asarray(self.scales)
+        own: Any = self.scales if is_tensor(self.scales) else np.asarray(self.scales)
         return self._times(X, 1 / own)
 
     def with_tensor(self, scales: Any) -> Self:

@@ -29,6 +29,7 @@ from mercer.expressions import (
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels.domains import REALS, Domain
 from mercer.kernels.validity import Validity, search, valid
+from mercer.other_libraries import handed_back, taken
 from mercer.torch_state import computing
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Kernel:
 
     def over(self, X: Any, Y: Any = None) -> Pairs:
         """The kernel over all pairs of X and Y, to be evaluated block by block."""
-        return over(self.expression(), X, Y, self.tensors())
+        return over(self.expression(), taken(X), taken(Y), self.tensors())
 
     def tensors(self) -> dict[str, Any]:
         """The hyperparameters, by path, that are tensors that require a gradient."""
@@ -148,14 +149,14 @@ class Kernel:
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
         """The Gram matrix, shape (n, m); symmetric to the last bit where Y is None.
 
-        Of tensors it is a tensor, computed where they are.
+        Of tensors it is a tensor, computed where they are, which torch may differentiate.
         """
-        return self.over(X, Y).gram()
+        return handed_back(self.over(X, Y).gram(), X)
 
     @computing
     def diag(self, X: Any) -> np.ndarray:
         """k(x, x) for each x, shape (n,)."""
-        return self.over(X).diagonal()
+        return handed_back(self.over(X).diagonal(), X)
 
     def rounding(self, X: Any) -> np.ndarray:
         """How far rounding may have moved each entry of the Gram matrix of X, shape (n, n)."""

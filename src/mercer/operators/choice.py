@@ -17,6 +17,7 @@ from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
 from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGram
 from mercer.operators.tensors import tensor_gram
+from mercer.other_libraries import taken
 from mercer.torch_state import computing
 
 # Explicit features win when there are this many times fewer of them than points.
@@ -59,6 +60,7 @@ def gram(
     if not isinstance(kernel, Kernel):
         shown = repr(kernel) if isinstance(kernel, str) else f"a {type(kernel).__name__}"
         raise TypeError(f"kernel must be a mercer kernel, as kernels.RBF() is; got {shown}")
+    X, Y = taken(X), taken(Y)
     if getattr(kernel, "is_precomputed", False):
         return DenseGram(kernel(X, Y), "precomputed")
     if is_tensor(X) or is_tensor(Y):

@@ -11,7 +11,7 @@ from mercer.arrays import Later, as_numpy, beside, device_budget, is_tensor
 from mercer.expressions import TensorPairs
 from mercer.expressions.tensors import positions, stored_product
 from mercer.operators.gram import GramOperator
-from mercer.other_libraries import is_half
+from mercer.other_libraries import is_foreign, is_half
 from mercer.torch_state import computing
 
 torch: Any = Later("torch")
@@ -35,6 +35,8 @@ class TensorGram(GramOperator):
 
     @computing
     def __matmul__(self, V: Any) -> Any:
+        if is_foreign(V):
+            return super().__matmul__(V)
         return _multiplied(self._times, V, self.shape, self.pairs.device)
 
     dot = __matmul__
@@ -68,8 +70,8 @@ class TensorGram(GramOperator):
 
     def rows(self, indices: Any) -> Any:
         """K[indices] as for arrays; positions of NumPy's give a NumPy array."""
-        if isinstance(indices, Integral):
-            return self.rows([indices])[0]
+        if isinstance(indices, Integral) or (is_tensor(indices) and indices.ndim == 0):
+            return self.rows([int(indices)])[0]
         found = self.block(indices, slice(None))
         return as_numpy(found) if isinstance(indices, np.ndarray) else found
 
