@@ -9,7 +9,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NoReturn
 
 FULL = ("none", "ieee")  # precisions of a float32 product that keep all its bits
@@ -40,6 +40,17 @@ def computing(function: Callable) -> Callable:
     return called
 
 
+def learning(function: Callable) -> Callable:
+    """The same for what learns from points: torch records nothing of it for derivatives."""
+
+    @functools.wraps(function)
+    def learned(*arguments: Any, **named: Any) -> Any:
+        with sys.modules["torch"].no_grad() if "torch" in sys.modules else nullcontext():
+            return function(*arguments, **named)
+
+    return computing(learned)
+
+
 @contextmanager
 def exact_products() -> Iterator[None]:
     """Full float32 in torch's products and no autocast, whatever the caller has set."""
@@ -51,11 +62,6 @@ def exact_products() -> Iterator[None]:
         if _PRECISION.depth or not _is_full(torch):
             stack.enter_context(_PRECISION)
         yield
-
-
-def untracked() -> Any:
-    """A context in which torch records nothing for derivatives."""
-    return sys.modules["torch"].no_grad() if "torch" in sys.modules else ExitStack()
 
 
 def is_transforming() -> bool:

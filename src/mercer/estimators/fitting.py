@@ -16,7 +16,7 @@ from mercer.arrays import as_numpy, copy_of
 from mercer.elsewhere import distributed, is_collection
 from mercer.estimators.progress import announced
 from mercer.other_libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
-from mercer.torch_state import computing, untracked
+from mercer.torch_state import learning
 
 # Packages that call an estimator's fit on behalf of the user.
 BETWEEN = {"mercer", "sklearn", "joblib", "torch"}
@@ -27,6 +27,7 @@ def fitting(fit: Callable) -> Callable:
 
     An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end, and
     a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they are.
+    torch records nothing of a fit, and what is kept shares no memory with tensors given.
     """
 
     @functools.wraps(fit)
@@ -38,8 +39,7 @@ def fitting(fit: Callable) -> Callable:
                 work = distributed().fitter(self, fit.__name__) if is_collection(X) else fit
                 arguments = tuple(taken(A) for A in arguments)
                 named = {name: taken(A) for name, A in named.items()}
-                with untracked():
-                    fitted = handed_back(work(self, *arguments, **named), X)
+                fitted = handed_back(work(self, *arguments, **named), X)
                 points = arguments[0] if arguments else named.get("X")
                 _follow(self, points, arguments[1] if len(arguments) > 1 else named.get("y"))
                 _keep_copies(self, (*arguments, *named.values()))
@@ -52,7 +52,7 @@ def fitting(fit: Callable) -> Callable:
             vars(self).update(before)
             raise
 
-    return computing(_fit_context(prefer_skip_nested_validation=True)(guarded))
+    return learning(_fit_context(prefer_skip_nested_validation=True)(guarded))
 
 
 def _follow(estimator: Any, X: Any, y: Any) -> None:
