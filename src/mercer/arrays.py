@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,11 +33,13 @@ class Later:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):
             raise AttributeError(attribute)
-        try:
-            module = importlib.import_module(self._name)
-        except ModuleNotFoundError as error:
-            raise AttributeError(f"{attribute} of {self._name}, which is not installed") from error
-        return getattr(module, attribute)
+        if self._name not in sys.modules:
+            try:
+                importlib.import_module(self._name)
+            except ModuleNotFoundError as error:
+                missing = f"{attribute} of {self._name}, which is not installed"
+                raise AttributeError(missing) from error
+        return getattr(sys.modules[self._name], attribute)
 
 
 torch: Any = Later("torch")

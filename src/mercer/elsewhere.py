@@ -51,9 +51,9 @@ def over_blocks(method: Callable) -> Callable:
     def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if is_collection(X):
             return distributed().map_blocks(self, method.__name__, X, *arguments, **named)
-        given, *arguments = map(taken, (X, *arguments))
+        given, others = taken(X), map(taken, arguments)
         named = {name: taken(value) for name, value in named.items()}
-        found = method(self, given, *arguments, **named)
+        found = method(self, given, *others, **named)
         labels = method.__name__ == "predict" and hasattr(self, "classes_")
         if labels and is_tensor(given) and not getattr(self, "_labels_in_tensors", False):
             return found

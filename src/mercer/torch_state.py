@@ -24,7 +24,7 @@ def computing(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
-        if "torch" not in sys.modules:
+        if "torch" not in sys.modules or _INSIDE.already:
             return function(*arguments, **named)
         if "torch._dynamo" not in sys.modules:  # torch.compile imports it, which takes seconds
             return exactly(*arguments, **named)
@@ -34,10 +34,23 @@ def computing(function: Callable) -> Callable:
 
     def exactly(*arguments: Any, **named: Any) -> Any:
         with exact_products():
-            return function(*arguments, **named)
+            _INSIDE.already = True
+            try:
+                return function(*arguments, **named)
+            finally:
+                _INSIDE.already = False
 
     untraced: list[Callable] = []
     return called
+
+
+class _Inside(threading.local):
+    """Whether this thread is in one of our functions, called by another of them."""
+
+    already = False
+
+
+_INSIDE = _Inside()
 
 
 def learning(function: Callable) -> Callable:

@@ -410,14 +410,16 @@ class _Stored:
         return _Stored(*operands)
 
     def product(self, V: Any) -> Any:
-        return (self.K @ V.to(self.K.dtype)).to(torch.float64)
+        return self.K @ V.to(self.K.dtype)
 
     def transposed_product(self, U: Any) -> Any:
-        return (self.K.T @ U.to(self.K.dtype)).to(torch.float64)
+        return self.K.T @ U.to(self.K.dtype)
 
 
 def stored_product(K: Any, V: Any, transposed: bool = False) -> Any:
     """K V or Kᵀ V for a matrix that is stored, which torch may differentiate by V."""
+    if not is_recorded(V) and not is_transforming():
+        return _Stored(K).transposed_product(V) if transposed else _Stored(K).product(V)
     task = _autograd().Product(_Stored(), 1, transposed=transposed)
     return _autograd().run(task, V.to(K.dtype), (K,), ())
 

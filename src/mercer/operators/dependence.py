@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.arrays import as_numpy, row_blocks
+from mercer.torch_state import learning
 
 # Columns multiplied at a time.
 COLUMNS = 256
@@ -48,6 +49,7 @@ class Test:
         return cls(float(statistic), float(pvalue), null)
 
 
+@learning
 def centred_alignment(K: Any, L: Any) -> float:
     r"""The cosine of the angle between two Gram matrices of the same points, centred.
 
@@ -76,6 +78,7 @@ def centred_alignment(K: Any, L: Any) -> float:
     return K.inner(L) / scale if scale > 0 else 0.0
 
 
+@learning
 def hsic(K: Any, L: Any, n_permutations: int = 0, random_state: Any = None) -> Test:
     r"""The Hilbert-Schmidt independence criterion of two kernels on paired points.
 
@@ -120,6 +123,7 @@ def hsic(K: Any, L: Any, n_permutations: int = 0, random_state: Any = None) -> T
     return Test.of(unit * K.inner(L) / n**2, unit * null / n**2, unit * rounded)
 
 
+@learning
 def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) -> Test:
     r"""The maximum mean discrepancy: how far apart the means of two samples are in feature space.
 

@@ -12,7 +12,7 @@ from mercer.expressions import TensorPairs
 from mercer.expressions.tensors import positions, stored_product
 from mercer.operators.gram import GramOperator
 from mercer.other_libraries import is_foreign, is_half
-from mercer.torch_state import computing
+from mercer.torch_state import computing, learning
 
 torch: Any = Later("torch")
 
@@ -78,7 +78,7 @@ class TensorGram(GramOperator):
     def dense(self) -> Any:
         return self.pairs.gram()
 
-    @computing
+    @learning
     def gradient(self, U: Any, V: Any) -> dict[str, float | np.ndarray]:
         return super().gradient(U, V)
 
