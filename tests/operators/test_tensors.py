@@ -149,6 +149,8 @@ def test_points_of_two_kinds_are_refused():
     for left, right in ((X, tensor(Y)), (tensor(X), Y)):
         with pytest.raises(TypeError, match=r"X is a .* and Y is a .*; move both to one device"):
             gram(KERNEL, left, right)
+    with pytest.raises(TypeError, match=r"Precomputed\(\) takes a matrix that is an array"):
+        gram(K.Precomputed(), tensor(X @ X.T))
 
 
 def test_launches_are_on_the_device_of_the_points(monkeypatch):

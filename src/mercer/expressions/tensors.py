@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
@@ -141,19 +141,19 @@ class TensorPairs(Pairs):
         if not torch.is_grad_enabled():
             return None
         if self.parameters or any(P.requires_grad for P in self.raw) or self._functions_record:
-            return self._anew(recorded=True)
+            return self._as_recorded()
         return None
 
-    def _anew(self, recorded: bool) -> Self:
+    def _as_recorded(self) -> Self:
         other = copy(self)
         other._seen, other._prepared, other._sides, other._leaves = {}, {}, {}, {}
-        other._tiles, other._recorded = {}, recorded
+        other._tiles, other._recorded = {}, True
         return other
 
     @cached_property
     def _functions_record(self) -> bool:
         """Whether functions of the user's hold tensors that require a gradient."""
-        other = self._anew(recorded=True)
+        other = self._as_recorded()
         for node in self.expression.walk():
             if isinstance(node, Statistic) and any(isinstance(s, Map) for s in node.view.steps):
                 found = [other.points(node.view, side) for side in (0, 1)]
@@ -202,13 +202,14 @@ class TensorPairs(Pairs):
         )
 
     def _differentiable(
-        self, make: Callable[..., Any], first: Any, rows: Any = None, columns: Any = None
+        self, task: str, first: Any, rows: Any = None, columns: Any = None, **settings: Any
     ) -> Any:
-        """What torch can differentiate; None where it has nothing to record.
+        """A result that torch can differentiate; None where it has nothing to record.
 
         Parameters
         ----------
-        make : one of the tasks of `mercer.expressions.autograd`, by name
+        task : str
+            One of the tasks of `mercer.expressions.autograd`, with its settings.
         first : tensor
         rows, columns : positions, or None for all
         """
@@ -224,8 +225,8 @@ class TensorPairs(Pairs):
         slopes = {} if live is None else live._slopes()
         by = [slope._layout(operands, rows, columns) for slope in slopes.values()]
         given = [self.parameters[path] for path in slopes]
-        task = make(layout, len(operands.tensors), by)
-        return _autograd().run(task, first, operands.tensors, given)
+        made = getattr(_autograd(), task)(layout, len(operands.tensors), by, **settings)
+        return _autograd().run(made, first, operands.tensors, given)
 
     def _slopes(self) -> dict[str, Self]:
         """The derivative by each hyperparameter of the formula that is a tensor.
@@ -258,6 +259,7 @@ class TensorPairs(Pairs):
             if not is_tensor(values):
                 shape, kind = (self.shape[side],), torch.float64
                 values = torch.full(shape, float(values), dtype=kind, device=self.device)
+            values = values if self._recorded else values.detach()
             self._sides[e, side] = rows_in_order(values, self.dtype)
         return self._sides[e, side]
 
@@ -311,7 +313,7 @@ class TensorPairs(Pairs):
         n = self.shape[0] if rows is None else len(rows)
         m = self.shape[1] if columns is None else len(columns)
         refuse_matrix(n, m, self.dtype, self.raw[0])
-        found = self._differentiable(_autograd_task("Matrix"), self._some_points(), rows, columns)
+        found = self._differentiable("Matrix", self._some_points(), rows, columns)
         if found is None:
             found = self.tiles(rows, columns).gram(False, None)
         if out is None:
@@ -323,8 +325,7 @@ class TensorPairs(Pairs):
     def gram(self) -> Any:
         refuse_matrix(*self.shape, self.dtype, self.raw[0])
         own = self._diagonal().detach() if self.symmetric else self._some_points()
-        task = _autograd_task("Matrix", symmetric=self.symmetric)
-        found = self._differentiable(task, own)
+        found = self._differentiable("Matrix", own, symmetric=self.symmetric)
         return self.tiles().gram(self.symmetric, own) if found is None else found
 
     @computing
@@ -333,10 +334,10 @@ class TensorPairs(Pairs):
         out = V.new_zeros((self.shape[0], 0), dtype=torch.float64)
         side = V.new_zeros((self.shape[1], 0), dtype=torch.float64)
         if V.shape[1]:
-            found = self._differentiable(_autograd_task("Product"), V)
+            found = self._differentiable("Product", V)
             out = self.tiles().product(V) if found is None else found
         if U.shape[1]:
-            found = self._differentiable(_autograd_task("Product", transposed=True), U)
+            found = self._differentiable("Product", U, transposed=True)
             side = self.tiles().transposed_product(U) if found is None else found
         return out, side
 
@@ -355,7 +356,7 @@ class TensorPairs(Pairs):
             raise ValueError(
                 f"log_weight has shape {tuple(log_weight.shape)}; expected {self.shape[1:]}"
             )
-        found = self._differentiable(_autograd_task("LogSumExp"), log_weight)
+        found = self._differentiable("LogSumExp", log_weight)
         if found is None:
             found = self.tiles(logarithmic=True).log_sum_exp(log_weight)
         return found
@@ -364,7 +365,7 @@ class TensorPairs(Pairs):
     def combination(self, columns: Any, V: Any) -> Any:
         V = beside(V, self._some_points())
         columns = positions(columns, self.shape[1])
-        found = self._differentiable(_autograd_task("Product"), V, None, columns)
+        found = self._differentiable("Product", V, None, columns)
         return self.tiles(None, columns).product(V) if found is None else found
 
     def part(self, index: Any) -> TensorPairs:
@@ -392,12 +393,8 @@ class TensorPairs(Pairs):
 
 
 def _autograd() -> Any:
+    """What needs torch to be imported."""
     return import_module("mercer.expressions.autograd")
-
-
-def _autograd_task(name: str, **settings: Any) -> Callable[..., Any]:
-    """A task of `mercer.expressions.autograd`, which is imported when it is made."""
-    return lambda *arguments: getattr(_autograd(), name)(*arguments, **settings)
 
 
 class _Stored:

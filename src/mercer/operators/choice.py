@@ -62,6 +62,11 @@ def gram(
         raise TypeError(f"kernel must be a mercer kernel, as kernels.RBF() is; got {shown}")
     X, Y = taken(X), taken(Y)
     if getattr(kernel, "is_precomputed", False):
+        if is_tensor(X):
+            raise TypeError(
+                "X is a tensor, and Precomputed() takes a matrix that is an array; multiply by the "
+                "tensor itself, or pass X.cpu().numpy()"
+            )
         return DenseGram(kernel(X, Y), "precomputed")
     if is_tensor(X) or is_tensor(Y):
         pairs = TensorPairs(kernel.expression(), X, Y, precision, kernel.tensors())
