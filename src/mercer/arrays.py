@@ -141,6 +141,8 @@ def rows_in_order(A: Any, dtype: Any = None) -> np.ndarray:
     """An array as the core takes it: row by row, aligned; itself if it is so already."""
     if is_tensor(A):
         return A.to(dtype and getattr(torch, np.dtype(dtype).name)).contiguous()
+    if type(A) is np.ndarray and A.flags.carray and (dtype is None or A.dtype == dtype):
+        return A  # what np.require finds, too, in a tenth of its time
     return np.require(A, dtype, ("C_CONTIGUOUS", "ALIGNED"))
 
 

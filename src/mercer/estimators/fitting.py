@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _is_fitted
 
 from mercer.arrays import as_numpy, copy_of
 from mercer.elsewhere import distributed, is_collection
 from mercer.estimators.progress import announced
+from mercer.kernels.kernel import plain_key
 from mercer.other_libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
 from mercer.torch_state import learning
 
+# Parameters that were found valid; as many as are remembered.
+_VALID: set[tuple] = set()
+MOST_VALID = 1024
 # Packages that call an estimator's fit on behalf of the user.
 BETWEEN = {"mercer", "sklearn", "joblib", "torch"}
 
@@ -30,11 +36,16 @@ def fitting(fit: Callable) -> Callable:
     torch records nothing of a fit, and what is kept shares no memory with tensors given.
     """
 
+    continues = fit.__name__ == "partial_fit"
+
     @functools.wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
         before = dict(vars(self))
+        skip = get_config()["skip_parameter_validation"]
+        if not (skip or (continues and _is_fitted(self))):
+            validate_parameters(self)
         try:
-            with announced(self):
+            with config_context(skip_parameter_validation=True), announced(self):
                 X = arguments[0] if arguments else named.get("X")
                 work = distributed().fitter(self, fit.__name__) if is_collection(X) else fit
                 arguments = tuple(taken(A) for A in arguments)
@@ -52,7 +63,26 @@ def fitting(fit: Callable) -> Callable:
             vars(self).update(before)
             raise
 
-    return learning(_fit_context(prefer_skip_nested_validation=True)(guarded))
+    return learning(guarded)
+
+
+@functools.cache
+def _parameter_names(owner: type) -> list[str]:
+    return list(inspect.signature(owner).parameters)
+
+
+def validate_parameters(estimator: Any) -> None:
+    """scikit-learn's check of the parameters, once for each set of plain values."""
+    owner = type(estimator)
+    values = {name: getattr(estimator, name) for name in _parameter_names(owner)}
+    key = plain_key(values, owner)
+    if key is None:
+        estimator._validate_params()
+    elif key not in _VALID:
+        estimator._validate_params()
+        if len(_VALID) >= MOST_VALID:
+            _VALID.clear()
+        _VALID.add(key)
 
 
 def _follow(estimator: Any, X: Any, y: Any) -> None:

@@ -87,8 +87,11 @@ def check_labels(y: np.ndarray) -> None:
 
 def class_labels(estimator: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct classes, sorted, and each label's position among them."""
-    check_labels(y)
+    if y.dtype.kind not in "biuU":
+        check_labels(y)
     classes, codes = np.unique(y, return_inverse=True)
+    if 2 * len(classes) > len(y):  # which scikit-learn warns of
+        check_labels(y)
     if len(classes) < 2:
         raise ValueError(
             f"y has one class only, {classes.tolist()[0]!r}; {type(estimator).__name__} needs "

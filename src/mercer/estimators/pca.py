@@ -34,7 +34,7 @@ from mercer.estimators.pca_nystrom import nystrom_components
 from mercer.estimators.pre_images import nearest_images, refuse_no_images, ridge_images
 from mercer.estimators.progress import reporter
 from mercer.kernels import Kernel
-from mercer.operators import CentredGram, CorrectedGram, gram
+from mercer.operators import CentredGram, CorrectedGram, expansion
 from mercer.other_libraries import handed_back
 from mercer.solvers.result import Status
 from mercer.solvers.spectral import (
@@ -400,8 +400,8 @@ class KernelPCA(
         kept = None if is_tensor(X) else kept_sum(self, self.X_fit_, self.projection_)
         if kept is not None:
             return kept(X) - self.projection_offset_
-        K = gram(self.kernel_, X, self.X_fit_, store=not is_tensor(X))
-        components = K @ self.projection_ - self.projection_offset_
+        components = expansion(self.kernel_, X, self.X_fit_, self.projection_)
+        components = components - self.projection_offset_
         if is_tensor(components):
             return components
         dtype = np.result_type(_float_type(X), self.eigenvectors_.dtype)
@@ -440,7 +440,7 @@ class KernelPCA(
             )
         X = validate_query(self, X)
         components = doubled(self.transform(X))
-        to_mean = gram(self.kernel_, X, self.X_fit_) @ self.mean_coef_
+        to_mean = expansion(self.kernel_, X, self.X_fit_, self.mean_coef_)
         total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
         return following((total - (components**2).sum(1)).clip(0.0, None), X)
 
@@ -477,11 +477,11 @@ class KernelPCA(
                 "was learned; set it to True and fit again"
             )
         X = check_array(X, dtype=(np.float64, np.float32), accept_sparse="csr")
-        points = gram(self.kernel_, X, self.X_transformed_fit_) @ self.dual_coef_
+        points = expansion(self.kernel_, X, self.X_transformed_fit_, self.dual_coef_)
         if self.pre_image == "ridge":
             return points
-        expansion = X @ self.projection_.T + self.mean_coef_
-        found = nearest_images(self.kernel_, self.X_fit_, expansion, points)
+        coef = X @ self.projection_.T + self.mean_coef_
+        found = nearest_images(self.kernel_, self.X_fit_, coef, points)
         return found.astype(points.dtype, copy=False)
 
     @property

@@ -30,7 +30,7 @@ from mercer.operators import (
     DenseGram,
     GramOperator,
     TiledGram,
-    gram,
+    expansion,
 )
 from mercer.solvers.perceptron import PerceptronState, perceptron
 
@@ -221,7 +221,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         self._refuse_correction(points)
         start, scores = None if first else self._state, None
         if start is not None:
-            scores = gram(self.kernel_, X, self.X_fit_) @ start.coef + start.intercept
+            scores = expansion(self.kernel_, X, self.X_fit_, start.coef) + start.intercept
         # Without a budget nothing that is known already changes.
         operator = self._by_formula(X, points if self.budget is not None else X)
         self.result_ = perceptron(

@@ -28,7 +28,7 @@ from mercer.estimators.inputs import (
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.operators import CentredGram, GramOperator, TensorGram, gram
+from mercer.operators import CentredGram, GramOperator, TensorGram, expansion
 from mercer.solvers.canonical import Whitening
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.spectral import centred_projection, rounding_floor
@@ -165,12 +165,11 @@ class KernelView(BaseEstimator):
         if self.pivots_ is not None:
             points = take_rows(points, self.pivots_)
         if is_tensor(X):
-            K = gram(self.kernel_, doubled(X), doubled(points), store=False)
-            return following(K @ self.dual_coef_ - self.offset_, X)
+            values = expansion(self.kernel_, doubled(X), doubled(points), self.dual_coef_)
+            return following(values - self.offset_, X)
         if self.pivots_ is not None:
             X, points = doubled(X), doubled(points)
-        K = gram(self.kernel_, X, points)
-        return np.asarray(K @ self.dual_coef_) - self.offset_
+        return np.asarray(expansion(self.kernel_, X, points, self.dual_coef_)) - self.offset_
 
 
 class Decomposition(Protocol):

@@ -44,6 +44,8 @@ class Lowering:
     row_terms, column_terms : lists of Expression
         Formulas in the rows' points alone, and in the columns', computed once for each.
     program : Program
+    fits_single : bool
+        Whether its constants other than zero are within the normal range of float32.
     """
 
     def __init__(self, e: Expression):
@@ -64,6 +66,9 @@ class Lowering:
             registers=max(1, self._count),
             result=result,
         )
+        numbers = np.abs(self.program.constants)
+        numbers, info = numbers[(numbers > 0) & (numbers < np.inf)], np.finfo(np.float32)
+        self.fits_single = bool(np.all((numbers >= info.tiny) & (numbers <= info.max)))
 
     def _emit(
         self, op: Op, *sources: int, c: float = 0.0, d: float = 0.0, term: Operand | None = None

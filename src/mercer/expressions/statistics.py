@@ -176,7 +176,11 @@ def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centr
 
 def centre(G: Any) -> Any:
     """The median of some rows: one far point would draw the mean away from all the others."""
-    return middle_row(_some(G))
+    some = _some(G)
+    if is_tensor(G):
+        return middle_row(some)
+    middle = len(some) // 2
+    return np.partition(some, middle, axis=0)[middle]
 
 
 def _some(G: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -243,6 +244,8 @@ class FromFunction(Kernel):
     def _block(self, A: Any, B: Any) -> np.ndarray:
         n, m = n_rows(A), n_rows(B)
         try:
+            if self.pairwise and A is B:
+                return self._symmetric_block(_rows(A))
             if self.pairwise:
                 A, B = _rows(A), _rows(B)
                 return np.array([[_number(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
@@ -256,6 +259,23 @@ class FromFunction(Kernel):
                 f"the kernel function returned shape {K.shape} for {n} and {m} points; expected "
                 f"({n}, {m}). {CALLED_WITH[False]}"
             )
+        return K
+
+    def _symmetric_block(self, A: Any) -> np.ndarray:
+        """All pairs of one set of points: one half, where some of the other half are the same."""
+        f, points = self.f, list(A)
+        n = len(points)
+        K = np.empty((n, n))
+        step = max(1, n // MIRRORED)
+        pairs = ((points[i], points[(i + 1) % n]) for i in range(0, n, step))
+        mirrored = ((_number(f(a, b)), _number(f(b, a))) for a, b in pairs)
+        if all(math.isclose(one, other, rel_tol=1e-12) for one, other in mirrored):
+            for i, a in enumerate(points):
+                K[i, i:] = [_number(f(a, b)) for b in points[i:]]
+                K[i:, i] = K[i, i:]
+            return K
+        for i, a in enumerate(points):
+            K[i] = [_number(f(a, b)) for b in points]
         return K
 
     def _diagonal(self, A: Any) -> np.ndarray:
@@ -273,6 +293,10 @@ class FromFunction(Kernel):
         return Validity("unknown", reason=f"{said}; check_kernel(k, X) looks at its Gram on X")
 
 
+# So many pairs are computed both ways round before a function counts as symmetric.
+MIRRORED = 64
+
+
 def _rows(X: Any) -> Any:
     """X as a collection of points: a DataFrame would give its column names instead."""
     return X.to_numpy() if hasattr(X, "columns") else X
@@ -280,6 +304,8 @@ def _rows(X: Any) -> Any:
 
 def _number(value: Any) -> float:
     """What a function of two points returned."""
+    if type(value) in (float, np.float64):
+        return value
     if np.size(value) != 1:
         raise TypeError(
             f"the kernel function returned shape {np.shape(value)} for two points; expected a "
@@ -288,10 +314,15 @@ def _number(value: Any) -> float:
     return float(np.reshape(value, ())[()])
 
 
+def asymmetry_allowed(largest: float, E: Any) -> Any:
+    """What entries (i, j) and (j, i) may differ by: largest is max |K_ij|, E their errors."""
+    return ASYMMETRY * largest + ROUNDINGS * E
+
+
 def refuse_asymmetric(K: np.ndarray, E: np.ndarray) -> None:
     """Raise a ValueError that names the worst pair, where K is not symmetric up to errors E."""
     gap = np.abs(K - K.T)
-    if np.any(gap > ASYMMETRY * np.abs(K).max() + ROUNDINGS * E):
+    if np.any(gap > asymmetry_allowed(float(np.abs(K).max()), E)):
         i, j = np.unravel_index(np.argmax(gap), K.shape)
         raise ValueError(
             f"not symmetric: entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:g} and {K[j, i]:g}; "

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from mercer.kernels.feature_maps import FeatureMap
 
 REGISTRY: dict[str, type[Kernel]] = {}
+# Formulas of vector kernels whose parameters are plain values, by these.
+_FORMULAS: dict[tuple, Expression] = {}
+MOST_FORMULAS = 256
 
 
 class NoFiniteFeatureMap(TypeError):
@@ -273,6 +276,24 @@ class Kernel:
         return (type(self).__name__, *(_hashable(v) for v in self.get_params(deep=False).values()))
 
 
+# Values of parameters that never change.
+PLAIN = {bool, float, int, str, type(None), np.float64}
+
+
+def plain_key(values: Mapping[str, Any], owner: type) -> tuple | None:
+    """Parameters as a hashable value, with their types; None where one is not a plain value.
+
+    Examples
+    --------
+    >>> plain_key({"gamma": 1.0}, dict) == plain_key({"gamma": 1}, dict)
+    False
+    >>> plain_key({"scales": [1.0, 2.0]}, dict) is None
+    True
+    """
+    kinds = tuple(map(type, values.values()))
+    return (owner, kinds, *values.items()) if PLAIN.issuperset(kinds) else None
+
+
 class VectorKernel(Kernel, abstract=True):
     """A kernel given by a formula over pair statistics: subclasses write `formula` and `why`."""
 
@@ -283,8 +304,17 @@ class VectorKernel(Kernel, abstract=True):
         raise NotImplementedError(f"{type(self).__name__} must define formula(s, p)")
 
     def build(self, view: View, path: str) -> Expression:
+        key = plain_key(vars(self), type(self))
+        known = None if key is None else _FORMULAS.get((key, view, path))
+        if known is not None:
+            return known
         self._validate_params()
-        return self.formula(Statistics(self.seen_through(view, path)), Parameters(self, path))
+        built = self.formula(Statistics(self.seen_through(view, path)), Parameters(self, path))
+        if key is not None:
+            if len(_FORMULAS) >= MOST_FORMULAS:
+                _FORMULAS.clear()
+            _FORMULAS[key, view, path] = built
+        return built
 
     def seen_through(self, view: View, path: str) -> View:
         return view.then(Check(self.domain))
