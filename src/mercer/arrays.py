@@ -16,6 +16,8 @@ from sklearn.utils.validation import check_array
 
 from mercer.other_libraries import is_half, is_tensor, taken
 
+IMPUTE = "fill it in first, for example with X.filled(np.nan) and sklearn.impute.SimpleImputer"
+DROP = "leave out the masked rows"
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WORTH_ASKING = 2**26  # bytes of a matrix for which a device is asked what it has free
 Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
@@ -240,6 +242,8 @@ def joined(*parts: Any) -> Any:
     first = parts[0]
     if hasattr(first, "iloc"):
         return importlib.import_module("pandas").concat(parts)
+    if is_tensor(first):
+        return torch.cat(parts)
     if sp.issparse(first):
         return sp.vstack(parts, format="csr")
     return np.concatenate(parts) if hasattr(first, "shape") else [x for part in parts for x in part]
@@ -293,6 +297,7 @@ def as_vectors(X: Any, name: str = "X") -> Array:
         return _tensor_of_vectors(X, name)
     if is_plain(X):
         return X
+    refuse_masked(X, name)
     columns = list(getattr(X, "columns", ())) or None
     if not hasattr(X, "ndim") and isinstance(X, str | bytes):
         raise TypeError(
@@ -330,6 +335,16 @@ def _tensor_of_vectors(X: Any, name: str) -> Any:
         X = X.to(torch.float32 if is_half(X) else torch.float64)
     refuse_non_finite(X.detach(), name)
     return X
+
+
+def refuse_masked(values: Any, name: str = "X", advice: str = IMPUTE) -> None:
+    """Raise a ValueError that names the first masked entry of an array of numpy.ma, if any."""
+    if not np.ma.is_masked(values):
+        return
+    where = np.argwhere(np.ma.getmaskarray(values))[0]
+    place = f"row {where[0]}" if len(where) else "its only entry"
+    place += f", column {where[1]}" if len(where) > 1 else ""
+    raise ValueError(f"{name} is masked at {place}, and masks are not read; {advice}")
 
 
 def refuse_dates(X: Any, name: str = "X") -> None:
@@ -375,7 +390,9 @@ def is_number(text: str | bytes) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value among objects stands for none: None, NaN or pandas' NA."""
+    """Whether a value among objects stands for none: None, NaN, pandas' NA or NumPy's NaT."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
     return value is None or is_pandas_na(value) or is_scalar_nan(value)
 
 

@@ -23,10 +23,7 @@ def is_elsewhere(X: Any) -> bool:
 
 def distributed() -> Any:
     """What works on Dask collections, imported when the first of them comes."""
-    try:
-        return importlib.import_module("mercer.distributed")
-    except ModuleNotFoundError as error:
-        raise ImportError(f"{error}; Dask collections need: pip install 'mercer[dask]'") from error
+    return importlib.import_module("mercer.distributed")
 
 
 def numbers(*values: Any) -> tuple[float, ...]:

@@ -21,7 +21,9 @@ def test_check():
     points = np.array(found["counterexample"]["points"])
     assert np.linalg.eigvalsh(K.Sigmoid(1.0, 1.0)(points))[0] < 0
     assert json.loads(run("check", "Linear()", "--json").stdout)["counterexample"] is None
-    assert "perhaps" in run("check", "Polynomial(2) - Linear()", status=3).stdout
+    assert "1 + Linear() + Linear() ** 2" in run("check", "Polynomial(2) - Linear()").stdout
+    hidden = "0.3 * Linear() - 0.1 * Linear() - 0.2 * Linear()"
+    assert "perhaps" in run("check", hidden, status=3).stdout
 
 
 def test_a_proof_has_a_line_for_each_step(monkeypatch):

@@ -30,6 +30,7 @@ from mercer.arrays import (
     read_on_host,
     refuse_beyond_memory,
     refuse_dates,
+    refuse_masked,
     refuse_missing,
     refuse_text,
     row_blocks,
@@ -37,6 +38,7 @@ from mercer.arrays import (
 )
 from mercer.core import symmetry
 from mercer.estimators.kept_sums import kept_sum
+from mercer.estimators.kernel_parameter import refuse_unknown
 from mercer.kernels import Kernel
 from mercer.kernels.given import asymmetry_allowed, refuse_asymmetric
 from mercer.kernels.validity import Counterexample, shrink
@@ -68,6 +70,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``). Tensors stay where
     they are if the estimator has ``_takes_tensors``; their y comes to the host.
     """
+    refuse_unknown(estimator.kernel)
     if is_tensor(X):
         return _tensors(estimator, X, y, **check)
     if _reads_vectors(estimator, X):
@@ -252,6 +255,7 @@ def _brought(estimator: Any, X: Any, coef: Any) -> Any:
 
 def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
     """scikit-learn's `validate_data`; a text, a date or a gap in X is named with its place."""
+    refuse_masked(X)
     try:
         return validate_data(estimator, X, *y, **check)
     except TypeError:
@@ -405,6 +409,7 @@ def _collection(estimator: Any, X: Any, reset: bool) -> Any:
     """Objects of any kind, at least one; the width of a table is remembered and compared."""
     if isinstance(X, str | bytes) or not (hasattr(X, "__len__") or hasattr(X, "shape")):
         raise TypeError(f"X is a single {type(X).__name__}; expected one object per sample")
+    refuse_masked(X)
     if n_rows(X) == 0:
         raise ValueError("X is empty; expected at least one sample")
     if len(getattr(X, "shape", ())) == 2:

@@ -116,8 +116,8 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     centers : {"pivoted", "uniform"} or array-like, default="pivoted"
         How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given, which
         as a tensor on a device have points of the host brought to them in blocks.
-    random_state : int, RandomState or None, default=None
-        Source of the choice of centres.
+    random_state : int, RandomState or None, default=0
+        Source of the choice of centres; the same at every fit by default.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
         matrix. "shift" adds to the diagonal of the training points alone; new points are seen
@@ -182,7 +182,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
         solver: str = "auto",
         n_centers: int | None = None,
         centers: Any = "pivoted",
-        random_state: Any = None,
+        random_state: Any = 0,
         indefinite: str = "error",
     ):
         self.loss = loss
@@ -352,7 +352,7 @@ default="squared"
         solver: str = "auto",
         n_centers: int | None = None,
         centers: Any = "pivoted",
-        random_state: Any = None,
+        random_state: Any = 0,
         indefinite: str = "error",
     ):
         self.loss = loss

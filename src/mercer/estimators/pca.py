@@ -16,7 +16,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import beside, doubled, following, is_single, is_tensor, n_rows
+from mercer.arrays import (
+    beside,
+    doubled,
+    following,
+    is_single,
+    is_tensor,
+    n_rows,
+    refuse_masked,
+)
 from mercer.elsewhere import is_collection, is_elsewhere, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
@@ -117,8 +125,9 @@ class KernelPCA(
         Power steps of "randomized".
     remove_zero_eig : bool, default=False
         Whether to leave out components whose eigenvalue is zero also when n_components is given.
-    random_state : int, RandomState or None, default=None
-        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom".
+    random_state : int, RandomState or None, default=0
+        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom"; the same at
+        every fit by default.
     copy_X : bool, default=True
         Whether ``X_fit_`` is a copy of the training points.
     n_jobs : int or None, default=None
@@ -224,7 +233,7 @@ class KernelPCA(
         iterated_power="auto",
         n_centers=None,
         remove_zero_eig=False,
-        random_state=None,
+        random_state=0,
         copy_X=True,
         n_jobs=None,
         indefinite="error",
@@ -476,6 +485,7 @@ class KernelPCA(
                 "fit_inverse_transform was False when this KernelPCA was fitted, so no inverse "
                 "was learned; set it to True and fit again"
             )
+        refuse_masked(X)
         X = check_array(X, dtype=(np.float64, np.float32), accept_sparse="csr")
         points = expansion(self.kernel_, X, self.X_transformed_fit_, self.dual_coef_)
         if self.pre_image == "ridge":

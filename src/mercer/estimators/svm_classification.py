@@ -259,7 +259,7 @@ class SVC(PairwiseMachine):
         return leave_one_out(self, X, y, sample_weight)
 
     def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
-        return c_svc(gram_matrix, y, self.C * weight, self.fit_intercept)
+        return c_svc(gram_matrix, y, self._penalties(weight), self.fit_intercept)
 
     def _solve_all_pairs(self, training: Training) -> tuple[GramOperator, ClassPairs] | None:
         n, tasks = len(training.order), training.tasks
@@ -285,9 +285,10 @@ class SVC(PairwiseMachine):
         return None if found is None else (operator, found)
 
     def _infeasible(self) -> str:
+        C, other = self._hard()
         return (
-            f"C={self.C!r} asks for a hard margin, and the classes cannot be separated with "
-            f"kernel={self.kernel!r}; use a finite C, or a richer kernel"
+            f"{C} asks for a hard margin, and the classes cannot be separated with "
+            f"kernel={self.kernel!r}; use {other}, or a richer kernel"
         )
 
 
@@ -432,6 +433,4 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         rho = model.width
         # Stopped early, there may be no margin yet to be the unit.
         unit = rho if rho > 0 else 1.0
-        return Expansion(
-            model.coefficients / unit, model.intercept / unit, model.squared_norm / unit**2, rho
-        )
+        return Expansion(model.coefficients / unit, model.intercept / unit, model.norm / unit, rho)

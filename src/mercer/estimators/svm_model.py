@@ -160,6 +160,17 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         raise NotImplementedError
 
+    def _penalties(self, weight: np.ndarray) -> np.ndarray:
+        """C times the weight of each point, which may be infinite."""
+        with np.errstate(over="ignore"):
+            return self.C * weight
+
+    def _hard(self) -> tuple[str, str]:
+        """What allows no error, and what to use instead, for messages."""
+        if np.isinf(self.C):
+            return f"C={self.C!r}", "a finite C"
+        return f"C={self.C!r}, times the weight of a point,", "a smaller C"
+
     def _model(self, form: Form, result: Result) -> Expansion:
         return form.expansion(result.value)
 

@@ -14,19 +14,19 @@ from mercer.expressions.nodes import (
     divide,
     exp,
     expression,
-    normalised,
     positive,
     sqrt,
     statistic,
     step,
     tanh,
 )
+from mercer.expressions.normalisation import normalised
 from mercer.expressions.rounding import rounding
 from mercer.expressions.simplification import lower
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.expressions.sums import Sum, is_summable
 from mercer.expressions.tensors import TensorPairs, over
-from mercer.expressions.views import Check, Circle, Map, Scale, View
+from mercer.expressions.views import Check, Circle, InRowUnits, Map, RowUnit, Scale, View, Within
 
 __all__ = [
     "STATISTICS",
@@ -35,16 +35,19 @@ __all__ = [
     "Constant",
     "Diagonal",
     "Expression",
+    "InRowUnits",
     "Map",
     "PairStatistic",
     "Pairs",
     "Parameter",
     "Point",
+    "RowUnit",
     "Scale",
     "Statistic",
     "Sum",
     "TensorPairs",
     "View",
+    "Within",
     "derivative",
     "diagonal",
     "divide",

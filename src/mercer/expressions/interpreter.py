@@ -10,7 +10,8 @@ import numpy as np
 from mercer import core
 from mercer.arrays import rows_in_order
 from mercer.core import Kind
-from mercer.expressions.nodes import Statistic, diagonal
+from mercer.expressions.nodes import Constant, Expression, Statistic, diagonal
+from mercer.expressions.overflow import check_finite, may_overflow
 from mercer.expressions.points import Points, known
 from mercer.expressions.simplification import lower
 
@@ -96,6 +97,16 @@ class Pairs(Points):
 
     def gram(self) -> np.ndarray:
         """The whole matrix; for Y = None half of it is computed and the rest mirrored."""
+        K = self._gram()
+        if self.symmetric and isinstance(self._own, Constant):
+            np.fill_diagonal(K, self._own.value)
+        if self.symmetric:  # |k(x, z)| is at most the larger of k(x, x) and k(z, z)
+            self._check_values(K.diagonal(), "k(x, x)")
+        elif self._may_overflow:
+            self._check_values(K, "k(x, z)")
+        return K
+
+    def _gram(self) -> np.ndarray:
         whole = self._from_one_statistic()
         if whole is not None:
             return whole
@@ -112,6 +123,24 @@ class Pairs(Points):
             if self.symmetric:
                 K[columns, rows] = part.T
         return K
+
+    @property
+    def _own(self) -> Expression:
+        """The expression at (x, x)."""
+        return lower(diagonal(self.expression, 0))
+
+    def _check_values(self, values: Any, what: str) -> None:
+        if self.is_kernel:
+            check_finite(values, what)
+
+    def _check_sums(self, sums: np.ndarray, V: np.ndarray) -> None:
+        if self._may_overflow and np.isfinite(V).all():
+            self._check_values(sums, "a sum of k(x, z)")
+
+    @property
+    def _may_overflow(self) -> bool:
+        terms = [*self.lowering.row_terms, *self.lowering.column_terms]
+        return may_overflow(self.lowering.program, terms)
 
     def _from_one_statistic(self) -> np.ndarray | None:
         """The matrix in the place of the only statistic computed here, if that can be had whole."""
@@ -136,6 +165,12 @@ class Pairs(Points):
         U : (n, c') array; either may have no columns
         """
         V, U = (rows_in_order(A, self.dtype) for A in (V, U))
+        found = self._products(V, U)
+        self._check_sums(found[0], V)
+        self._check_sums(found[1], U)
+        return found
+
+    def _products(self, V: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         out, side = np.zeros((self.shape[0], V.shape[1])), np.zeros((self.shape[1], U.shape[1]))
         for rows, columns in self._chunks():
             pairs, threads = self._on(rows, columns)
@@ -240,11 +275,14 @@ class Pairs(Points):
             part = slice(start, start + step)
             pairs, threads = self._on(slice(None), columns[part])
             out += pairs.product(V[part], threads)
+        self._check_sums(out, V)
         return out
 
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""
-        return self.side(lower(diagonal(self.expression, 0)), 0).copy()
+        values = self.side(self._own, 0).copy()
+        self._check_values(values, "k(x, x)")
+        return values
 
 
 def _in_turn(chosen: np.ndarray) -> np.ndarray:

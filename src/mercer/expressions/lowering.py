@@ -168,7 +168,7 @@ class Lowering:
     def _sum(self, e: Add) -> int:
         """Terms of one factor first, then those of several, which are accumulated."""
         constant = sum(t.value for t in e.terms if isinstance(t, Constant))
-        terms = [split(t) for t in e.terms if not isinstance(t, Constant)]
+        terms = [_split_term(t) for t in e.terms if not isinstance(t, Constant)]
         # A one-sided term is best taken up by an operation on what is there already.
         single = [(factor, rest[0]) for factor, rest in terms if len(rest) == 1]
         single.sort(key=lambda term: side_of(term[1]) is not None)
@@ -227,7 +227,7 @@ def operands(e: Expression) -> list[Expression]:
     match e:
         case Add():
             terms = [t for t in e.terms if not isinstance(t, Constant)]
-            return [factor for term in terms for factor in split(term)[1]]
+            return [factor for term in terms for factor in _split_term(term)[1]]
         case Multiply():
             return split(e)[1]
         case Power():
@@ -254,6 +254,15 @@ def split(e: Expression) -> tuple[float, list[Expression]]:
     return 1.0, list(e.factors) if isinstance(e, Multiply) else [e]
 
 
+def _split_term(e: Expression) -> tuple[float, list[Expression]]:
+    """A term of a sum as a number times other factors.
+
+    A formula in one point keeps its number: then c f(x) - c f(z) is exactly zero at equal points,
+    where a fused multiplication and subtraction would leave the rounding of one product.
+    """
+    return split(e) if side_of(e) is None else (1.0, [e])
+
+
 def affine(e: Expression) -> tuple[float, Expression, float]:
     """An expression as factor * inner + shift, with as much of it in the numbers as there is."""
     shift = 0.0
@@ -273,9 +282,16 @@ def is_nonnegative(e: Expression) -> bool:
             return e.value >= 0
         case Statistic():
             return e.kind.vanishes
-        case Function(name="sqrt" | "exp" | "positive" | "step"):
+        case Diagonal(operand=Statistic(kind=kind)):
+            return kind.is_kernel
+        case Function(name="sqrt" | "exp" | "positive" | "step" | "inverse_sqrt"):
             return True
-        case Add() | Multiply():
+        case Power(exponent=Constant(value=n)):
+            return n % 2 == 0 or is_nonnegative(e.base)
+        case Multiply():
+            odd = [factor for factor, times in Counter(e.factors).items() if times % 2]
+            return all(map(is_nonnegative, odd))
+        case Add() | Divide():
             return all(is_nonnegative(c) for c in e.children())
     return False
 

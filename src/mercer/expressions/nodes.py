@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.expressions.hashing import frozen
 from mercer.expressions.statistics import STATISTICS, PairStatistic
-from mercer.expressions.views import Unit, View
+from mercer.expressions.views import RowUnit, View
 
 Operand = Union["Expression", float, int]
 
@@ -32,9 +32,16 @@ class Expression:
         return self
 
     def walk(self) -> Iterator[Expression]:
-        yield self
-        for child in self.children():
-            yield from child.walk()
+        """Every node once, however often it occurs, and what diagonals are of."""
+        seen: set[Expression] = set()
+        left: list[Expression] = [self]
+        while left:
+            node = left.pop()
+            if node not in seen:
+                seen.add(node)
+                yield node
+                inner = (node.operand,) if isinstance(node, Diagonal) else node.children()
+                left += reversed(inner)
 
     def parameters(self) -> dict[str, int | None]:
         """Hyperparameter paths in this expression, with sizes (None for a scalar)."""
@@ -125,6 +132,11 @@ class Point(Expression):
     view: View
     side: int
 
+    @property
+    def is_users(self) -> bool:
+        """Whether the function was given by a user: it may hold data and return any number."""
+        return not isinstance(self.function, RowUnit)
+
     def __str__(self) -> str:
         return f"f({'xz'[self.side]})"
 
@@ -135,10 +147,6 @@ class Diagonal(Expression):
 
     operand: Statistic | Tangent
     side: int
-
-    def walk(self) -> Iterator[Expression]:
-        yield self
-        yield from self.operand.walk()
 
     def __str__(self) -> str:
         return f"[{self.operand}]({'xz'[self.side]})"
@@ -270,6 +278,8 @@ def divide(a: Operand, b: Operand, at_zero: float = math.nan) -> Expression:
     """a / b, with a value of its own where b = 0."""
     numerator, denominator = expression(a), expression(b)
     if isinstance(denominator, Constant) and denominator.value != 0.0:
+        if isinstance(numerator, Constant):
+            return Constant(numerator.value / denominator.value)
         return multiply(1 / denominator.value, numerator)
     return Divide(numerator, denominator, at_zero)
 
@@ -362,28 +372,3 @@ def diagonal(operand: Operand, side: int) -> Expression:
 
 def statistic(name: str, view: View = View()) -> Statistic:  # noqa: B008 (a frozen value)
     return Statistic(STATISTICS[name], view)
-
-
-def normalised(operand: Expression) -> Expression:
-    """k(x,z) / sqrt(k(x,x) k(z,z)), zero where either diagonal entry is.
-
-    Of an exponential this is again an exponential, of x·z the inner product of unit vectors, of a
-    power the power of the normalised base: nothing overflows on the way.
-    """
-    if isinstance(operand, Statistic) and operand.kind is STATISTICS["dot"]:
-        return Statistic(operand.kind, operand.view.then(Unit()))
-    if isinstance(operand, Function) and operand.name == "exp":
-        a = operand.operand
-        return exp(a - 0.5 * diagonal(a, 0) - 0.5 * diagonal(a, 1))
-    if isinstance(operand, Power):
-        # An even power is as good on a base whose diagonal is negative.
-        even = isinstance(operand.exponent, Constant) and operand.exponent.value % 2 == 0
-        return power(_over_diagonals(operand.base, absolute=even), operand.exponent)
-    return _over_diagonals(operand)
-
-
-def _over_diagonals(operand: Expression, absolute: bool = False) -> Expression:
-    sides = (diagonal(operand, 0), diagonal(operand, 1))
-    if absolute:
-        sides = tuple(sqrt(power(side, 2)) for side in sides)
-    return multiply(operand, *(apply_function("inverse_sqrt", side) for side in sides))

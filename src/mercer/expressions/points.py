@@ -24,7 +24,7 @@ from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
 from mercer.expressions.lowering import Lowering
-from mercer.expressions.nodes import Expression, Point, Statistic, Tangent
+from mercer.expressions.nodes import ONE, Expression, Point, Statistic, Tangent
 from mercer.expressions.simplification import lower
 from mercer.expressions.views import Map, View
 
@@ -48,20 +48,24 @@ class Points:
     """
 
     def __init__(self, e: Expression, X: Any, Y: Any = None):
-        self.formula = e
-        self.expression, self.lowering = _remembered(e) if _holds_no_data(e) else _ready(e)
+        self.formula, self._general = e, _made_ready(e)
         self._take(X, Y)
 
     def _take(self, X: Any, Y: Any) -> None:
         """Look at the points."""
+        self.expression, self.lowering = self._general
         self.symmetric = Y is None
+        self.is_kernel = True  # and not its derivative, which need not be finite
         self.raw = (X, X if Y is None else Y)
         self._seen: dict[tuple[View, int], Any] = {}
         self._prepared: dict[Expression, tuple[Any, Any]] = {}
         self._sides: dict[tuple[Expression, int], np.ndarray] = {}
+        self._per_point: dict[Point, np.ndarray] = {}
         self._leaves: dict[Expression, Leaf | None] = {}
         self._whole: Any = None  # all pairs, as the core has them
         self.dtype = self._check()
+        if self._in_units_of_one():
+            self.expression, self.lowering = _made_ready(_without_units(self.formula))
         self.shape = (n_rows(X), n_rows(self.raw[1]))
         if self.dtype == np.float32 and not self.lowering.fits_single:
             self.dtype = np.dtype(np.float64)
@@ -78,8 +82,9 @@ class Points:
         The expression's statistics are some of this one's; ``dtype`` is that of the arithmetic.
         """
         other = copy(self)
+        other.is_kernel = self.is_kernel and e == self.formula
         other.formula = e
-        other.expression, other.lowering = _ready(e)
+        other.expression, other.lowering = other._general = _ready(e)
         other.dtype = self.dtype if dtype is None else np.dtype(dtype)
         same = other.dtype == self.dtype
         other._sides = dict(self._sides) if same else {}
@@ -127,6 +132,7 @@ class Points:
         small.raw = (take(self.raw[0]), take(self.raw[1]))
         small._seen = {key: take(points) for key, points in self._seen.items()}
         small._prepared = {node: (take(F), take(G)) for node, (F, G) in self._prepared.items()}
+        small._per_point = {}
         small._sides = {key: take(values) for key, values in self._sides.items()}
         small._leaves = {
             node: None if leaf is None else Leaf(leaf.kind, *map(take, leaf[1:]))
@@ -144,6 +150,11 @@ class Points:
                 same_width(F, G)
                 kinds += [p.dtype for p in (F, G) if getattr(p, "dtype", object) in FLOATS]
         return self._wide_enough(kinds)
+
+    def _in_units_of_one(self) -> bool:
+        """Whether the formula has units of points, and they are one for all of these."""
+        units = [e for e in self.expression.walk() if isinstance(e, Point) and not e.is_users]
+        return bool(units) and all(bool((self._at_points(unit) == 1).all()) for unit in units)
 
     def _wide_enough(self, kinds: list[np.dtype]) -> np.dtype:
         """What float dtypes have in common; double, where squares are beyond float32's range."""
@@ -190,10 +201,15 @@ class Points:
 
     def _at_points(self, node: Any) -> np.ndarray:
         if isinstance(node, Point):
-            return _per_point(node.function, self.points(node.view, node.side))
+            key = Point(node.function, node.view, 0 if self.symmetric else node.side)
+            if key not in self._per_point:
+                self._per_point[key] = _per_point(key.function, self.points(key.view, key.side))
+            return self._per_point[key]
         leaf = node.operand
         if isinstance(leaf, Statistic):
-            return leaf.kind.diagonal(self.points(leaf.view, node.side))
+            points = self.points(leaf.view, node.side)
+            # The other side may be in double.
+            return leaf.kind.diagonal(doubled(points) if self.dtype == np.float64 else points)
         points = as_dense(self.points(leaf.statistic.view, node.side))
         change = self.change(leaf, node.side)
         if leaf.statistic.kind.tangents is not None:
@@ -256,7 +272,7 @@ class Points:
         else:
             F, G = self.prepared(node)
             left = take_rows(F, rows)
-            same = F is G and isinstance(rows, slice) and rows == columns
+            same = self.symmetric and isinstance(rows, slice) and rows == columns
             block = node.kind.block(left, left if same else take_rows(G, columns))
         return known(rows_in_order(block, dtype=self.dtype))
 
@@ -275,6 +291,17 @@ class Points:
         return _part(self._leaf(node), rows, columns)
 
 
+def _made_ready(e: Expression) -> tuple[Expression, Lowering]:
+    return _remembered(e) if _holds_no_data(e) else _ready(e)
+
+
+def _without_units(e: Expression) -> Expression:
+    """A formula for points whose units are all one."""
+    if isinstance(e, Point) and not e.is_users:
+        return ONE
+    return e.rebuild(tuple(map(_without_units, e.children())))
+
+
 def _ready(e: Expression) -> tuple[Expression, Lowering]:
     """An expression lowered, and the program of it."""
     lowered = lower(e)
@@ -287,7 +314,7 @@ _remembered = lru_cache(maxsize=32)(_ready)
 def _holds_no_data(e: Expression) -> bool:
     """Whether a formula is of numbers alone, without functions or statistics that hold objects."""
     return not any(
-        isinstance(node, Point)
+        (isinstance(node, Point) and node.is_users)
         or (
             isinstance(node, Statistic)
             and (node.kind.native is None or any(isinstance(s, Map) for s in node.view.steps))

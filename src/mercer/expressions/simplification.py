@@ -25,9 +25,20 @@ def lower(e: Expression) -> Expression:
     ``a x·x + a z·z - 2a x·z`` becomes ``a ‖x - z‖²``: the square completed, without cancellation.
     ``exp(a) (exp(b) + exp(c))`` becomes ``exp(a + b) + exp(a + c)``: one exponential less.
     """
+    return _lowered(e, {})
+
+
+def _lowered(e: Expression, found: dict[Expression, Expression]) -> Expression:
+    """The same, each node once."""
+    if e not in found:
+        found[e] = _simplified(e, found)
+    return found[e]
+
+
+def _simplified(e: Expression, found: dict[Expression, Expression]) -> Expression:
     if isinstance(e, Parameter):
         return Constant(float(e.value))
-    lowered = e.rebuild(tuple(lower(c) for c in e.children()))
+    lowered = e.rebuild(tuple(_lowered(c, found) for c in e.children()))
     match lowered:
         case Add():
             return _collect(lowered)

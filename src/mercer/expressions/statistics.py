@@ -34,6 +34,7 @@ Tangents = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray
 GATHER_BYTES = 2**26
 LENGTHS_BYTES = 2**30
 CENTRE_ROWS = 512
+DIAGONAL_ROWS = 32  # of a block that is computed for its diagonal
 # Points that another statistic is computed from as well stay where they are, so that one pass over
 # the features serves both, unless their squared distance from the origin is so many times their
 # own spread: the squared norms, whose rounding a distance inherits, grow by 1 + FAR at most.
@@ -208,7 +209,8 @@ def _squared_norms(A: np.ndarray) -> np.ndarray:
 def _lengths(A: Array) -> Any:
     """‖x‖² of each row, by whatever library A is of."""
     if not is_tensor(A):
-        return row_norms(A, squared=True)
+        # The same sum for any order of memory.
+        return row_norms(A if sp.issparse(A) else rows_in_order(A), squared=True)
     out, xp = A.new_empty(A.shape[0]), namespace(A)
     for rows in row_blocks(A.shape[0], 8 * A.shape[1], LENGTHS_BYTES):
         out[rows] = xp.sum(A[rows].to(xp.float64) ** 2, 1)
@@ -260,6 +262,8 @@ class PairStatistic:
         features on the last axis; where the core has none.
     vanishes : bool
         Whether the statistic of a point with itself is always zero.
+    is_kernel : bool
+        Whether the statistic is positive semidefinite on the points it takes.
     whole : bool
         Whether ``block`` takes any number of points, and what it returns is new, in float64 and
         symmetric to the last bit for G = F.
@@ -281,6 +285,7 @@ class PairStatistic:
     tangent_factor: float = 1.0
     tangents: Tangents | None = None
     vanishes: bool = False
+    is_kernel: bool = False
     whole: bool = False
     summed: Callable[[Any, np.ndarray], Callable[[Any], np.ndarray]] | None = None
     magnitude: Callable[[Any, Any], np.ndarray] | None = None
@@ -329,7 +334,15 @@ def _sum(F: Array) -> np.ndarray:
 
 
 def _conjunction_diagonal(F: Array) -> np.ndarray:
-    return namespace(F).prod(1 + as_dense(F) ** 2, 1)
+    """Π (1 + x_j²), with the rounding that the core has in a block of pairs."""
+    if is_tensor(F):
+        return namespace(F).prod(1 + F**2, 1)
+    F = as_dense(F)
+    out = np.empty(len(F), dtype=F.dtype)
+    for start in range(0, len(F), DIAGONAL_ROWS):
+        rows = slice(start, start + DIAGONAL_ROWS)
+        out[rows] = np.diagonal(conjunction(F[rows], F[rows]))
+    return out
 
 
 STATISTICS: dict[str, PairStatistic] = {
@@ -341,6 +354,7 @@ STATISTICS: dict[str, PairStatistic] = {
             _lengths,
             native=Kind.DOT,
             tangent=Kind.DOT,
+            is_kernel=True,
             magnitude=lambda F, G: dot(abs(F), abs(G)),
         ),
         PairStatistic(
@@ -356,7 +370,14 @@ STATISTICS: dict[str, PairStatistic] = {
             magnitude=_sqdist_magnitude,
         ),
         PairStatistic("l1", l1, _zeros, native=Kind.L1, tangent=Kind.SIGN_PRODUCT, vanishes=True),
-        PairStatistic("minsum", minsum, _sum, native=Kind.MINSUM, tangents=_summed(minsum_tangent)),
+        PairStatistic(
+            "minsum",
+            minsum,
+            _sum,
+            native=Kind.MINSUM,
+            tangents=_summed(minsum_tangent),
+            is_kernel=True,
+        ),
         PairStatistic(
             "chi2",
             chi2,
@@ -371,6 +392,7 @@ STATISTICS: dict[str, PairStatistic] = {
             _conjunction_diagonal,
             native=Kind.CONJUNCTION,
             tangents=conjunction_tangent,
+            is_kernel=True,
             magnitude=lambda F, G: conjunction(abs(F), abs(G)),
         ),
     )

@@ -32,10 +32,8 @@ from mercer.expressions.nodes import (
     Point,
     Statistic,
     Tangent,
-    diagonal,
 )
 from mercer.expressions.points import same_width
-from mercer.expressions.simplification import lower
 from mercer.expressions.tensor_slopes import Layout, Operands
 from mercer.expressions.tensor_tiles import at, some
 from mercer.expressions.triton_tiles import PRECISIONS
@@ -376,9 +374,10 @@ class TensorPairs(Pairs):
 
     @computing
     def diagonal(self) -> Any:
-        live = self.recorded()
+        own, live = self._diagonal(), self.recorded()
+        self._check_values(own, "k(x, x)")
         if live is None:
-            return self._diagonal().clone()
+            return own.clone()
         found = 1.0 * live._diagonal()
         for path, slope in live._slopes().items():
             given = beside(self.parameters[path], found)
@@ -389,7 +388,7 @@ class TensorPairs(Pairs):
         return found
 
     def _diagonal(self) -> Any:
-        return self.side(lower(diagonal(self.expression, 0)), 0)
+        return self.side(self._own, 0)
 
 
 def _autograd() -> Any:

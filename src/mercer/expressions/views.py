@@ -64,11 +64,11 @@ class Scale:
     def with_tensor(self, scales: Any) -> Self:
         return replace(self, scales=scales)
 
-    def derivative(self, X: Array, index: int | None) -> Array:
+    def derivative(self, X: Array, whole: Array, index: int | None) -> Array:
         factors = np.zeros(len(self.scales))
         chosen = slice(None) if index is None else index
         factors[chosen] = -1 / np.square(np.asarray(self.scales)[chosen])
-        return self._times(X, factors)
+        return self._times(whole, factors)
 
     def chain(self, X: Array, dX: Array) -> Array:
         return self._times(dX, 1 / np.asarray(self.scales))
@@ -94,10 +94,8 @@ class Unit:
             shrunk = X * xp.exp2(-exponent.clamp(-most, most).to(X.dtype))
             length = xp.linalg.vector_norm(shrunk, dim=1, keepdim=True)
             return xp.where(length == 0, 0.0, shrunk / xp.where(length == 0, 1.0, length))
-        largest = abs(X).max(axis=1)
-        largest = largest.toarray().ravel() if sp.issparse(largest) else largest
         most = np.finfo(X.dtype).maxexp - 1
-        shrunk = _times_rows(X, np.ldexp(1.0, np.minimum(-np.frexp(largest)[1], most)))
+        shrunk = _times_rows(X, np.ldexp(1.0, np.minimum(-np.frexp(_largest(X))[1], most)))
         return _times_rows(shrunk, _reciprocal(row_norms(shrunk)))
 
     def chain(self, X: Array, dX: Array) -> Array:
@@ -107,6 +105,58 @@ class Unit:
         if is_tensor(X):
             return ((dX - along * unit) / X.norm(dim=1)[:, None]).nan_to_num(0.0)
         return (dX - along * unit) * _reciprocal(row_norms(X))[:, None]
+
+
+# Binary exponents of points whose squares, and sums of them, are well within float32's range.
+ORDINARY = (-47, 52)
+LARGEST_EXPONENT = 1000  # of a power of two whose inverse is a number as well
+
+
+@frozen
+class RowUnit:
+    """A function of points: for each a power of two close to its largest entry.
+
+    It is one for points of ordinary size, which are most.
+    """
+
+    def __call__(self, X: Array) -> Any:
+        if is_tensor(X):
+            return namespace(X).exp2(self.exponents(X).to(namespace(X).float64))
+        return np.ldexp(1.0, self.exponents(X))
+
+    @staticmethod
+    def exponents(X: Array) -> Any:
+        xp = namespace(X)
+        largest = X.abs().amax(1) if is_tensor(X) else _largest(X)
+        exponents = xp.clip(xp.frexp(largest)[1], -LARGEST_EXPONENT, LARGEST_EXPONENT)
+        least, most = ORDINARY
+        return xp.where((exponents < least) | (exponents > most), exponents, 0)
+
+
+@frozen
+class InRowUnits:
+    """x divided by its `RowUnit`, exactly: squared norms then neither over- nor underflow."""
+
+    def apply(self, X: Array, name: str) -> Array:
+        exponents = RowUnit.exponents(X)
+        if not bool(exponents.any()):
+            return X
+        X = doubled(X)  # for quotients of units, which float32 may not hold
+        if is_tensor(X):
+            return X * namespace(X).exp2(-exponents.to(X.dtype))[:, None]
+        if not sp.issparse(X):
+            return np.ldexp(X, -exponents[:, None])
+        X = sp.csr_array(X)
+        data = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
+        return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _largest(X: Array) -> np.ndarray:
+    """The largest |x_j| of each row, without a copy of the points."""
+    most, least = X.max(axis=1), X.min(axis=1)
+    if sp.issparse(X):
+        most, least = most.toarray().ravel(), least.toarray().ravel()
+    return np.maximum(most, -least)
 
 
 def _reciprocal(a: np.ndarray) -> np.ndarray:
@@ -132,18 +182,34 @@ class Circle:
     def with_tensor(self, period: Any) -> Self:
         return replace(self, period=period)
 
-    def derivative(self, X: Array, index: int | None) -> Array:
-        return self.chain(X, -as_dense(X) / self.period)
+    def derivative(self, X: Array, whole: Array, index: int | None) -> Array:
+        return self.chain(X, -as_dense(whole) / self.period)
 
     def chain(self, X: Array, dX: Array) -> Array:
         (cos, sin), dt = self._around(X), as_dense(dX) * (2 * np.pi / self.period)
         return namespace(X).hstack([-sin * dt, cos * dt])
 
     def _around(self, X: Array) -> list[Any]:
-        """cos t and sin t, by way of double: float32 does not know where in a late period t is."""
+        """cos t and sin t, of t within one period and in double: fmod loses no digits."""
         X, xp = as_dense(X), namespace(X)
-        t = doubled(X) * (2 * np.pi / self.period)
+        t = xp.fmod(doubled(X), self.period) * (2 * np.pi / self.period)
         return [beside(f(t), X) for f in (xp.cos, xp.sin)]
+
+
+@frozen
+class Within:
+    """x_j less a multiple of its period: nothing that a periodic function of x_j sees.
+
+    Before points are divided by scales, so that those far from the origin keep their digits.
+    """
+
+    periods: tuple[float, ...]
+
+    def apply(self, X: Array, name: str) -> Array:
+        X = as_dense(X)
+        if X.shape[1] != len(self.periods):
+            return X  # which the scales refuse
+        return beside(namespace(X).fmod(doubled(X), beside(self.periods, doubled(X))), X)
 
 
 @frozen
@@ -160,7 +226,10 @@ class View:
 
         Hyperparameters that are tensors, by path, stand in for the numbers of the steps.
         """
+        moves = any(getattr(step, "path", None) in tensors for step in self.steps)
         for step in self.steps:
+            if moves and isinstance(step, Within):
+                continue  # multiples of a period count where the period has a derivative
             given = tensors.get(getattr(step, "path", ""))
             X = (step if given is None else step.with_tensor(given)).apply(X, name)
         return X
@@ -186,13 +255,16 @@ class View:
 
     def tangent(self, X: Any, path: str, index: int | None, name: str) -> Array:
         """How the output changes with one hyperparameter (one entry of it, given ``index``)."""
-        dX = None
+        # Derivatives are in proportion to the points before whole periods are taken away.
+        dX, whole = None, X
         for step in self.steps:
             if dX is not None:
                 dX = step.chain(X, dX) if hasattr(step, "chain") else dX
             if getattr(step, "path", None) == path:
-                own = step.derivative(X, index)
+                own = step.derivative(X, whole, index)
                 dX = own if dX is None else dX + own
-            X = step.apply(X, name)
+            before, X = X, step.apply(X, name)
+            if not isinstance(step, Within):
+                whole = X if whole is before else step.apply(whole, name)
         assert dX is not None, f"the view does not depend on {path}"
         return dX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import reduce
@@ -15,6 +16,7 @@ from mercer.arrays import as_numbers, is_tensor
 from mercer.expressions import Expression, View
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import ANYTHING, Domain
+from mercer.kernels.expansions import Expansion, TooManyTerms, judge_powers
 from mercer.kernels.kernel import Kernel, Parameters
 from mercer.kernels.validity import Validity, indefinite, valid
 
@@ -115,6 +117,10 @@ class Constant(Kernel):
     def is_infinitely_divisible(self) -> bool:
         return self.value > 0
 
+    def expand(self) -> Expansion:
+        self._validate_params()
+        return Expansion.of_number(self.value)
+
     def feature_map(self) -> maps.FeatureMap:
         if self.value < 0:
             return super().feature_map()
@@ -152,8 +158,18 @@ class _Binary(Kernel):
     def feature_map(self) -> maps.FeatureMap:
         terms = [t for t in linear_combination(self) if t.factor != 0]
         if any(t.factor < 0 for t in terms):
-            return super().feature_map()
+            return self._map_of_monomials() or super().feature_map()
         return reduce(maps.SumMap, [t.feature_map() for t in terms] or [maps.ConstantMap(0.0)])
+
+    def _map_of_monomials(self) -> maps.FeatureMap | None:
+        """The map of a polynomial in x·z without negative coefficients; None of other kernels."""
+        try:
+            powers = self.expand().by_degree(("Linear",))
+        except TooManyTerms:
+            return None
+        if powers is None or any(c.value < 0 for c in powers.values()):
+            return None
+        return maps.MonomialMap({q: math.log(c.value) for q, c in powers.items()})
 
     def _parts(self, view: View, path: str) -> tuple[Expression, Expression]:
         return self.left.build(view, path + "left__"), self.right.build(view, path + "right__")
@@ -175,16 +191,10 @@ class Sum(_Binary):
         left, right = self.left.judge(), self.right.judge()
         if left.status == right.status == "valid":
             return valid(f"{self!r} is a kernel", "sum of kernels", left.proof, right.proof)
-        terms = [t for t in linear_combination(self) if t.factor != 0]
-        judged = [(t, t.kernel.judge()) for t in terms]
-        if all(t.factor > 0 and v.status == "valid" for t, v in judged):
-            text = " + ".join(f"{t.factor:g} * {t.kernel!r}" for t in terms) or "0"
-            return valid(
-                f"{self!r} = {text} is a kernel",
-                "like terms collected, then a non-negative combination of kernels",
-                *(v.proof for _, v in judged),
-            )
-        return self.searched("no rule proves this sum valid, and no counterexample was found")
+        return judge_expanded(self, "sum")
+
+    def expand(self) -> Expansion:
+        return self.left.expand() + self.right.expand()
 
     def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         # The spectrum of a sum is the mixture of the spectra, each as likely as it is heavy.
@@ -235,13 +245,10 @@ class Product(_Binary):
             if isinstance(self.left, Constant):
                 return valid(claim, "non-negative scaling", right.proof)
             return valid(claim, "product of kernels", left.proof, right.proof)
-        factor, rest = constant_factor(self)
-        if factor == 0:
-            return valid(claim, "zero times anything is the zero kernel")
-        inner = rest.judge() if rest is not self else None
-        if factor > 0 and inner is not None and inner.status == "valid":
-            return valid(claim, "constants multiplied, then non-negative scaling", inner.proof)
-        return self.searched("no rule proves this product valid, and no counterexample was found")
+        return judge_expanded(self, "product")
+
+    def expand(self) -> Expansion:
+        return self.left.expand() * self.right.expand()
 
     def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         # The spectrum of a product is the convolution of the spectra: frequencies add.
@@ -312,7 +319,13 @@ class Power(Kernel):
             if float(self.exponent).is_integer():
                 return valid(claim, "integer power: a repeated product", inner.proof)
             return valid(claim, "power of an infinitely divisible kernel", inner.proof)
-        return self.searched("no rule proves this power valid, and no counterexample was found")
+        return judge_expanded(self, "power")
+
+    def expand(self) -> Expansion:
+        self._check()
+        if not float(self.exponent).is_integer():
+            return super().expand()
+        return self.kernel.expand() ** int(self.exponent)
 
     def feature_map(self) -> maps.FeatureMap:
         self._check()
@@ -332,6 +345,37 @@ class Power(Kernel):
         exponent = self.exponent
         text = repr(int(exponent)) if isinstance(exponent, Integral) else repr(float(exponent))
         return f"{bracketed(self.kernel)} ** {text}"
+
+
+def judge_expanded(kernel: Kernel, what: str) -> Validity:
+    """What the coefficients show of a sum, product or power whose parts are not all valid."""
+    undecided = f"no rule proves this {what} valid, and no counterexample was found"
+    try:
+        expansion = kernel.expand()
+    except TooManyTerms:
+        return kernel.searched(undecided)
+    if all(c.value > 0 for c in expansion.coefficients.values()):
+        used = {key for monomial in expansion.coefficients for key, _ in monomial}
+        judged = [k.judge() for key, k in expansion.kernels.items() if key in used]
+        if all(v.status == "valid" for v in judged):
+            return valid(
+                f"{kernel!r} = {written(expansion)} is a kernel",
+                "expanded and like terms collected: no coefficient is negative",
+                *(v.proof for v in judged),
+            )
+        return kernel.searched(undecided)
+    powers = expansion.by_degree(("Linear",))
+    return kernel.searched(undecided) if powers is None else judge_powers(kernel, powers)
+
+
+def written(expansion: Expansion) -> str:
+    """An expansion as text: ``0.3 + 0.5 * Linear() + 0.3 * Linear() ** 2``."""
+    terms = []
+    for c, factors in expansion.terms():
+        shown = [bracketed(k) if p == 1 else f"{bracketed(k)} ** {p}" for k, p in factors]
+        number = [] if c == 1 and shown else [f"{c:.6g}"]
+        terms.append(" * ".join(number + shown))
+    return " + ".join(terms) or "0"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Options
 
 from mercer.arrays import as_numbers
-from mercer.expressions import Circle, Expression, exp, sqrt
+from mercer.expressions import Check, Circle, Expression, Within, exp, sqrt
 from mercer.expressions.views import View
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.dot_product import POSITIVE, truncated_exponential
@@ -306,7 +306,9 @@ class Periodic(_Stationary):
         self.scales = scales
 
     def seen_through(self, view: View, path: str) -> View:
-        period = float(as_numbers(self.period))
+        scales, period = self.checked_scales(), float(as_numbers(self.period))
+        if scales is not None:
+            view = view.then(Check(self.domain), Within(tuple((period * scales).tolist())))
         return super().seen_through(view, path).then(Circle(path + "period", period))
 
     def formula(self, s: Statistics, p: Parameters) -> Expression:

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from mercer.expressions import Expression, normalised, tanh
 from mercer.kernels import feature_maps as maps
+from mercer.kernels.expansions import Expansion
 from mercer.kernels.kernel import Parameters, Statistics, VectorKernel
 from mercer.kernels.validity import Validity, indefinite, valid
 
@@ -76,6 +77,11 @@ class Polynomial(VectorKernel):
         # At ±x with gamma |x|^2 = -coef0 the diagonal vanishes and the rest does not.
         x = math.sqrt(-self.coef0 / self.gamma)
         return indefinite(self, np.array([[x], [-x]]), "coef0 < 0")
+
+    def expand(self) -> Expansion:
+        self._validate_params()
+        gamma, coef0 = Expansion.of_number(self.gamma), Expansion.of_number(self.coef0)
+        return (gamma * Linear().expand() + coef0) ** int(self.degree)
 
     def feature_map(self) -> maps.FeatureMap:
         self._validate_params()

@@ -72,7 +72,7 @@ class Precomputed(Kernel):
         return np.diagonal(self(X)).copy()
 
     def rounding(self, X: Any) -> np.ndarray:
-        return _last_digits(self(X))
+        return last_digits(self(X))
 
     def judge(self) -> Validity:
         return Validity(
@@ -104,7 +104,7 @@ class FromMatrix(Kernel):
         A = as_dense(as_vectors(self.A, "the matrix"))
         if A.shape[0] != A.shape[1]:
             raise ValueError(f"the matrix has shape {A.shape}; a Gram matrix is square")
-        refuse_asymmetric(A, _last_digits(A))
+        refuse_asymmetric(A, last_digits(A))
         return A
 
     def build(self, view: View, path: str) -> Expression:
@@ -115,7 +115,7 @@ class FromMatrix(Kernel):
 
     def judge(self) -> Validity:
         A = self.matrix()
-        E = _last_digits(A)
+        E = last_digits(A)
         if is_clearly_negative(A, E):
             found = shrink(np.arange(len(A)), A, E)
             return Validity("indefinite", counterexample=found, reason="A has this submatrix")
@@ -157,7 +157,7 @@ class _Lookup:
 
     def magnitude(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         # Kernels on indices are computed in float64, and A may have been rounded to float32.
-        return _last_digits(self.block(i, j)) / np.finfo(np.float64).eps
+        return last_digits(self.block(i, j)) / np.finfo(np.float64).eps
 
 
 class FromFeatures(Kernel):
@@ -239,7 +239,8 @@ class FromFunction(Kernel):
 
     def build(self, view: View, path: str) -> Expression:
         self._validate_params()
-        return Statistic(PairStatistic("f", self._block, self._diagonal), view)
+        kind = PairStatistic("f", self._block, self._diagonal)
+        return Statistic(kind, view.then(Check(self.domain)))
 
     def _block(self, A: Any, B: Any) -> np.ndarray:
         n, m = n_rows(A), n_rows(B)
@@ -319,17 +320,26 @@ def asymmetry_allowed(largest: float, E: Any) -> Any:
     return ASYMMETRY * largest + ROUNDINGS * E
 
 
+def asymmetric_pair(K: np.ndarray, E: np.ndarray) -> tuple[int, int] | None:
+    """The pair (i, j) whose K_ij and K_ji differ most, if they differ beyond errors E."""
+    gap = np.abs(K - K.T)
+    if not np.any(gap > asymmetry_allowed(float(np.abs(K).max()), E)):
+        return None
+    i, j = np.unravel_index(np.argmax(gap), K.shape)
+    return int(i), int(j)
+
+
 def refuse_asymmetric(K: np.ndarray, E: np.ndarray) -> None:
     """Raise a ValueError that names the worst pair, where K is not symmetric up to errors E."""
-    gap = np.abs(K - K.T)
-    if np.any(gap > asymmetry_allowed(float(np.abs(K).max()), E)):
-        i, j = np.unravel_index(np.argmax(gap), K.shape)
+    pair = asymmetric_pair(K, E)
+    if pair is not None:
+        i, j = pair
         raise ValueError(
             f"not symmetric: entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:g} and {K[j, i]:g}; "
             "a kernel has k(x, z) = k(z, x)"
         )
 
 
-def _last_digits(K: np.ndarray) -> np.ndarray:
+def last_digits(K: np.ndarray) -> np.ndarray:
     """The rounding of numbers that were given."""
     return np.finfo(K.dtype).eps * np.abs(K)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mercer.expressions import Expression, diagonal, divide, exp
+from mercer.expressions import Expression, InRowUnits, Point, RowUnit, diagonal, divide, exp
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import NONNEGATIVE, Domain
 from mercer.kernels.dot_product import POSITIVE
@@ -81,5 +81,8 @@ class Tanimoto(VectorKernel):
     why = "x·z times the integral over t > 0 of exp(-t‖x‖²) exp(t x·z) exp(-t‖z‖²), all kernels"
 
     def formula(self, s: Statistics, p: Parameters) -> Expression:
-        total = diagonal(s.dot, 0) + diagonal(s.dot, 1)
-        return divide(s.dot, total - s.dot, at_zero=1.0)
+        # With x = u x' for a power of two u, and z = v z', u v is divided out.
+        u, v = (Point(RowUnit(), s.view, side) for side in (0, 1))
+        dot = Statistics(s.view.then(InRowUnits())).dot
+        total = diagonal(dot, 0) * u * v**-1 + diagonal(dot, 1) * v * u**-1
+        return divide(dot, total - dot, at_zero=1.0)

@@ -28,6 +28,7 @@ from mercer.expressions import (
 )
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels.domains import REALS, Domain
+from mercer.kernels.expansions import Expansion
 from mercer.kernels.validity import Validity, search, valid
 from mercer.other_libraries import handed_back, taken
 from mercer.torch_state import computing
@@ -130,6 +131,10 @@ class Kernel:
             f"method='fourier' needs a stationary kernel with a known spectrum, and {self!r} is "
             "not one; use method='nystrom'"
         )
+
+    def expand(self) -> Expansion:
+        """The kernel as a polynomial in kernels that are not sums, products or powers."""
+        return Expansion.of_kernel(self)
 
     # What follows.
 
@@ -246,7 +251,7 @@ class Kernel:
         return _algebra().Power(self, exponent)
 
     def normalize(self) -> Kernel:
-        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is."""
+        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is; see `Normalized`."""
         return _transformations().Normalized(self)
 
     def rescale(self, f: Any) -> Kernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import scipy.sparse as sp
 
 from mercer import core
 from mercer.expressions import Check, Expression, Map, PairStatistic, Statistic, View
+from mercer.kernels.domains import STRINGS
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel
+from mercer.kernels.sequences import one_kind
 from mercer.kernels.validity import Validity, valid
 from mercer.kernels.vocabulary import VocabularyMap, vectorize
 
@@ -34,11 +37,14 @@ class ObjectKernel(Kernel, abstract=True):
                 parsed.append(self.parse_object(x))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"object {i}: {error}") from None
+        if self.domain is STRINGS:
+            one_kind(parsed)
         return parsed
 
     def build(self, view: View, path: str) -> Expression:
         self.check_parameters()
-        return Statistic(self.statistic(), view.then(Check(self.domain), Map(self.parse_objects)))
+        kind = replace(self.statistic(), is_kernel=True)  # as all of them are
+        return Statistic(kind, view.then(Check(self.domain), Map(self.parse_objects)))
 
     def statistic(self) -> PairStatistic:
         raise NotImplementedError

@@ -19,8 +19,10 @@ from mercer.expressions import (
     Statistic,
     View,
     diagonal,
+    lower,
     normalised,
 )
+from mercer.expressions import Constant as Number
 from mercer.expressions import exp as exp_node
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels import feature_maps as maps
@@ -31,7 +33,11 @@ from mercer.kernels.validity import Validity, indefinite, valid
 
 
 def exp(operand: Kernel | Expression) -> Any:
-    """exp(k(x, z)) of a kernel; of a formula in `sqnorm`, the formula's exponential."""
+    """exp(k(x, z)) of a kernel; of a formula in `sqnorm`, the formula's exponential.
+
+    exp(k) overflows for k > 709 in float64 (88 in float32). Its normalised form does not: see
+    `Normalized`.
+    """
     if isinstance(operand, Expression):
         return exp_node(operand)
     if not isinstance(operand, Kernel):
@@ -112,9 +118,32 @@ class Exp(_Unary):
 class Normalized(_Unary):
     """k(x, z) / sqrt(k(x, x) k(z, z)), zero where k(x, x) or k(z, z) is.
 
+    Factors and terms are normalised one by one, so that nothing overflows on the way. The
+    normalised exponential of k is exp(-D), with D = k(x,x)/2 + k(z,z)/2 - k(x,z).
+
     Parameters
     ----------
     kernel : Kernel
+        Not one that is zero everywhere.
+
+    Notes
+    -----
+    Accuracy, with eps the rounding of the points' dtype:
+
+    * ``diag(X)`` and the diagonal of ``k(X)`` are 1 up to a few eps, and exactly 1 for an
+      exponential.
+    * D is computed from distances for sums, products and integer powers of Linear, Polynomial, Min
+      and kernels of a distance. It is exactly 0 at equal points, and its error is about
+      eps sqrt(D k(x,x)) nearby.
+    * For other exponents, such as Conjunction, and for points that are nearly opposed, the error of
+      D is about eps k(x,x). So exp(k).normalize() has few digits where k(x,x) is above 1e12.
+    * No value of an exponential is above 1 where its exponent is a kernel by one of these rules.
+
+    Examples
+    --------
+    >>> from mercer import kernels as K
+    >>> K.exp(K.Polynomial(4)).normalize()([[30.0, 9.0], [30.0, 9.00001]]).round(6).tolist()
+    [[1.0, 0.789576], [0.789576, 1.0]]
     """
 
     rule = "normalisation: f(x) k(x,z) f(z) with f(x) = k(x,x)^(-1/2), 0 where k(x,x) = 0"
@@ -123,7 +152,26 @@ class Normalized(_Unary):
         self.kernel = kernel
 
     def transform(self, inner: Expression, view: View) -> Expression:
+        self._refuse_zero(inner)
         return normalised(inner)
+
+    def _refuse_zero(self, inner: Expression) -> None:
+        kernel = self.kernel
+        try:
+            # Kernels of objects may hold large tables, which an expansion would compare.
+            expanded = kernel.domain.is_vectors and kernel.expand().is_zero
+            is_zero = expanded or lower(inner) == Number(0.0)
+        except ValueError:  # an expansion too long to write out, or a diagonal that is negative
+            return
+        if is_zero:
+            raise ValueError(
+                f"{kernel!r} is zero everywhere and cannot be normalised: k(x,z) / "
+                "sqrt(k(x,x) k(z,z)) is 0/0 for all points; check the signs of its terms"
+            )
+
+    def judge(self) -> Validity:
+        self._refuse_zero(self.kernel.expression())
+        return super().judge()
 
     @property
     def is_stationary(self) -> bool:
