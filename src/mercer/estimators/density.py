@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, row_blocks
+from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, on_host, row_blocks
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
@@ -266,7 +266,7 @@ class KernelDensity(BaseEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Σ log p(x) over the rows of ``X: (m, d)``."""
-        return float(self.score_samples(X).sum())
+        return float(on_host(self.score_samples(X)).sum())
 
     def grid(
         self, n_points: int | Sequence[int] = 256, low: Any = None, high: Any = None

@@ -52,6 +52,7 @@ from mercer.operators import (
     gram,
     streamed,
 )
+from mercer.other_libraries import is_recorded
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
 # At most this many points show whether a kernel of unknown validity is valid: a Cholesky factor of
@@ -208,7 +209,9 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
 
     ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
     """
-    X = validate_query(estimator, X)
+    given, X = X, validate_query(estimator, X)
+    if is_recorded(given) and not is_tensor(X) and not is_precomputed(estimator.kernel):
+        return expand_tensor(estimator.kernel_, as_vectors(given), estimator.X_fit_, coef)
     if _comes(estimator, X) and is_tensor(estimator.X_fit_):
         return _brought(estimator, X, coef)
     columns = coef.reshape(len(coef), -1)
@@ -216,6 +219,12 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
     if kept is not None:
         return kept(X).reshape(-1, *coef.shape[1:])
     return expansion(estimator.kernel_, X, estimator.X_fit_, coef)
+
+
+def expand_tensor(kernel: Kernel, X: Any, points: Any, coef: Any) -> Any:
+    """``sum_i coef_i k(x, x_i)`` at new points that are a tensor, where that is."""
+    points, coef = (beside(as_dense(A), X) for A in (points, coef))
+    return gram(kernel, X, points, store=False) @ coef
 
 
 def values_at(estimator: Any, X: Any) -> Any:

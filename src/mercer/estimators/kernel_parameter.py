@@ -28,6 +28,11 @@ def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = No
     kernel = estimator.kernel
     if isinstance(kernel, Kernel):
         _refuse_unused(estimator)
+        for path in kernel.tensors():
+            raise TypeError(
+                f"kernel has {path} as a tensor that requires a gradient, and a fit has none; pass "
+                "a number"
+            )
         fitted = clone(kernel)
         _ = fitted.domain
         return fitted

@@ -16,7 +16,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import beside, doubled, is_single, is_tensor, n_rows, refuse_masked
+from mercer.arrays import (
+    beside,
+    doubled,
+    following,
+    is_single,
+    is_tensor,
+    n_rows,
+    refuse_masked,
+)
 from mercer.elsewhere import is_collection, is_elsewhere, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
@@ -443,7 +451,7 @@ class KernelPCA(
         components = doubled(self.transform(X))
         to_mean = expansion(self.kernel_, X, self.X_fit_, self.mean_coef_)
         total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
-        return (total - (components**2).sum(1)).clip(0.0, None)
+        return following((total - (components**2).sum(1)).clip(0.0, None), X)
 
     def _check_invertible(self, X: Any) -> None:
         if self.fit_inverse_transform:

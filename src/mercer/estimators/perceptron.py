@@ -16,11 +16,11 @@ from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
-    expand,
     input_tags,
     is_precomputed,
     training_gram,
     validate_query,
+    values_at,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
@@ -248,7 +248,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
-        return expand(self, X, self.dual_coef_) + self.intercept_
+        return values_at(self, X)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:

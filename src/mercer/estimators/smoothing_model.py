@@ -31,8 +31,9 @@ from mercer.estimators.neighbourhoods import (
     local_constant,
     local_linear,
 )
-from mercer.estimators.tensor_smoothing import TensorMeans, tensor_lines
+from mercer.estimators.tensor_smoothing import TensorMeans, recorded_lines, tensor_lines
 from mercer.kernels.smoothing import SMOOTHING_KERNELS, RadialKernel, SmoothingKernel
+from mercer.other_libraries import is_recorded
 
 BANDWIDTH_CONSTRAINTS = [
     Interval(Real, 0, None, closed="neither"),
@@ -180,7 +181,16 @@ class Smoother(BaseEstimator):
         at, chosen = (None, careful) if X is None else (as_numpy(X)[careful], None)
         for rows, U, W in near.blocks(at, 4 * (points.shape[1] + Y.shape[1]), chosen):
             fits.value[careful[rows]] = self._local_fit(W, U, near.sites, Y)[0]
-        return fits.value
+        if not is_recorded(X):
+            return fits.value
+        if len(careful):
+            raise RuntimeError(
+                f"X requires a gradient, and the training points in reach of row {careful[0]} "
+                "hardly spread, so that the local line has none there; use a larger bandwidth, or "
+                "pass X.detach()"
+            )
+        lines = recorded_lines(self.kernel_, shrink(points), mass, Y, around)
+        return beside(fits.value, lines) + lines - lines.detach()
 
     def _left_out(self, Y: np.ndarray) -> np.ndarray:
         """What each row of ``Y: (n, k)`` is predicted to be by the others."""

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import kernels as K
 from mercer.arrays import (
     as_dense,
+    as_vectors,
     beside,
     doubled,
     is_single,
@@ -30,6 +31,7 @@ from mercer.arrays import (
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
+    expand_tensor,
     input_tags,
     is_precomputed,
     refuse_indefinite_among,
@@ -50,6 +52,7 @@ from mercer.estimators.svm_rounding import (
 )
 from mercer.expressions import tensors
 from mercer.operators import GramOperator, expansion
+from mercer.other_libraries import is_recorded
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import combined, followed, solve_programs
@@ -418,9 +421,11 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _expand(self, X: Any) -> np.ndarray:
         """Every function at the points of X, (m, n_functions)."""
         check_is_fitted(self)
-        X = validate_query(self, X)
+        given, X = X, validate_query(self, X)
+        if is_recorded(given) and not is_precomputed(self.kernel):
+            return self._expand_tensor(as_vectors(given), self._columns())
         if is_tensor(X):
-            return beside(self._expand_tensor(X, self._columns()), X)
+            return self._expand_tensor(X, self._columns())
         if is_precomputed(self.kernel):
             values = self._summed(lambda some, V: X[:, self.support_[some]] @ V)
         elif not len(self.support_):
@@ -444,11 +449,14 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return product(slice(None), self._columns())
 
     def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
-        points = self.support_vectors_
-        if not self._single_is_enough(X):
-            X, points = doubled(X), doubled(points)
-        values = expansion(self.kernel_, X, points, beside(coefficients, X))
-        return values + beside(self.intercept_, X)
+        level = beside(self.intercept_, X)
+        if not len(self.support_):
+            return X[:, :0].sum(1)[:, None] + level
+        exact = X
+        if not self._single_is_enough(X.detach()):
+            exact, level = doubled(X), doubled(level)
+        values = expand_tensor(self.kernel_, exact, self.support_vectors_, coefficients) + level
+        return beside(values, X)
 
     def _is_function(self) -> bool:
         return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)

@@ -282,10 +282,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         ``decision_function_shape="ovo"`` of shape (m, n_classes * (n_classes - 1) / 2), positive
         for the earlier class of the pair.
         """
-        values = self._expand(X)
-        if is_tensor(values):
-            return beside(self._shaped(as_numpy(values)), values)
-        return self._shaped(values)
+        return self._shaped(self._expand(X))
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
@@ -295,13 +292,22 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         return self._elected(as_numpy(self._expand(X)))
 
-    def _shaped(self, values: np.ndarray) -> np.ndarray:
+    def _shaped(self, values: Any) -> Any:
         """From the values of all pairs, (m, n_pairs), to those of `decision_function`."""
         if len(self.classes_) == 2:
             return values[:, 0]
         if self.decision_function_shape == "ovo":
             return values
-        return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        if not is_tensor(values):
+            return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        # The same for a tensor: votes, with ties broken by sums of values.
+        k = len(self.classes_)
+        sides = np.zeros((values.shape[1], k))
+        for column, (i, j) in enumerate(combinations(range(k), 2)):
+            sides[column, i], sides[column, j] = 1, -1
+        sides, signs = beside(sides, values), 1 - 2 * beside(values < 0, values)
+        votes, confidence = (signs @ sides + (k - 1)) / 2, values @ sides
+        return votes + confidence / (3 * (confidence.abs() + 1))
 
     def _elected(self, values: np.ndarray) -> np.ndarray:
         """From the values of all pairs, (m, n_pairs), to classes."""

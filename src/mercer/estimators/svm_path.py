@@ -21,6 +21,7 @@ from mercer.estimators.svm_model import (
 )
 from mercer.operators import GramOperator
 from mercer.solvers.result import Result
+from mercer.torch_state import learning
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class LeftOut(NamedTuple):
     n_refits: int
 
 
+@learning
 def price_path(
     machine: SupportVectorMachine,
     X: Any,
@@ -222,6 +224,7 @@ def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.nd
     return np.where(np.abs(a) >= bound * (1 - 1e-12), a * (C / last), a)
 
 
+@learning
 def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: Any) -> LeftOut:
     """What each point is taken for by a machine fitted to all others; see ``SVC.leave_one_out``."""
     machine = clone(machine).set_callbacks()

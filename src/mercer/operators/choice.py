@@ -11,11 +11,14 @@ import scipy.sparse as sp
 
 from mercer.arrays import is_tensor, memory_budget, n_rows
 from mercer.expressions import Pairs, TensorPairs
+from mercer.expressions.tensors import refuse_tensors
 from mercer.kernels.budget import quantity
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
 from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGram
 from mercer.operators.tensors import tensor_gram
+from mercer.other_libraries import taken
+from mercer.torch_state import computing
 
 # Explicit features win when there are this many times fewer of them than points.
 FEATURES_PAY = 4
@@ -23,6 +26,7 @@ FEATURES_PAY = 4
 STORED = 2**20
 
 
+@computing
 def gram(
     kernel: Kernel, X: Any, Y: Any = None, store: bool = True, precision: str = "fp16x3"
 ) -> GramOperator:
@@ -56,10 +60,18 @@ def gram(
     if not isinstance(kernel, Kernel):
         shown = repr(kernel) if isinstance(kernel, str) else f"a {type(kernel).__name__}"
         raise TypeError(f"kernel must be a mercer kernel, as kernels.RBF() is; got {shown}")
+    X, Y = taken(X), taken(Y)
     if getattr(kernel, "is_precomputed", False):
+        if is_tensor(X):
+            raise TypeError(
+                "X is a tensor, and Precomputed() takes a matrix that is an array; multiply by the "
+                "tensor itself, or pass X.cpu().numpy()"
+            )
         return DenseGram(kernel(X, Y), "precomputed")
-    if is_tensor(X):
-        return tensor_gram(TensorPairs(kernel.expression(), X, Y, precision), store)
+    if is_tensor(X) or is_tensor(Y):
+        pairs = TensorPairs(kernel.expression(), X, Y, precision, kernel.tensors())
+        return tensor_gram(pairs, store)
+    refuse_tensors(kernel.tensors(), X)
     pairs_of = partial(Pairs, kernel.expression(), X, Y)
     operator = _chosen(kernel, X, Y, store, pairs_of)
     operator.pairs_of = pairs_of

@@ -29,6 +29,7 @@ from mercer.kernels.distance import RBF
 from mercer.kernels.given import asymmetric_pair, last_digits
 from mercer.kernels.kernel import Kernel
 from mercer.operators.choice import gram
+from mercer.torch_state import learning
 
 # Permutations by default: p-values as small as 0.005.
 PERMUTATIONS = 199
@@ -73,6 +74,7 @@ class Test:
         return cls(float(statistic), float(pvalue), null)
 
 
+@learning
 def centred_alignment(K: Any, L: Any) -> float:
     r"""The cosine of the angle between two Gram matrices of the same points, centred.
 
@@ -102,6 +104,7 @@ def centred_alignment(K: Any, L: Any) -> float:
     return K.inner(L) / scale if scale > 0 else 0.0
 
 
+@learning
 def hsic(
     X: Any,
     Y: Any,
@@ -165,6 +168,7 @@ def hsic(
     return Test.of(unit * K.inner(L) / n**2, unit * null / n**2, unit * rounded)
 
 
+@learning
 def mmd(
     X: Any,
     Y: Any,

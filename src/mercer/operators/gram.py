@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense, as_numpy, memory_budget, row_blocks
 from mercer.expressions import Pairs, Sum, gradient, is_summable
+from mercer.other_libraries import handed_back, is_foreign, taken
 
 # From this many columns on, a product spends its time on these, where BLAS is fastest: it is taken
 # some rows at a time, which hold so many bytes.
@@ -33,6 +34,12 @@ class GramOperator(LinearOperator):
     def __init__(self, shape: tuple[int, int], dtype: Any, reason: str = ""):
         super().__init__(np.dtype(dtype), shape)
         self.reason = reason
+
+    def __matmul__(self, V: Any) -> Any:
+        """K V, of the library of V."""
+        if is_foreign(V):
+            return handed_back(self @ taken(V), V)
+        return super().__matmul__(V)
 
     def diagonal(self) -> np.ndarray:
         """K_ii, shape (n,)."""
