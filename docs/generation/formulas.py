@@ -17,7 +17,7 @@ from mercer.expressions.nodes import (
     Power,
     Statistic,
 )
-from mercer.expressions.views import Circle, Map, Unit
+from mercer.expressions.views import Circle, Map, RowUnit, Unit
 
 LETTERS = {
     "gamma": r"\gamma",
@@ -39,8 +39,19 @@ STATISTICS = {
 ROOTS = {math.sqrt(n): rf"\sqrt{{{n}}}" for n in (2, 3, 5)}
 
 
-def tex(node: Expression) -> str:
+def tex(e: Expression) -> str:
     """The expression, its parameters by their letters."""
+    return _tex(_without_units(e))
+
+
+def _without_units(e: Expression) -> Expression:
+    """The expression without the powers of two that keep rows within range, which cancel."""
+    if isinstance(e, Point) and isinstance(e.function, RowUnit):
+        return Constant(1.0)
+    return e.rebuild(tuple(_without_units(child) for child in e.children()))
+
+
+def _tex(node: Expression) -> str:
     match node:
         case Constant(value=value):
             return _number(value)
@@ -55,13 +66,13 @@ def tex(node: Expression) -> str:
         case Point(side=side):
             return f"f({'xz'[side]})"
         case Add(terms=terms):
-            return _sum([tex(term) for term in terms])
+            return _sum([_tex(term) for term in terms])
         case Multiply() | Divide():
             return _product(node)
         case Power(base=base, exponent=exponent):
             if isinstance(exponent, Constant) and exponent.value < 0:
                 return _product(node)
-            return rf"{_closed(base)}^{{{tex(exponent)}}}"
+            return rf"{_closed(base)}^{{{_tex(exponent)}}}"
         case Function(name=name, operand=operand):
             return _function(name, operand)
     raise TypeError(f"no formula for {node!r}")
@@ -94,7 +105,7 @@ def _sum(terms: list[str]) -> str:
 
 def _closed(node: Expression) -> str:
     """In brackets where a power or a factor needs them."""
-    shown = tex(node)
+    shown = _tex(node)
     return rf"\bigl({shown}\bigr)" if isinstance(node, Add | Multiply | Divide) else shown
 
 
@@ -114,9 +125,11 @@ def _product(node: Expression) -> str:
             power = -factor.exponent.value
             below.append(_closed(factor.base) + ("" if power == 1 else f"^{{{power:g}}}"))
         else:
-            above.append(rf"\bigl({tex(factor)}\bigr)" if isinstance(factor, Add) else tex(factor))
+            above.append(
+                rf"\bigl({_tex(factor)}\bigr)" if isinstance(factor, Add) else _tex(factor)
+            )
     if isinstance(node, Divide):
-        below.append(tex(node.denominator))
+        below.append(_tex(node.denominator))
     text = r" \, ".join(above) or "1"
     if below:
         under = r" \, ".join(below)
@@ -136,9 +149,9 @@ def _is_negative(exponent: Expression) -> bool:
 
 def _function(name: str, operand: Expression) -> str:
     if name == "sqrt" and isinstance(operand, Statistic) and str(operand.kind) == "sqdist":
-        return tex(operand).removesuffix("^2")
+        return _tex(operand).removesuffix("^2")
     if name == "sqrt":
-        return rf"\sqrt{{{tex(operand)}}}"
+        return rf"\sqrt{{{_tex(operand)}}}"
     if name == "inverse_sqrt":
-        return rf"\frac{{1}}{{\sqrt{{{tex(operand)}}}}}"
-    return rf"\{name}\Bigl({tex(operand)}\Bigr)"
+        return rf"\frac{{1}}{{\sqrt{{{_tex(operand)}}}}}"
+    return rf"\{name}\Bigl({_tex(operand)}\Bigr)"

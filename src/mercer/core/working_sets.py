@@ -79,6 +79,7 @@ class Problem:
         self.set = np.empty(0, dtype=np.int32)
         self.needed = np.empty(0, dtype=np.int64)
         self.waiting = self.fresh = False
+        self.inside = np.empty(0)  # the gradient of the working set after the last work on it
 
     def select(self, grow: bool = False) -> bool:
         """Look at the violation and, where it is too large, choose the next working set.
@@ -155,6 +156,7 @@ class Problem:
         np.add.at(net, index % m, move if self.sign is None else self.sign[index] * move)
         self.a[index] = small.a
         self.fresh = False
+        self.inside = small.F
         return taken, bool(stuck), bool(unbounded), net
 
     def follow(self, change: np.ndarray) -> None:
@@ -452,7 +454,10 @@ def _advance(
         if unbounded or steps == 0:
             return State.UNBOUNDED if unbounded else State.STUCK, taken
         moved = np.flatnonzero(net)
-        problem.follow(_multiply(rows, slot, column, net))
+        if len(problem.set) == len(problem.a):  # of all variables the gradient is known
+            problem.F[problem.set] = problem.inside
+        else:
+            problem.follow(_multiply(rows, slot, column, net))
         work -= (steps + 1) * len(points) + len(column) * (len(moved) + 1)
 
 

@@ -277,10 +277,10 @@ class SVC(PairwiseMachine):
         if not at_once:
             return None
         operator = self._operator(training, store=False)
-        if isinstance(operator, CorrectedGram):
+        C = self.C * tasks.weight
+        if isinstance(operator, CorrectedGram) or not np.all(C[np.concatenate(tasks.members)] > 0):
             return None
         K = np.ascontiguousarray(operator.dense(), dtype=np.float64)
-        C = self.C * tasks.weight
         found = solve_class_pairs(K, tasks.members, C, self.fit_intercept, self.tol)
         return None if found is None else (operator, found)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 REGISTRY: dict[str, type[Kernel]] = {}
 # Formulas of vector kernels whose parameters are plain values, by these.
-_FORMULAS: dict[tuple, Expression] = {}
+_FORMULAS: dict[tuple | None, Expression] = {}
 MOST_FORMULAS = 256
 
 
@@ -309,8 +309,9 @@ class VectorKernel(Kernel, abstract=True):
         raise NotImplementedError(f"{type(self).__name__} must define formula(s, p)")
 
     def build(self, view: View, path: str) -> Expression:
-        key = plain_key(vars(self), type(self))
-        known = None if key is None else _FORMULAS.get((key, view, path))
+        own = plain_key(vars(self), type(self))
+        key = None if own is None else (type(self).formula, own, view, path)
+        known = _FORMULAS.get(key)
         if known is not None:
             return known
         self._validate_params()
@@ -318,7 +319,7 @@ class VectorKernel(Kernel, abstract=True):
         if key is not None:
             if len(_FORMULAS) >= MOST_FORMULAS:
                 _FORMULAS.clear()
-            _FORMULAS[key, view, path] = built
+            _FORMULAS[key] = built
         return built
 
     def seen_through(self, view: View, path: str) -> View:

@@ -295,8 +295,13 @@ Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_
       progress.state = outcome.unbounded ? State::unbounded : State::stuck;
       return progress;
     }
-    multiply(kept, problem, net, change);
-    problem.follow(change.data());
+    if (size == problem.box.n) {  // of all variables the gradient is known
+      for (std::ptrdiff_t i = 0; i < small.size; ++i)
+        if (small.variable[i] >= 0) problem.box.F[small.variable[i]] = small.F[i];
+    } else {
+      multiply(kept, problem, net, change);
+      problem.follow(change.data());
+    }
     std::ptrdiff_t moved = 1;
     for (const double move : net) moved += move != 0.0;
     work -= double(outcome.steps + 1) * double(size) + double(problem.points) * double(moved);
