@@ -205,7 +205,7 @@ class TensorPairs(Pairs):
         )
 
     def diagonal(self) -> Any:
-        values = self.side(self._own, 0).clone()
+        values = self.side(self.lowering.diagonal, 0).clone()
         self._check_values(values, "k(x, x)")
         return values
 
