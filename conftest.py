@@ -1,6 +1,6 @@
-"""Where pytest does not look for examples: in kernels of Triton, which not every machine has.
+"""Where pytest does not look for examples: in modules that import torch or Triton.
 
-Where one has it, tests say first whether it is to interpret them.
+Not every machine has them, and tests say first whether Triton is to interpret its kernels.
 """
 
-collect_ignore = ["src/mercer/core/triton_sets.py"]
+collect_ignore = ["src/mercer/core/triton_sets.py", "src/mercer/expressions/autograd.py"]

@@ -59,7 +59,7 @@ def scripts(page):
 
 def test_what_is_no_session_is_run_by_a_test_of_its_own():
     found = {page.name: len(scripts(page)) for page in PAGES if scripts(page)}
-    assert found == {"clusters.md": 1, "development.md": 3, "estimators.md": 1, "gpu.md": 2}
+    assert found == {"clusters.md": 1, "development.md": 3, "estimators.md": 1, "gpu.md": 3}
 
 
 def test_the_tables_of_the_page_on_clusters(tmp_path):
@@ -83,13 +83,18 @@ def test_the_tables_of_the_page_on_clusters(tmp_path):
 
 def test_the_tensors_of_the_page_on_gpus(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch", reason="tensors want torch")
-    first, streamed = scripts(HERE / "gpu.md")
+    first, derivatives, streamed = scripts(HERE / "gpu.md")
     if not torch.cuda.is_available():
         first = first.replace("100_000", "200").replace("cuda", "cpu")
         streamed = streamed.replace("cuda", "cpu")
     run = {}
     exec(first, run)
     assert run["model"].predict(run["X"][:10]).shape == (10,)
+    slopes = {}
+    exec(derivatives, slopes)
+    assert slopes["Z"].grad.shape == (20, 3)
+    assert slopes["gamma"].grad.shape == ()
+    assert slopes["score"].abs().max() > 0
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(300, 10))
     np.save("points.npy", X)

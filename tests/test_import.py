@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
+
+import pytest
 
 import mercer
 
@@ -32,3 +35,65 @@ def test_the_front_door_is_complete():
     assert set(mercer.__all__) <= set(everything)
     assert set(mercer.__all__) <= set(dir(mercer))
     assert set(mercer.estimators.__all__) <= set(mercer.__all__)
+
+
+def without(modules, code):
+    """What the code prints in a fresh interpreter that cannot import these modules."""
+    code = f"import sys; sys.modules.update(dict.fromkeys({modules}))\n{textwrap.dedent(code)}"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return run.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "modules", [["dask", "distributed"], ["matplotlib"], ["pandas"], ["networkx"]]
+)
+def test_the_members_are_listed_whatever_is_not_installed(modules):
+    code = """
+        import inspect, mercer
+        for module in (mercer, mercer.plots, mercer.kernels, mercer.estimators):
+            members = dict(inspect.getmembers(module))
+            print(sorted(set(module.__all__) - set(members)))
+        print("distributed" in dir(mercer), hasattr(mercer, "distributed"))
+        """
+    lists = "[]\n" * 4
+    assert without(modules, code) == f"{lists}True {'dask' not in modules}"
+
+
+def test_what_is_not_installed_is_named_with_how_to_install_it():
+    code = """
+        import mercer
+        class Collection:
+            __dask_graph__ = None
+        def distributed(): mercer.distributed
+        def module(): import mercer.distributed
+        def name(): from mercer import distributed
+        def fit(): mercer.KernelRidge().fit(Collection(), [1.0])
+        for attempt in (distributed, module, name, fit):
+            try:
+                attempt()
+            except (AttributeError, ImportError) as error:
+                print(type(error).__name__, "pip install 'mercer[dask]'" in str(error))
+        """
+    found = without(["dask", "distributed"], code)
+    expected = ["AttributeError True", *["ModuleNotFoundError True"] * 3]
+    assert found.splitlines() == expected
+    code = """
+        import mercer
+        from mercer import kernels
+        X, y = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [0, 1, 1]
+        model = mercer.SVC().fit(X, y)
+        pca = mercer.KernelPCA().fit(X)
+        draw = mercer.plots
+        for attempt in (
+            lambda: draw.DecisionDisplay.from_estimator(model, X, y),
+            lambda: draw.GramDisplay.from_kernel(kernels.RBF(), X),
+            lambda: draw.ProofDisplay.from_kernel(kernels.RBF()),
+            lambda: draw.ScreeDisplay.from_estimator(pca),
+            lambda: draw.PreImageDisplay(rows={"given": [[[0.0]]]}).plot(),
+        ):
+            try:
+                attempt()
+            except ImportError as error:
+                print("pip install 'mercer[plots]'" in str(error))
+        """
+    assert without(["matplotlib"], code).splitlines() == ["True"] * 5

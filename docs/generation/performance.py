@@ -105,6 +105,11 @@ def _stated(run: Run) -> Iterator[tuple[str, str, float]]:
     if run.script == "svm.py":
         yield from _svm_table(run.text)
         return
+    if run.script == "sweep.py":
+        for name, n, fit, predict in _sweep(run.text):
+            yield f"fit, {name}, n = {n:,}", "scikit-learn", fit
+            yield f"predict, {name}, n = {n:,}", "scikit-learn", predict
+        return
     if run.script == "matvec.py":
         for line in run.text.splitlines():
             name = re.split(r" {2,}", line)[0]
@@ -127,6 +132,15 @@ def _stated(run: Run) -> Iterator[tuple[str, str, float]]:
                 named = match.groupdict()
                 how = named.get("how", "")
                 yield task.split(":")[0] + how, named.get("peer", default), float(named["ratio"])
+
+
+def _sweep(text: str) -> list[tuple[str, int, float, float]]:
+    """Use, number of points, and ratios of fit and predict, from the lines of ``sweep.py``."""
+    pattern = r"(?m)^(\S.*?) +n = +([\d,]+) +fit .*? ([\d.]+)x +predict .*? ([\d.]+)x$"
+    return [
+        (name, int(n.replace(",", "")), float(fit), float(predict))
+        for name, n, fit, predict in re.findall(pattern, text)
+    ]
 
 
 def _svm_table(text: str) -> Iterator[tuple[str, str, float]]:
@@ -196,6 +210,7 @@ def write(folder: Path) -> None:
     every = {run: ratios(run) for run in found}
     draw_ratios([ratio for part in every.values() for ratio in part], folder / "ratios.svg")
     draw_growth([growth for run in found for growth in growths(run)], folder / "growth.svg")
+    draw_sweep(next(_sweep(r.text) for r in found if r.script == "sweep.py"), folder / "sweep.svg")
     (folder / "performance.md").write_text(tables(every), encoding="utf-8")
     (folder / "lost.md").write_text(lost(every), encoding="utf-8")
     results = readme.split("\n## Results\n", 1)[1]
@@ -273,6 +288,29 @@ def draw_ratios(found: list[Ratio], path: Path) -> None:
     axes.set_yticks(range(len(order)), order, fontsize=8)
     axes.set_xlabel("speed of mercer over that of the peer, same task, same machine")
     axes.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+def draw_sweep(rows: list[tuple[str, int, float, float]], path: Path) -> None:
+    """A row for every use, a dot for every number of points."""
+    names = list(dict.fromkeys(name for name, *_ in rows))[::-1]
+    sizes = sorted({n for _, n, *_ in rows})
+    colours = plt.get_cmap("viridis")(
+        [0.1 + 0.75 * k / (len(sizes) - 1) for k in range(len(sizes))]
+    )
+    height = 1.2 + 0.22 * len(names)
+    figure, axes = plt.subplots(1, 2, figsize=(9, height), sharey=True, layout="constrained")
+    for side, (axis, title) in enumerate(zip(axes, ("fit", "predict"), strict=True)):
+        for n, colour in zip(sizes, colours, strict=True):
+            here = [(row[2 + side], names.index(row[0])) for row in rows if row[1] == n]
+            axis.scatter(*zip(*here, strict=True), color=colour, s=18, label=f"n = {n:,}")
+        axis.axvline(1.0, color=GREY, lw=1)
+        axis.set(xscale="log", title=title, xlabel="speed of mercer over scikit-learn's")
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}×"))
+        axis.grid(axis="y", alpha=0.2)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_yticks(range(len(names)), names, fontsize=7)
+    axes[1].legend(fontsize=8, frameon=False)
     _save(figure, path)
 
 

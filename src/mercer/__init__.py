@@ -81,11 +81,14 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> "_Any":
-    if name in _PACKAGES:
-        return _importlib.import_module(f"mercer.{name}")
-    if name not in _MODULES:
+    if name not in _PACKAGES and name not in _MODULES:
         raise AttributeError(f"module 'mercer' has no attribute {name!r}")
-    return getattr(_importlib.import_module(_MODULES[name]), name)
+    try:
+        if name in _PACKAGES:
+            return _importlib.import_module(f"mercer.{name}")
+        return getattr(_importlib.import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:  # hasattr and inspect.getmembers expect this type
+        raise AttributeError(f"mercer.{name} cannot be imported: {error}") from error
 
 
 def __dir__() -> list[str]:

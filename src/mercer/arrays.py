@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,8 +14,10 @@ import sklearn
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import check_array
 
-from mercer.other_libraries import is_tensor, taken
+from mercer.other_libraries import is_half, is_tensor, taken
 
+IMPUTE = "fill it in first, for example with X.filled(np.nan) and sklearn.impute.SimpleImputer"
+DROP = "leave out the masked rows"
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WORTH_ASKING = 2**26  # bytes of a matrix for which a device is asked what it has free
 Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
@@ -32,11 +35,13 @@ class Later:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):
             raise AttributeError(attribute)
-        try:
-            module = importlib.import_module(self._name)
-        except ModuleNotFoundError as error:
-            raise AttributeError(f"{attribute} of {self._name}, which is not installed") from error
-        return getattr(module, attribute)
+        if self._name not in sys.modules:
+            try:
+                importlib.import_module(self._name)
+            except ModuleNotFoundError as error:
+                missing = f"{attribute} of {self._name}, which is not installed"
+                raise AttributeError(missing) from error
+        return getattr(sys.modules[self._name], attribute)
 
 
 torch: Any = Later("torch")
@@ -76,11 +81,18 @@ def sum_of_squares(A: Any) -> float:
 
 
 def as_numpy(X: Any) -> np.ndarray:
-    """X as a NumPy array, in this machine's own memory."""
+    """X as a NumPy array, in this machine's own memory; half precision as float32."""
     if not is_tensor(X):
         return np.asarray(X)
     X = X.detach().cpu()
-    return (X.double() if X.dtype == torch.bfloat16 else X).numpy()  # which NumPy does not have
+    return (X.float() if is_half(X) else X).numpy()
+
+
+def as_numbers(value: Any) -> Any:
+    """A tensor as a number or an array; all else as it is."""
+    if not is_tensor(value):
+        return value
+    return value.item() if value.ndim == 0 else as_numpy(value)
 
 
 def read_on_host(X: Any, reader: str) -> Any:
@@ -131,6 +143,8 @@ def rows_in_order(A: Any, dtype: Any = None) -> np.ndarray:
     """An array as the core takes it: row by row, aligned; itself if it is so already."""
     if is_tensor(A):
         return A.to(dtype and getattr(torch, np.dtype(dtype).name)).contiguous()
+    if type(A) is np.ndarray and A.flags.carray and (dtype is None or A.dtype == dtype):
+        return A  # what np.require finds, too, in a tenth of its time
     return np.require(A, dtype, ("C_CONTIGUOUS", "ALIGNED"))
 
 
@@ -228,6 +242,8 @@ def joined(*parts: Any) -> Any:
     first = parts[0]
     if hasattr(first, "iloc"):
         return importlib.import_module("pandas").concat(parts)
+    if is_tensor(first):
+        return torch.cat(parts)
     if sp.issparse(first):
         return sp.vstack(parts, format="csr")
     return np.concatenate(parts) if hasattr(first, "shape") else [x for part in parts for x in part]
@@ -235,8 +251,22 @@ def joined(*parts: Any) -> Any:
 
 def median_row(X: Any) -> Any:
     """The median of some five hundred rows: far points do not draw it away, as they do a mean."""
-    some = X[:: max(1, len(X) // 512)]
-    return some.median(0).values if is_tensor(X) else np.median(some, axis=0)
+    return middle_row(X[:: max(1, len(X) // 512)])
+
+
+def middle_row(X: Any) -> Any:
+    """The median of each column; of tensors the lower of two, and no slope goes through it."""
+    if not is_tensor(X):
+        return np.median(X, axis=0)
+    # Sorted: torch's own median is not deterministic on a GPU.
+    return torch.sort(X.detach(), dim=0).values[(len(X) - 1) // 2]
+
+
+def running_sum(A: Any) -> Any:
+    """Sums of the first entries of a vector."""
+    if is_tensor(A) and not torch.are_deterministic_algorithms_enabled():
+        return torch.cumsum(A, 0)
+    return beside(np.cumsum(as_numpy(A)), A)  # torch's own is not deterministic on a GPU
 
 
 def as_dense(X: Array) -> Any:
@@ -267,6 +297,7 @@ def as_vectors(X: Any, name: str = "X") -> Array:
         return _tensor_of_vectors(X, name)
     if is_plain(X):
         return X
+    refuse_masked(X, name)
     columns = list(getattr(X, "columns", ())) or None
     if not hasattr(X, "ndim") and isinstance(X, str | bytes):
         raise TypeError(
@@ -298,11 +329,22 @@ def _tensor_of_vectors(X: Any, name: str) -> Any:
             f"{name} is not an array of numbers of shape (n, d): it is a tensor of shape "
             f"{tuple(X.shape)}"
         )
-    X = X.detach()
+    if not torch.is_grad_enabled():
+        X = X.detach()
     if X.dtype not in (torch.float32, torch.float64):
-        X = X.to(torch.float64)
-    refuse_non_finite(X, name)
+        X = X.to(torch.float32 if is_half(X) else torch.float64)
+    refuse_non_finite(X.detach(), name)
     return X
+
+
+def refuse_masked(values: Any, name: str = "X", advice: str = IMPUTE) -> None:
+    """Raise a ValueError that names the first masked entry of an array of numpy.ma, if any."""
+    if not np.ma.is_masked(values):
+        return
+    where = np.argwhere(np.ma.getmaskarray(values))[0]
+    place = f"row {where[0]}" if len(where) else "its only entry"
+    place += f", column {where[1]}" if len(where) > 1 else ""
+    raise ValueError(f"{name} is masked at {place}, and masks are not read; {advice}")
 
 
 def refuse_dates(X: Any, name: str = "X") -> None:
@@ -348,7 +390,9 @@ def is_number(text: str | bytes) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value among objects stands for none: None, NaN or pandas' NA."""
+    """Whether a value among objects stands for none: None, NaN, pandas' NA or NumPy's NaT."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
     return value is None or is_pandas_na(value) or is_scalar_nan(value)
 
 

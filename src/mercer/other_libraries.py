@@ -1,7 +1,7 @@
 """Arrays of other libraries, taken in and handed back without a copy.
 
-Of those that follow the array API it is scikit-learn's setting ``array_api_dispatch`` that asks for
-it: on the host they are worked on as NumPy's, on a device as torch's tensors.
+On a device they are worked on as torch's tensors. On the host it is scikit-learn's setting
+``array_api_dispatch`` that asks for it, and they are worked on as NumPy's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sklearn
 
-HOST = 1  # kDLCPU of DLPack
+HOST = (1, 3)  # kDLCPU and kDLCUDAHost of DLPack
 
 
 def is_tensor(X: Any) -> bool:
@@ -21,22 +21,46 @@ def is_tensor(X: Any) -> bool:
     return "torch" in sys.modules and isinstance(X, sys.modules["torch"].Tensor)
 
 
+def is_half(X: Any) -> bool:
+    """Whether X is a tensor in half precision, which is computed with in float32."""
+    return is_tensor(X) and str(X.dtype) in ("torch.float16", "torch.bfloat16")
+
+
+def is_recorded(X: Any) -> bool:
+    """Whether X is a tensor by which torch is to find derivatives."""
+    return is_tensor(X) and X.requires_grad and sys.modules["torch"].is_grad_enabled()
+
+
 def is_foreign(X: Any) -> bool:
     """Whether X is an array of neither NumPy nor torch that is to be answered in kind."""
-    return (
-        hasattr(X, "__array_namespace__")
-        and not isinstance(X, np.ndarray | np.generic)
-        and sklearn.get_config()["array_api_dispatch"]
-    )
+    if isinstance(X, np.ndarray | np.generic) or is_tensor(X):
+        return False
+    if hasattr(X, "__array_namespace__") and sklearn.get_config()["array_api_dispatch"]:
+        return True
+    return _is_on_device(X)
+
+
+def _is_on_device(X: Any) -> bool:
+    """Whether X is an array that says it is not in this machine's own memory."""
+    if isinstance(X, type) or not hasattr(X, "__dlpack_device__"):
+        return False
+    return X.__dlpack_device__()[0] not in HOST
 
 
 def taken(X: Any) -> Any:
     """X's numbers as an array of NumPy's or, on a device, as a tensor; what is none as it is."""
     if not is_foreign(X):
         return X
-    if X.__dlpack_device__()[0] == HOST:
+    if not _is_on_device(X):
         return np.from_dlpack(X)
-    return importlib.import_module("torch").from_dlpack(X)
+    try:
+        return importlib.import_module("torch").from_dlpack(X)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"X is a {type(X).__module__}.{type(X).__name__} on a device, where mercer computes "
+            "with torch, which is not installed: pip install 'mercer[gpu]', or pass X in the "
+            "memory of the host"
+        ) from error
 
 
 def is_numbers(found: Any) -> bool:
@@ -52,15 +76,25 @@ def tensor_where(values: np.ndarray, X: Any) -> Any:
 
 def handed_back(found: Any, X: Any) -> Any:
     """What was computed from X in X's library, as far as it is numbers where X is."""
+    if isinstance(found, tuple):
+        return tuple(handed_back(each, X) for each in found)
     if is_tensor(X) and is_numbers(found):
-        if found.dtype.kind == "f" and str(X.dtype) in ("torch.float32", "torch.float64"):
-            found = found.astype(str(X.dtype).removeprefix("torch."), copy=False)
+        if found.dtype.kind == "f" and X.is_floating_point():
+            dtype = "float32" if is_half(X) else str(X.dtype).removeprefix("torch.")
+            found = found.astype(dtype, copy=False)
         return tensor_where(found, X)
     if not is_foreign(X):
         return found
+    found = handed_back(found, taken(X))
     if isinstance(found, np.ndarray):
-        on_host = X.__dlpack_device__()[0] == HOST
-        if not on_host or not is_numbers(found):
+        if not is_numbers(found):
             return found  # labels, which stay on the host
         found = np.require(found, requirements=("C", "W"))
-    return X.__array_namespace__().from_dlpack(found) if hasattr(found, "__dlpack__") else found
+    return _library(X).from_dlpack(found) if hasattr(found, "__dlpack__") else found
+
+
+def _library(X: Any) -> Any:
+    """The module with the functions of X's library."""
+    if hasattr(X, "__array_namespace__"):
+        return X.__array_namespace__()
+    return sys.modules[type(X).__module__.partition(".")[0]]  # as of CuPy before version 14

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -281,3 +283,77 @@ def test_the_binding_refuses_what_does_not_fit(level):
         problem.work(np.eye(3), 1)
     with pytest.raises(ValueError, match="one change per point"):
         problem.follow(np.zeros(5))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_all_pairs_of_classes_are_those_of_the_twin(level, dtype, intercept):
+    sizes = [7, 1, 12, 5]
+    rng = np.random.default_rng(0)
+    K = gram(sum(sizes) + 3, dtype)
+    column = rng.permutation(len(K))[: sum(sizes)]  # some points are of no class
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    C = rng.uniform(0.5, 3.0, len(K))
+    q = np.array([2, 4, 8, 30, 30, 5])
+    arguments = (K, starts, column, C, q, intercept, 1e-7, 1e-6, 10_000)
+    mine = module_of(level).solve_pairs(*arguments, 2)
+    theirs = twin.solve_pairs(*arguments, 0)
+    assert_array_equal(mine[-1], np.full(6, State.DONE))
+    for one, other in zip(mine[:-2], theirs[:-2], strict=True):
+        assert_allclose(one, other, atol=3e-6)
+    ends = np.concatenate(
+        [[0], np.cumsum([sizes[i] + sizes[j] for i, j in combinations(range(4), 2)])]
+    )
+    for pair, (i, j) in enumerate(combinations(range(4), 2)):
+        points = np.concatenate([column[starts[c] : starts[c + 1]] for c in (i, j)])
+        y = np.repeat([1.0, -1.0], [sizes[i], sizes[j]])
+        a, F = (values[ends[pair] : ends[pair + 1]] for values in mine[:2])
+        assert_allclose(F, K[np.ix_(points, points)].astype(float) @ a - y, atol=1e-12)
+        assert np.all((y * a >= 0) & (y * a <= C[points]))
+        if intercept:
+            assert abs(a.sum()) < 1e-12
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_pairs_of_classes_that_make_no_sense_are_refused(level):
+    solve = module_of(level).solve_pairs
+    K, C, q = np.eye(4), np.ones(4), np.array([4])
+    starts, column = np.array([0, 2, 4]), np.arange(4)
+
+    def call(K=K, starts=starts, column=column, C=C, q=q):
+        return solve(K, starts, column, C, q, True, 1e-3, 1e-2, 100, 0)
+
+    call()
+    for wrong in (
+        {"K": np.ones((4, 3))},
+        {"starts": np.array([0, 2, 5])},
+        {"starts": np.array([0, 4, 4])},
+        {"starts": np.array([0, 4])},
+        {"column": np.array([0, 1, 2, 4])},
+        {"column": np.array([0, 1, 2, -1])},
+        {"C": np.array([1.0, 1.0, 0.0, 1.0])},
+        {"C": np.ones(3)},
+        {"q": np.array([1])},
+        {"q": np.array([4, 4])},
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            call(**wrong)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 100])
+def test_symmetry_looks_at_every_pair(level, dtype, n):
+    rng = np.random.default_rng(n)
+    A = rng.normal(size=(n, n)).astype(dtype)
+    symmetric = A + A.T
+    gap, largest = module_of(level).symmetry(symmetric, 2)
+    assert gap == 0
+    assert largest == np.abs(symmetric).max()
+    for _ in range(5):
+        i, j = rng.integers(n, size=2)
+        moved = symmetric.copy()
+        moved[i, j] += 1
+        gap, _ = module_of(level).symmetry(moved, 0)
+        assert gap == np.abs(moved - moved.T).max()

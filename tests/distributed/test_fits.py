@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from functools import partial
 
@@ -379,12 +378,6 @@ def test_errors_say_what_to_do(refusal):
     with pytest.raises(error, match=words):
         model.fit(*data)
     assert not hasattr(model, "n_features_in_")
-
-
-def test_what_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "mercer.distributed", None)
-    with pytest.raises(ImportError, match=r"pip install 'mercer\[dask\]'"):
-        CASES["ridge"][0].fit(as_dask(X), as_dask(Y))
 
 
 def test_a_missing_value_to_predict_for_is_found():

@@ -8,6 +8,7 @@ from scipy.stats import gaussian_kde
 
 from mercer.estimators.bandwidths import (
     feature_scales,
+    log_search,
     loo_bandwidth,
     normal_reference,
     resolve_bandwidth,
@@ -133,6 +134,38 @@ def test_search_per_feature():
     target = np.array([0.1, 5.0])
     h, _ = loo_bandwidth(lambda h: (np.log(h / target) ** 2).sum(), np.ones(2), per_feature=True)
     np.testing.assert_allclose(h, target, rtol=0.05)
+
+
+@pytest.mark.parametrize(("d", "apart"), [(2, True), (20, True), (21, False), (5000, False)])
+def test_the_search_without_slopes_is_bounded(d, apart):
+    target, seen = np.geomspace(0.5, 2.0, d), []
+
+    def error(h):
+        seen.append(h)
+        return np.mean(np.log(h / target) ** 2) + 1
+
+    h, curve = loo_bandwidth(error, np.ones(d), per_feature=True)
+    assert curve["per_feature"] == apart
+    assert len(seen) <= (1100 if apart else 50)
+    if apart:
+        np.testing.assert_allclose(h, target, rtol=0.1)
+    else:  # the geometric mean of what each feature asks for
+        np.testing.assert_allclose(h, 1.0, rtol=0.01)
+
+
+@pytest.mark.parametrize(("d", "apart"), [(2, True), (100, True), (101, False), (5000, False)])
+def test_the_search_with_slopes_is_bounded(d, apart):
+    target, seen = np.geomspace(0.5, 2.0, d), []
+
+    def score(h):
+        seen.append(h)
+        t = np.log(h / target)
+        return t @ t + 1, 2 * t
+
+    h, curve = log_search(score, np.ones(d))
+    assert curve["per_feature"] == apart
+    assert len(seen) <= (2 * d + 300 if apart else 50)
+    np.testing.assert_allclose(h, target if apart else np.ones(d), rtol=0.01)
 
 
 @pytest.mark.parametrize("n", [2, 178, 1000, 20_000])

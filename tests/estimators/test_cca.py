@@ -1,5 +1,7 @@
 """KernelCCA against classical CCA, a direct generalised eigenproblem, and chance."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -454,3 +456,40 @@ def test_choosing_the_regulariser_does_not_make_pvalues_too_small():
         pvalues.append(outcome.pvalue)
     assert 0.3 < np.mean(pvalues) < 0.8
     assert np.sum(np.array(pvalues) <= 0.1) <= 3
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_errors_name_the_class_and_the_view(listed):
+    rng = np.random.default_rng(0)
+    X, Y, Z = (rng.normal(size=(20, d)) for d in (3, 2, 2))
+    hole = Y.copy()
+    hole[4, 1] = np.nan
+    views = [X, hole, Z] if listed else [X, hole]
+    given = (views,) if listed else views
+    with pytest.raises(ValueError, match=r"^Y has a missing value .* at row 4, column 1"):
+        KernelCCA().fit(*given)
+    with pytest.raises(ValueError, match=r"^Y has the text 'a' at row 0"):
+        KernelCCA().fit(X, ["a"] * 20)
+    with pytest.raises(ValueError, match="required by KernelCCA"):
+        KernelCCA().fit(X[:1], Y[:1])
+    with pytest.raises(ValueError, match="and KernelCCA needs a valid kernel"):
+        KernelCCA(kernel=K.Sigmoid()).fit(X, Y)
+    given = ([X, Y, Z],) if listed else (X, Y)
+    model = KernelCCA().fit(*given)
+    narrow = ([X, Y, Z[:, :1]],) if listed else (X, Y[:, :1])
+    name = "view 2" if listed else "Y"
+    with pytest.raises(ValueError, match=f"^{name} has 1 features, but KernelCCA is expecting 2"):
+        model.transform(*narrow)
+    short = ([X, Y, Z[:5]],) if listed else (X, Y[:5])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(*short)
+
+
+def test_names_of_columns_are_asked_for_in_the_name_of_the_class():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 3)), pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"])
+    model = KernelCCA().fit(X, Y)
+    with pytest.warns(UserWarning, match="KernelCCA was fitted with feature names"):
+        model.transform(X, Y.to_numpy())
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(X, Y)[1], model.transform(X, Y)[1])

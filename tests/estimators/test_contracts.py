@@ -177,6 +177,43 @@ def test_the_same_seed_gives_the_same_model(name):
     np.testing.assert_array_equal(output(first, X), output(second, X))
 
 
+@pytest.mark.parametrize("name", every_estimator.names())
+def test_two_fits_with_default_parameters_have_the_same_bits(name):
+    data = every_estimator.lesson(name, 60)
+    found, again = (
+        every_estimator.said(getattr(mercer, name)().fit(*data), data[0]) for _ in range(2)
+    )
+    assert found
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+ON_CENTRES = {
+    "KernelMachineClassifier": [{"n_centers": 8}, {"n_centers": 8, "centers": "uniform"}],
+    "KernelMachineRegressor": [{"n_centers": 8}, {"n_centers": 8, "centers": "uniform"}],
+    "KernelPCA": [
+        {"eigen_solver": "nystrom", "n_centers": 8, "n_components": 2},
+        {"eigen_solver": "randomized", "n_components": 2},
+        {"eigen_solver": "arpack", "n_components": 2},
+        {"eigen_solver": "krylov", "n_components": 2},
+    ],
+    "KernelRidge": [{"solver": "nystrom", "n_centers": 8}, {"solver": "pcg"}],
+    "KernelRidgeCV": [{"solver": "nystrom", "n_centers": 8}],
+    "KernelRidgeClassifier": [{"solver": "nystrom", "n_centers": 8}, {"solver": "pcg"}],
+    "KernelCCA": [{"solver": "low_rank", "max_rank": 8}],
+}
+
+
+@pytest.mark.parametrize("name", ON_CENTRES)
+def test_two_fits_on_random_centres_have_the_same_bits(name):
+    data = every_estimator.lesson(name, 60)
+    for settings in ON_CENTRES[name]:
+        models = [every_estimator.made(name).set_params(**settings).fit(*data) for _ in range(2)]
+        found, again = (every_estimator.said(model, data[0]) for model in models)
+        for one, other in zip(found, again, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("name", KERNEL_ESTIMATORS)
 @pytest.mark.parametrize(
     ("wrong", "error", "match"),

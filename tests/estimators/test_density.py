@@ -30,6 +30,30 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
+def test_scikit_learns_parameters_are_taken():
+    X, Z = points(), points(5, seed=1)
+    expected = Peer().fit(X).score_samples(Z)
+    parameters = Peer().get_params()
+    assert set(parameters) <= set(KernelDensity().get_params())
+    for other in ({}, {"algorithm": "ball_tree", "leaf_size": 5, "breadth_first": False}):
+        ours = KernelDensity(**{**parameters, **other}).fit(X)
+        np.testing.assert_allclose(ours.score_samples(Z), expected)
+    for wrong in ({"metric": "manhattan"}, {"metric_params": {"p": 3}}):
+        for method in ("fit", "partial_fit"):
+            with pytest.raises(ValueError, match=r"only 'euclidean' is there.*bandwidth=H"):
+                getattr(KernelDensity(**wrong), method)(X)
+    with pytest.raises(ValueError, match="'algorithm' parameter"):
+        KernelDensity(algorithm="brute").fit(X)
+
+
+@pytest.mark.parametrize("rule", ["scott", "silverman"])
+def test_rules_are_scikit_learns_times_the_standard_deviations(rule):
+    X = points() * [1.0, 100.0]
+    theirs = Peer(bandwidth=rule).fit(X).bandwidth_
+    ours = KernelDensity(bandwidth=rule).fit(X).bandwidth_
+    np.testing.assert_allclose(ours, X.std(axis=0, ddof=1) * theirs)
+
+
 @pytest.mark.parametrize(
     ("kernel", "d"),
     # scikit-learn 1.9's cosine kernel does not integrate to one in even dimensions: its sum by

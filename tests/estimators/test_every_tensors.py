@@ -154,14 +154,23 @@ def test_tensors_of_every_form(name):
         tensor(whole)[:, ::2],
         tensor(np.ascontiguousarray(whole[:, ::2].T)).T,
         tensor(whole[:, ::2]).requires_grad_(),
-        tensor(whole[:, ::2]).to(torch.bfloat16),
         tensor(whole[:, ::2]).to(torch.int32),
     ):
         model = fitted(name, tensor).fit(points, *map(tensor, _target(name)))
-        new = tensor(NEW).requires_grad_()
-        found = answers(model, new)
-        assert_alike(found, expected, np.float64)
-        assert not any(values.requires_grad for values in found.values())
+        assert_alike(answers(model, tensor(NEW)), expected, np.float64)
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", CASES)
+def test_half_precision_is_computed_in_float32(name, half):
+    points, new = (tensor(A).to(half) for A in (X, NEW))
+    expected = answers(fitted(name, tensor).fit(points.float(), *_target(name)), new.float())
+    model = fitted(name, tensor).fit(points, *_target(name))
+    found = answers(model, new)
+    assert_alike(found, {m: as_numpy(values) for m, values in expected.items()}, np.float32)
+    for method, values in found.items():
+        if is_tensor(values) and values.is_floating_point():
+            assert values.dtype == torch.float32, method
 
 
 def _target(name):

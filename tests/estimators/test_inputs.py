@@ -303,8 +303,18 @@ def test_a_missing_label_is_named(model):
         for given in (labels, pd.Series(labels)):
             with pytest.raises(ValueError, match="y has no label at row 3 but"):
                 model().fit(X, given)
+        given = labels.tolist()
+        for listed in (given, tuple(given)):
+            with pytest.raises(ValueError, match="y has no label at row 3 but"):
+                model().fit(X, listed)
     with pytest.raises(ValueError, match="y has no label at row 3 but <NA>"):
         model().fit(X, pd.Series(labels, dtype="string"))
+    days = np.array(["2020-01-01", "2020-01-02"] * 10, dtype="datetime64[D]")
+    days[3] = "NaT"
+    with pytest.raises(ValueError, match=r"y has no label at row 3 but .*NaT"):
+        model().fit(X, days)
+    labels[3] = "nan"  # a text is a label, whatever it says
+    assert "nan" in model().fit(X, labels.tolist()).classes_
 
 
 @pytest.mark.parametrize("model", [SVC, KernelPerceptron, NadarayaWatsonClassifier])
@@ -348,3 +358,14 @@ def test_words_that_should_be_numbers_are_sent_to_the_classifier(model, meant):
 def test_a_variance_too_large_for_a_width_is_told(form):
     with pytest.raises(ValueError, match=r"gamma='scale' .* scale X"):
         KernelPerceptron().fit(form(1e200 * X), Y > 9)
+
+
+@pytest.mark.parametrize("name", ["spectrum", "Spectrum"])
+def test_the_name_of_a_class_is_said_to_be_none_of_a_kernel_before_points_are_read(name):
+    words = ["abc", "abd", "bcd"]
+    told = (
+        rf"kernel='{name}' is not the name of a kernel; pass the object mercer\.kernels\.Spectrum"
+    )
+    for model in (SVC(kernel=name), KernelRidge(kernel=name), KernelPerceptron(kernel=name)):
+        with pytest.raises(ValueError, match=told):
+            model.fit(words, [0, 1, 1])

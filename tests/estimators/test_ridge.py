@@ -176,6 +176,39 @@ def in_decimals(A, y):
         return np.array([float(a) for a in reversed(x)])
 
 
+def gaussian_in_decimals(X, Z, gamma):
+    """exp(-gamma ||x - z||^2) with 60 digits, as an array of objects."""
+    with localcontext() as context:
+        context.prec = 60
+        X, Z = ([[Decimal(v) for v in row] for row in A.tolist()] for A in (X, Z))
+        far = [[sum((a - b) ** 2 for a, b in zip(x, z, strict=True)) for z in Z] for x in X]
+        return np.array([[(-Decimal(gamma) * r).exp() for r in row] for row in far])
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "auto", "eigh"])
+@pytest.mark.parametrize("gamma", [0.1, 1.0, 50.0])
+def test_alpha_below_the_rounding_error_of_a_singular_gram_is_warned_of(solver, gamma):
+    X = np.linspace(-3, 3, 25)[:, None]
+    T, y = X[:-1] + 0.1, np.sin(X[:, 0])  # noise would leave a large residual, and be found by it
+    exact, between = gaussian_in_decimals(X, X, gamma), gaussian_in_decimals(T, X, gamma)
+    errors, heard = [], []
+    for alpha in (1e-6, 1e-12, 1e-14, 1e-15):
+        expected = in_decimals(exact + Decimal(alpha) * np.eye(25, dtype=int), y)
+        expected = (between @ [Decimal(a) for a in expected.tolist()]).astype(float)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            model = KernelRidge(alpha, kernel=K.RBF(gamma), solver=solver).fit(X, y)
+        errors.append(np.abs(model.predict(T) - expected).max())
+        heard.append("".join(str(warning.message) for warning in caught))
+    assert np.array(errors)[[text == "" for text in heard]].max() < 1e-7
+    if gamma == 50.0:  # whose Gram matrix is far from singular
+        assert heard == [""] * 4
+    elif gamma == 0.1:
+        assert heard[0] == ""
+        told = {"cholesky": "alpha=1e-14 is below the rounding error of K"}
+        assert told.get(solver, "numerical rank") in heard[2]
+
+
 @pytest.mark.parametrize("solver", ["auto", "cholesky", "eigh", "pcg", "nystrom"])
 @pytest.mark.parametrize("alpha", [1e-14, 1e-12, 1e-10, 1e-8, 1e-4])
 @pytest.mark.parametrize("gamma", [1e-4, 1e-2])

@@ -79,6 +79,37 @@ def test_local_linear_against_a_loop(name, d):
     np.testing.assert_allclose(weights @ X, Z, atol=1e-9)
 
 
+def test_local_lines_in_more_features_than_points_have_the_smallest_slope():
+    (X, y), (Z, _) = waves(6, 15), waves(4, 15, seed=1)
+    h = 3.0
+    model = LocalLinearRegressor(bandwidth=h).fit(X, y)
+    for z, k, found in zip(Z, slow_kernel(X, Z, h), model.predict(Z), strict=True):
+        w = k / k.sum()
+        centre = w @ X
+        unit = np.sqrt(w @ (X - centre) ** 2 + (centre - z) ** 2)  # the size of each coordinate
+        root = np.sqrt(w)[:, None]
+        slope = np.linalg.pinv(root * (X - centre) / unit) @ (root[:, 0] * (y - w @ y))
+        assert found == pytest.approx(w @ y + (z - centre) / unit @ slope, rel=1e-9)
+    np.testing.assert_allclose(model.weights(Z) @ y, model.predict(Z), rtol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
+def test_many_features_share_one_factor(estimator, kernel):
+    X, y = waves(30, 120)
+    X *= np.geomspace(1.0, 100.0, 120)
+    y = y > 0 if estimator is NadarayaWatsonClassifier else y
+    model = estimator(kernel=kernel).fit(X, y)
+    assert not model.selection_["per_feature"]
+    np.testing.assert_allclose(
+        model.bandwidth_ / X.std(axis=0), model.bandwidth_[0] / X[:, 0].std()
+    )
+    common = estimator(kernel=kernel, bandwidth="loo_common").fit(X, y)
+    np.testing.assert_allclose(model.bandwidth_, common.bandwidth_, rtol=0.02)
+    few = estimator(kernel=kernel).fit(X[:, :3], y)
+    assert few.selection_["per_feature"]
+
+
 def test_local_linear_tends_to_the_global_line():
     X, y = waves(40, 3)
     model = LocalLinearRegressor(bandwidth=1e4).fit(X, y)

@@ -186,19 +186,22 @@ def test_auto_says_which_solver_did_it():
     assert SVC().fit(scale(X), y).result_.method == "smo"
 
 
-def test_an_interrupted_fit_leaves_the_model_alone(monkeypatch):
+@pytest.mark.parametrize(
+    "solver", ["svm_model.solve_programs", "svm_classification.solve_class_pairs"]
+)
+def test_an_interrupted_fit_leaves_the_model_alone(solver, monkeypatch):
     X, y = blobs()
-    model = SVC().fit(X, y)
+    model = SVC(max_iter=10**6 if "programs" in solver else -1).fit(X, y)
     before = dict(vars(model))
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mercer.estimators.svm_model.solve_programs", interrupt)
+    monkeypatch.setattr(f"mercer.estimators.{solver}", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(np.hstack([X, X]), 1 - y)
     assert vars(model) == before
-    fresh = SVC()
+    fresh = clone(model)
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(X, y)
     with pytest.raises(NotFittedError):

@@ -257,9 +257,14 @@ def test_the_same_formula_over_other_points(way):
 def test_positions_that_are_not_there(way):
     X = np.random.default_rng(0).normal(size=(5, 3))
     pairs = over(K.RBF().expression(), tensor(X))
-    of_the_host = (torch.tensor([5]), torch.tensor([-6]), torch.ones(4, dtype=torch.bool))
-    for wrong in ([5], [-6], np.ones(4, dtype=bool), *of_the_host):
-        with pytest.raises(IndexError, match="not those of 5 points"):
+    for wrong in ([0, 5], np.array([5]), torch.tensor([5]), tensor([1, 5])):
+        for ask in (lambda p: pairs.block(p, slice(None)), lambda p: pairs.block([0], p)):
+            with pytest.raises(IndexError, match="index 5 is out of range for 5 points"):
+                ask(wrong)
+    with pytest.raises(IndexError, match="index -6 is out of range for 5 points"):
+        pairs.block(tensor([-6]), slice(None))
+    for wrong in (np.ones(4, dtype=bool), tensor(np.ones(4, dtype=bool))):
+        with pytest.raises(IndexError, match="a mask of 4 points; expected one of 5"):
             pairs.block(wrong, slice(None))
     assert tuple(pairs.block([], slice(None)).shape) == (0, 5)
     assert as_numpy(pairs.combination([], np.zeros((0, 2)))).tolist() == [[0.0, 0.0]] * 5

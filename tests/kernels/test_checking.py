@@ -33,8 +33,24 @@ def test_callables_can_be_refuted_but_not_proved():
     assert np.linalg.eigvalsh(small.gram)[0] == pytest.approx(small.eigenvalue)
     with pytest.raises(ValueError, match=r"X is missing.*check_kernel\(f, X\)"):
         check_kernel(lambda x, z: 1.0)
-    with pytest.raises(ValueError, match="not symmetric"):
-        check_kernel(lambda x, z: float(x[0]), X)
+
+
+def test_a_function_that_is_not_symmetric_is_refuted_by_two_points():
+    report = check_kernel(lambda x, z: float(x[0] + 2 * z[0]), X)
+    assert report.valid is False
+    assert report.min_eigenvalue is None
+    (x, z), gram = report.counterexample.points, report.counterexample.gram
+    assert gram[0, 1] == pytest.approx(x[0] + 2 * z[0])
+    assert gram[1, 0] == pytest.approx(z[0] + 2 * x[0])
+    apart = np.abs(X[:, 0] - X[:, :1]).max()  # the worst pair
+    assert abs(gram[0, 1] - gram[1, 0]) == pytest.approx(apart)
+    assert "not a kernel: not symmetric: k(x, z) = " in str(report)
+    assert report.counterexample.eigenvalue is None
+    words = ["a", "bb", "ccc"]
+    report = check_kernel(lambda x, z: float(len(x)), words)
+    assert report.valid is False
+    assert report.counterexample.points == ["a", "ccc"]
+    assert check_kernel(K.FromFunction(lambda x, z: float(x[0]), valid=True), X).valid is False
 
 
 def test_matrices_and_rounding():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import pdist
 from sklearn import config_context
 
 from mercer import centred_alignment, gram, hsic, mmd
@@ -115,3 +117,109 @@ def test_bad_input_is_refused():
             hsic(A, A, n_permutations=count)
         with pytest.raises(ValueError, match="n_permutations"):
             mmd(A, np.arange(4) < 2, n_permutations=count)
+
+
+def median_rbf(A, B=None):
+    """exp(-r² / (2 m²)) by its definition, m the median of all distances of A."""
+    r = np.linalg.norm(A[:, None] - (A if B is None else B)[None], axis=2)
+    return np.exp(-(r**2) / (2 * np.median(pdist(A)) ** 2))
+
+
+def test_points_have_gaussian_kernels_of_median_width():
+    x, z = points()
+    expected = np.trace(centred(median_rbf(x)) @ centred(median_rbf(z))) / 60**2
+    assert hsic(x, z, 0).statistic == pytest.approx(expected, rel=1e-10)
+    wide = 3 * z[:40] + 1
+    A = median_rbf(np.concatenate([x, wide]))
+    expected = A[:60, :60].mean() + A[60:, 60:].mean() - 2 * A[:60, 60:].mean()
+    assert mmd(x, wide, 0).statistic == pytest.approx(expected, rel=1e-10)
+    second = np.arange(100) >= 60
+    assert mmd(np.concatenate([x, wide]), second, 0).statistic == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_the_median_width_follows_points_of_any_size(size):
+    x, z = points()
+    assert hsic(size * x, z, 0).statistic == pytest.approx(hsic(x, z, 0).statistic, rel=1e-9)
+
+
+def test_most_points_may_be_the_same():
+    x = np.r_[np.zeros(30), np.ones(10)][:, None]
+    assert hsic(x, x, 0).statistic == pytest.approx(
+        np.sum(centred(np.exp(-((x - x.T) ** 2) / 2)) ** 2) / 40**2
+    )
+    assert hsic(np.ones((10, 2)), np.ones((10, 2))).pvalue == 1
+
+
+def test_kernels_are_given_by_name():
+    x, z = points()
+    by_name = hsic(x, z, kernel_x=K.RBF(0.5), kernel_y=K.Laplacian(0.5))
+    by_gram = hsic(gram(K.RBF(0.5), x), gram(K.Laplacian(0.5), z))
+    assert by_name.statistic == pytest.approx(by_gram.statistic, rel=1e-12)
+    assert by_name.pvalue == by_gram.pvalue
+    both, second = np.concatenate([x, z]), np.arange(120) >= 60
+    for kernel in (K.RBF(0.5), K.FromFunction(lambda a, b: a @ b, valid=True)):
+        by_gram = mmd(gram(kernel, both), second)
+        for found in (mmd(x, z, kernel=kernel), mmd(both, second, kernel=kernel)):
+            assert found.statistic == pytest.approx(by_gram.statistic, rel=1e-12)
+            assert found.pvalue == by_gram.pvalue
+
+
+def test_points_of_any_form_are_read():
+    x, z = points()
+    pd = pytest.importorskip("pandas")
+    forms = (x.tolist(), pd.DataFrame(x), sp.csr_array(x))
+    for form in forms:
+        assert hsic(form, z, 0).statistic == pytest.approx(hsic(x, z, 0).statistic, rel=1e-9)
+        assert mmd(form, z, 0).statistic == pytest.approx(mmd(x, z, 0).statistic, rel=1e-9)
+        assert mmd(z, form, 0).statistic == pytest.approx(mmd(x, z, 0).statistic, rel=1e-9)
+    column, other = x[:, :1], z[:, :1]
+    for form in (column.ravel(), column.ravel().tolist(), pd.Series(column.ravel())):
+        assert hsic(form, other, 0).statistic == hsic(column, other, 0).statistic
+        assert mmd(form, other.ravel(), 0).statistic == mmd(column, other, 0).statistic
+    words, others = ["abab", "abb", "bab"], ["ccc", "cac"]
+    A = K.Spectrum(2)(words + others)
+    expected = A[:3, :3].mean() + A[3:, 3:].mean() - 2 * A[:3, 3:].mean()
+    assert mmd(words, others, kernel=K.Spectrum(2)).statistic == pytest.approx(expected)
+
+
+def test_a_symmetric_array_is_a_gram_matrix_unless_its_kernel_is_given():
+    x, z = points(n=20)
+    A = K.RBF()(x)
+    assert hsic(A, z, 0).statistic == pytest.approx(hsic(gram(K.RBF(), x), z, 0).statistic)
+    one_hot = np.eye(4)[[0, 1, 2, 3]]
+    r2 = 2 * (1 - np.eye(4))
+    as_points = hsic(one_hot, one_hot, 0, kernel_x=K.RBF(), kernel_y=K.RBF()).statistic
+    assert as_points == pytest.approx(np.sum(centred(np.exp(-r2)) ** 2) / 4**2)
+
+
+def test_by_default_there_are_p_values_and_they_are_the_same_each_time():
+    x, z = points()
+    for test, again in ((hsic(x, z), hsic(x, z)), (mmd(x, z), mmd(x, z))):
+        assert len(test.null_distribution) == 199
+        assert test.pvalue == again.pvalue <= 0.01
+    rng = np.random.default_rng(1)
+    independent = [hsic(*rng.normal(size=(2, 25, 2))).pvalue for _ in range(40)]
+    same = [mmd(rng.normal(size=(25, 2)), rng.normal(size=(20, 2))).pvalue for _ in range(40)]
+    for pvalues in (independent, same):
+        assert 0.35 < np.mean(pvalues) < 0.65
+        assert np.mean(np.array(pvalues) <= 0.1) < 0.25  # 0.1 expected, 40 draws
+
+
+def test_kernels_in_the_place_of_points_are_refused_with_the_call_to_make():
+    x, z = points()
+    k = K.RBF(1.0)
+    with pytest.raises(TypeError, match=r"X is the kernel .* mmd\(X, Y, kernel=RBF\(gamma=1.0\)\)"):
+        mmd(k, x, z)
+    with pytest.raises(TypeError, match=r"Y is the kernel .* call hsic\(X, Y, kernel_x=RBF"):
+        hsic(x @ x.T, k)
+    with pytest.raises(TypeError, match=r"K is the kernel .* call centred_alignment\(gram\(RBF"):
+        centred_alignment(k, x)
+    with pytest.raises(TypeError, match="X is a Gram operator, which includes its kernel"):
+        hsic(gram(k, x), z, kernel_x=k)
+    with pytest.raises(TypeError, match=r"kernel must be a mercer kernel.*got 'rbf'"):
+        mmd(x, z, kernel="rbf")
+    with pytest.raises(ValueError, match="n_permutations"):
+        mmd(x, z, z)
+    with pytest.raises(ValueError, match="X has 2 features and Y has 1"):
+        mmd(x, z[:, :1])

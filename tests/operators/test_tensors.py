@@ -76,13 +76,92 @@ def test_products_with_whole_numbers_and_what_is_no_column(store, way):
     assert found.dtype == torch.float64
     np.testing.assert_allclose(as_numpy(found), KERNEL(X, Y) @ whole, rtol=1e-11)
     assert tuple((operator @ tensor(np.zeros((40, 0)))).shape) == (60, 0)
-    assert not (operator @ tensor(Y[:, 0]).requires_grad_()).requires_grad
     np.testing.assert_allclose(as_numpy(operator.rows(-1)), KERNEL(X, Y)[-1], rtol=1e-11)
     for wrong in (np.zeros(1), np.zeros((1, 2)), np.zeros((40, 2, 2)), np.zeros(60)):
         with pytest.raises(ValueError, match=r"V has shape .*; expected \(40,\) or \(40, c\)"):
             operator @ tensor(wrong)
     with pytest.raises(ValueError, match=r"expected \(60,\)"):
         operator.T @ tensor(whole)
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_columns_may_be_anywhere_and_of_any_kind(store, way):
+    operator, K_XY = gram(KERNEL, tensor(X), tensor(Y), store=store), KERNEL(X, Y)
+    on_host = torch.as_tensor(Y)
+    for found, expected in (
+        (operator @ on_host, K_XY @ Y),
+        (operator.T @ torch.as_tensor(X), K_XY.T @ X),
+    ):
+        assert found.device.type == DEVICE.type
+        np.testing.assert_allclose(as_numpy(found), expected, rtol=1e-11, atol=1e-11)
+    Z = Y + 1j * Y[::-1]
+    for columns in (Z, Z[:, 0]):
+        found = operator @ columns
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, K_XY @ columns, rtol=1e-11, atol=1e-11)
+        found = operator @ tensor(columns)
+        assert found.dtype == torch.complex128
+        np.testing.assert_allclose(as_numpy(found), K_XY @ columns, rtol=1e-11, atol=1e-11)
+    assert (operator.T @ tensor((X + 1j).astype(np.complex64))).dtype == torch.complex64
+    for half in (torch.float16, torch.bfloat16):
+        V = tensor(Y).to(half)
+        found = operator @ V
+        assert found.dtype == torch.float32
+        expected = K_XY @ as_numpy(V).astype(float)
+        np.testing.assert_allclose(as_numpy(found), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_points_in_half_precision_are_computed_with_in_float32(half, way):
+    points = tensor(X).to(half)
+    operator, expected = gram(KERNEL, points), KERNEL(as_numpy(points).astype(float))
+    assert operator.dtype == np.float32
+    assert operator.dense().dtype == KERNEL(points).dtype == torch.float32
+    np.testing.assert_allclose(
+        as_numpy(operator.dense()), expected, rtol=0, atol=1e-6 * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_rows_that_are_not_there_are_named(store, way):
+    operator = gram(KERNEL, tensor(X), tensor(Y), store=store)
+    for ask in (
+        lambda: operator.rows(60),
+        lambda: operator.rows([0, 60]),
+        lambda: operator.rows(np.array([60, 1])),
+        lambda: operator.rows(tensor([60])),
+        lambda: operator.block(tensor([60]), [0]),
+    ):
+        with pytest.raises(IndexError, match="index 60 is out of range for 60 points"):
+            ask()
+    with pytest.raises(IndexError, match="index -41 is out of range for 40 points"):
+        operator.block([0], tensor([-41]))
+    expected = KERNEL(X, Y)
+    for rows in ([-1, 2], tensor([-1, 2]), np.arange(60) > 57):
+        chosen = as_numpy(rows) if torch.is_tensor(rows) else rows
+        np.testing.assert_allclose(as_numpy(operator.rows(rows)), expected[chosen], rtol=1e-11)
+    np.testing.assert_allclose(as_numpy(operator.rows(tensor(3))), expected[3], rtol=1e-11)
+    block = operator.block([-1, 2], slice(1, 9, 2))
+    np.testing.assert_allclose(as_numpy(block), expected[[-1, 2], 1:9:2], rtol=1e-11)
+
+
+def test_points_of_two_kinds_are_refused():
+    for left, right in ((X, tensor(Y)), (tensor(X), Y)):
+        with pytest.raises(TypeError, match=r"X is a .* and Y is a .*; move both to one device"):
+            gram(KERNEL, left, right)
+    with pytest.raises(TypeError, match=r"Precomputed\(\) takes a matrix that is an array"):
+        gram(K.Precomputed(), tensor(X @ X.T))
+
+
+def test_launches_are_on_the_device_of_the_points(monkeypatch):
+    use("triton", monkeypatch)
+    entered, device_of = [], torch.cuda.device_of
+    monkeypatch.setattr(torch.cuda, "device_of", lambda A: entered.append(A.device) or device_of(A))
+    operator = gram(KERNEL, tensor(X), store=False)
+    for ask in (lambda: operator @ tensor(X), lambda: operator.dense()):
+        entered.clear()
+        ask()
+        assert entered == [operator.pairs.device]
 
 
 def test_single_precision_where_it_has_room():

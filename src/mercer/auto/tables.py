@@ -243,7 +243,7 @@ def as_table(X: Any) -> Any:
     if hasattr(X, "toarray"):
         X = X.toarray()
     if np.ma.isMaskedArray(X):
-        X = np.ma.filled(X.astype(float), np.nan)
+        X = np.ma.filled(X.astype(float if X.dtype.kind in "biuf" else object), np.nan)
     table = _table(X) if isinstance(X, list | tuple) else np.asarray(X)
     if table.ndim == 1 and table.dtype.kind in "OUS" and isinstance(table[:1].tolist()[0], str):
         table = table[:, None]

@@ -31,7 +31,10 @@ from mercer.core import (
 )
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 
-FEW_PAIRS, FEATURES_OF_EXP = 2**15, 16  # an exponential takes the time of some 16 features
+# Threads are started for no fewer Gaussian pairs than this: two of them take 70 us to start, in
+# which one thread computes some 40,000 pairs of ten features (two AVX-512 cores).
+FEW_PAIRS = 2**17
+FEATURES_OF_EXP = 16  # an exponential takes the time of some 16 features
 CACHED = 2**18  # numbers that are read faster by one thread than others are started
 MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
 
@@ -53,6 +56,7 @@ __all__ = [
     "sparse_routines",
     "suffix_routines",
     "symmetric_times",
+    "symmetry",
     "table",
     "tall_times",
     "threads",
@@ -163,6 +167,25 @@ def threads(n_pairs: int, n_features: int) -> int:
 def _threads_to_read(A: np.ndarray) -> int:
     """Threads for one pass over a matrix; none beside the calling one where it is in cache."""
     return 0 if A.size < CACHED else threads(A.size, 0)
+
+
+def symmetry(K: np.ndarray) -> tuple[float, float]:
+    """The largest ``|K_ij - K_ji|`` and the largest ``|K_ij|`` of a square matrix of floats.
+
+    Both are infinite where an entry is infinite or not a number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> symmetry(np.array([[1.0, 2.0], [-3.0, 1.0]]))
+    (5.0, 3.0)
+    """
+    native = _native()
+    if native is None or not K.flags.c_contiguous:
+        if not np.isfinite(K).all():
+            return np.inf, np.inf
+        return float(np.abs(K - K.T).max(initial=0.0)), float(np.abs(K).max(initial=0.0))
+    return native.symmetry(K, _threads_to_read(K))
 
 
 def symmetric_times(K: np.ndarray, V: np.ndarray) -> np.ndarray:

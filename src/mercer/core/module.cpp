@@ -316,6 +316,17 @@ void bind_pairs(nb::module_& module, const char* name) {
 
 // K V for a stored symmetric K, of which the half above the diagonal is read.
 template <class T>
+std::tuple<double, double> symmetry(In<T, 2> K, int threads) {
+  require_aligned(K);
+  require(K.shape(0) == K.shape(1), "a square matrix");
+  mercer::Symmetry found;
+  without_gil([&] {
+    return mercer::symmetry<T>(K.data(), std::ptrdiff_t(K.shape(0)), found, threads, interrupted);
+  });
+  return {found.gap, found.largest};
+}
+
+template <class T>
 Out<double, 2> symmetric_times(In<T, 2> K, In<T, 2> V, int threads) {
   require_aligned(K);
   require_aligned(V);
@@ -367,6 +378,8 @@ NB_MODULE(MERCER_MODULE, module) {
   bind_pairs<double>(module, "Pairs64");
   module.def("tall_times", &tall_times, nb::arg("A").noconvert(), nb::arg("B").noconvert(),
              nb::arg("transposed"), nb::arg("threads"));
+  module.def("symmetry", &symmetry<float>, nb::arg("K").noconvert(), nb::arg("threads"));
+  module.def("symmetry", &symmetry<double>, nb::arg("K").noconvert(), nb::arg("threads"));
   module.def("symmetric_times", &symmetric_times<float>, nb::arg("K").noconvert(),
              nb::arg("V").noconvert(), nb::arg("threads"));
   module.def("symmetric_times", &symmetric_times<double>, nb::arg("K").noconvert(),

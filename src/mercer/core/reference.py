@@ -168,11 +168,11 @@ def run(
                     r[out] = r[out] + c * r[a] * second(b, source)
                 case Op.DIVIDE:
                     divisor = second(b, source)
-                    r[out] = xp.where(divisor == 0, c, r[a] / divisor)
+                    r[out] = xp.where(divisor == 0, c, xp.divide(r[a], divisor))
                 case Op.INTEGER_POWER:
                     r[out] = r[a] ** int(c)
                 case Op.REAL_POWER:
-                    r[out] = r[a] ** c
+                    r[out] = xp.pow(r[a], c)
                 case Op.EXP | Op.EXP_NEGATIVE:
                     r[out] = xp.exp(c * r[a])
                 case Op.SQRT:
@@ -182,7 +182,7 @@ def run(
                 case Op.LOG:
                     r[out] = xp.log(r[a])
                 case Op.INVERSE_SQRT:
-                    r[out] = xp.where(r[a] == 0, 0.0, 1 / xp.sqrt(r[a]))
+                    r[out] = xp.where(r[a] == 0, 0.0, xp.divide(1, xp.sqrt(r[a])))
                 case Op.POSITIVE:
                     r[out] = xp.clip(r[a], 0, None)
                 case Op.STEP:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 
@@ -172,9 +173,10 @@ def work(a: Any, F: Any, lo: Any, hi: Any, group: Any, Q: Any, target: Any, limi
     """
     size = a.shape[1]
     kernel = _pairs_kernel if groups else _singles_kernel
-    kernel[(len(a),)](a, F, lo, hi, group, Q, target, limit, steps, flat, most, size=size,
-                      groups=groups, num_warps=max(1, min(8, size // 128)),
-                      enable_fp_fusion=True)  # fmt: skip
+    with torch.cuda.device_of(a):  # which may not be the current one
+        kernel[(len(a),)](a, F, lo, hi, group, Q, target, limit, steps, flat, most, size=size,
+                          groups=groups, num_warps=max(1, min(8, size // 128)),
+                          enable_fp_fusion=True)  # fmt: skip
 
 
 def follow(K: Any, column: Any, F: Any, point: Any, amount: Any, count: Any) -> None:
@@ -194,6 +196,7 @@ def follow(K: Any, column: Any, F: Any, point: Any, amount: Any, count: Any) -> 
     """
     block = 128
     grid = (-(-F.shape[1] // block), len(F))
-    _follow_kernel[grid](K, column, F, point, amount, count, K.shape[1], F.shape[1],
-                         size=point.shape[1], BLOCK=block, CHUNK=16, num_warps=4,
-                         enable_fp_fusion=True)  # fmt: skip
+    with torch.cuda.device_of(F):
+        _follow_kernel[grid](K, column, F, point, amount, count, K.shape[1], F.shape[1],
+                             size=point.shape[1], BLOCK=block, CHUNK=16, num_warps=4,
+                             enable_fp_fusion=True)  # fmt: skip

@@ -1,5 +1,5 @@
 // The binding of working sets: checks what comes from Python, converts it, and nothing more.
-#include "mercer/working_sets.hpp"
+#include "mercer/class_pairs.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
@@ -150,6 +150,42 @@ std::tuple<Out<std::int32_t, 1>, Out<std::int64_t, 1>> advance(
   return {copied(states), copied(steps)};
 }
 
+// All pairs of classes: variables, gradients, multiplier, objective, squared norm, violation, gap,
+// steps and state.
+template <class T>
+nb::tuple solve_pairs(In<T, 2> K, In<std::int64_t, 1> starts, In<std::int64_t, 1> column,
+                      In<double, 1> C, In<std::int64_t, 1> q, bool intercept, double tol, double largest_gap,
+                      std::int64_t max_steps, int threads) {
+  require_aligned(K), require_aligned(column), require_aligned(C), require_aligned(q);
+  const std::size_t n = K.shape(0);
+  require(K.shape(1) == n && C.shape(0) == n && n > 0, "a square matrix, and C of each point");
+  require_starts(starts, column.shape(0));
+  for (std::size_t v = 0; v < column.shape(0); ++v)
+    require(column(v) >= 0 && column(v) < std::int64_t(n), "columns that exist");
+  require(starts.shape(0) >= 3 && starts.shape(0) <= 46'000, "two classes or more");
+  const std::size_t classes = starts.shape(0) - 1, pairs = classes * (classes - 1) / 2;
+  for (std::size_t c = 0; c < classes; ++c) require(starts(c) < starts(c + 1), "points of each class");
+  require(q.shape(0) == pairs, "a number of variables per pair");
+  for (std::size_t k = 0; k < pairs; ++k) require(q(k) >= 2, "at least two variables at a time");
+  for (std::size_t v = 0; v < column.shape(0); ++v)
+    require(C(column(v)) > 0 && std::isfinite(C(column(v))), "C above zero");
+  require(n <= std::size_t(std::numeric_limits<std::int32_t>::max()), "positions are 32 bits");
+  const std::size_t variables = column.shape(0) * (classes - 1);
+  auto a = new_array<double, 1>({variables}), F = new_array<double, 1>({variables});
+  auto multiplier = new_array<double, 1>({pairs}), objective = new_array<double, 1>({pairs});
+  auto squared_norm = new_array<double, 1>({pairs}), violation = new_array<double, 1>({pairs});
+  auto gap = new_array<double, 1>({pairs});
+  auto steps = new_array<std::int64_t, 1>({pairs});
+  auto state = new_array<std::int32_t, 1>({pairs});
+  const mercer::ClassPairs all{starts.data(), std::ptrdiff_t(classes), column.data(), std::ptrdiff_t(n),
+                               C.data(), q.data(), intercept, tol, largest_gap, max_steps};
+  const mercer::PairsFound found{a.data(), F.data(), multiplier.data(), objective.data(),
+                                 squared_norm.data(), violation.data(), gap.data(), steps.data(),
+                                 state.data()};
+  without_gil([&] { return mercer::solve_pairs<T>(all, K.data(), found, threads, interrupted); });
+  return nb::make_tuple(a, F, multiplier, objective, squared_norm, violation, gap, steps, state);
+}
+
 }  // namespace
 
 void bind_working_sets(nb::module_& module) {
@@ -170,6 +206,13 @@ void bind_working_sets(nb::module_& module) {
       .def("work", &Problem::work<float>, exactly("tile"), nb::arg("steps"))
       .def("work", &Problem::work<double>, exactly("tile"), nb::arg("steps"))
       .def("follow", &Problem::follow, exactly("change"));
+  const auto bind_pairs = [&](auto routine) {
+    module.def("solve_pairs", routine, exactly("K"), exactly("starts"), exactly("column"), exactly("C"), exactly("q"),
+               nb::arg("intercept"), nb::arg("tol"), nb::arg("largest_gap"), nb::arg("max_steps"),
+               nb::arg("threads"));
+  };
+  bind_pairs(&solve_pairs<float>);
+  bind_pairs(&solve_pairs<double>);
   module.def("advance", &advance<float>, nb::arg("problems"), exactly("rows"), nb::arg("slots"),
              nb::arg("work"), nb::arg("max_steps"), nb::arg("threads"));
   module.def("advance", &advance<double>, nb::arg("problems"), exactly("rows"), nb::arg("slots"),

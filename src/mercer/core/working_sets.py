@@ -13,11 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import combinations
 
 import numpy as np
 
 # Multiplications on one working set at most, some hundredths of a second.
 MOST_WORK = 4e6
+# The most variables that a working set is made larger for.
+MOST_TOGETHER = 1536
+# Where the violation is within tol and the gap still large, the search goes on to this share of it.
+TIGHTER = 0.1
 
 
 class State(IntEnum):
@@ -75,15 +80,19 @@ class Problem:
         self.needed = np.empty(0, dtype=np.int64)
         self.waiting = self.fresh = False
 
-    def select(self) -> bool:
-        """Look at the violation and, where it is too large, choose the next working set."""
+    def select(self, grow: bool = False) -> bool:
+        """Look at the violation and, where it is too large, choose the next working set.
+
+        ``grow`` where rows of K are stored, so that larger sets cost little.
+        """
         lowest, highest = self._ranges()
         spread = highest - lowest if self.groups else np.maximum(highest, -lowest)
         self.violation = float(np.max(spread, initial=0.0))
         if self.violation <= self.tol:
             return False
         if not self.waiting:
-            self.set = self._choose(lowest[self.group], highest[self.group])
+            q = self._room() if grow else self.q
+            self.set = self._choose(q, lowest[self.group], highest[self.group])
         return True
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
@@ -97,9 +106,9 @@ class Problem:
         np.maximum.at(highest, self.group[fall], self.F[fall])
         return lowest, highest
 
-    def _choose(self, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
+    def _choose(self, q: int, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
         """Half the most violating, half of the last set with free variables first; or all."""
-        q, last = self.q, self.set
+        last = self.set
         if q >= len(self.a):
             return np.argsort(self.group, kind="stable").astype(np.int32)
         shuffled = np.arange(len(self.a), dtype=np.uint32) * np.uint32(2654435769)
@@ -118,6 +127,13 @@ class Problem:
         chosen = np.array(list(order)[:q], dtype=np.int32)
         return chosen[np.argsort(self.group[chosen], kind="stable")]
 
+    def _room(self) -> int:
+        """Variables of the next set: q, and if not too many all free ones and half as many more."""
+        free = int(np.count_nonzero((self.lo < self.a) & (self.a < self.hi)))
+        if self.q + free > MOST_TOGETHER:
+            return self.q
+        return min(self.q + free + free // 2, MOST_TOGETHER)
+
     def work(self, tile: np.ndarray, steps: int) -> tuple[int, bool, bool, np.ndarray]:
         """Solve over the working set with its part of K; steps, stuck, unbounded, net moves."""
         index, m = self.set, len(self.column)
@@ -126,7 +142,9 @@ class Problem:
             Q *= np.outer(self.sign[index], self.sign[index])
         small = _Small(self, Q)
         taken = stuck = unbounded = 0
-        tol = max(self.tol, self.inner * self.violation)
+        # With all variables at hand, nothing is learned from a look at the others.
+        whole = len(index) == len(self.a)
+        tol = self.tol if whole else max(self.tol, self.inner * self.violation)
         while taken < steps:
             moved, stuck, unbounded = (small.pair_step if self.groups else small.free_step)(tol)
             if not moved:
@@ -162,6 +180,11 @@ class Problem:
         gap = box_gap(r, a, lo, hi) / max(1.0, abs(objective))
         violation = float(np.max(spread, initial=0.0))
         return multipliers, objective, max(0.0, squared_norm), violation, gap
+
+
+def flat_below(largest_diagonal: float) -> float:
+    """Below this curvature a direction is flat to rounding, as for repeated points."""
+    return max(1e-12 * largest_diagonal, 1e-150)
 
 
 def best_multiplier(a: np.ndarray, F: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> float:
@@ -324,6 +347,84 @@ def advance(
     return np.array(states, dtype=np.int32), np.array(steps, dtype=np.int64)
 
 
+def solve_pairs(
+    K: np.ndarray,
+    starts: np.ndarray,
+    column: np.ndarray,
+    C: np.ndarray,
+    q: np.ndarray,
+    intercept: bool,
+    tol: float,
+    largest_gap: float,
+    max_steps: int,
+    threads: int,
+) -> tuple[np.ndarray, ...]:
+    """Soft-margin classification for every pair of classes on one Gram matrix.
+
+    The pair (i, j), i < j, has p = -y with y = +1 for
+    class i and -1 for class j, and bounds 0 and y C.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+    starts : int64 array of shape (classes + 1,)
+        Class c has the points column[starts[c]:starts[c + 1]].
+    column : int64 array of shape (starts[-1],)
+        Places of the points in K.
+    C : array of shape (n,)
+        The regularisation parameter of each point.
+    q : int64 array of shape (pairs,)
+        Variables at a time.
+    intercept : bool
+    tol, largest_gap : float
+        What the violation and the relative gap are brought down to.
+    max_steps : int
+        Of each pair.
+    threads : int
+
+    Returns
+    -------
+    a, F : arrays of shape (starts[-1] * (classes - 1),)
+        Variables and gradients, pair by pair.
+    multiplier, objective, squared_norm, violation, gap : arrays of shape (pairs,)
+    steps : int64 array of shape (pairs,)
+    state : int32 array of shape (pairs,), values of `State`
+    """
+    n, classes = len(K), len(starts) - 1
+    slot = np.arange(n, dtype=np.int64)
+    variables, gradients, measures, counts, states = [], [], [], [], []
+    for pair, (i, j) in enumerate(combinations(range(classes), 2)):
+        points = np.concatenate([column[starts[c] : starts[c + 1]] for c in (i, j)])
+        y = np.ones(len(points))
+        y[starts[i + 1] - starts[i] :] = -1.0
+        box = np.minimum(y * C[points], 0.0), np.maximum(y * C[points], 0.0)
+        a, flat = np.zeros(len(y)), flat_below(float(K.diagonal()[points].max()))
+        group = np.zeros(len(y), dtype=np.int32)
+        problem = Problem(
+            a, -y, -y, *box, group, int(intercept), points, None, int(q[pair]), tol, flat
+        )
+        taken = 0
+        while True:
+            state, steps = _advance(problem, K, slot, np.inf, max_steps - taken)
+            taken += steps
+            multipliers, *measured = problem.measure()
+            if state != State.DONE or measured[-1] <= largest_gap or problem.violation == 0:
+                break
+            problem.tol = TIGHTER * problem.violation
+        variables.append(a)
+        gradients.append(problem.F)
+        measures.append((multipliers[0] if intercept else 0.0, *measured))
+        counts.append(taken)
+        states.append(state)
+    return (
+        np.concatenate(variables),
+        np.concatenate(gradients),
+        *np.array(measures).T,
+        np.array(counts, dtype=np.int64),
+        np.array(states, dtype=np.int32),
+    )
+
+
 def _advance(
     problem: Problem, rows: np.ndarray, slot: np.ndarray, work: float, max_steps: int
 ) -> tuple[State, int]:
@@ -332,7 +433,7 @@ def _advance(
     if np.isinf(problem.violation) and not _refresh(problem, rows, slot):
         return State.WAITING, taken
     while True:
-        if not problem.select():
+        if not problem.select(grow=True):
             if problem.fresh:
                 return State.DONE, taken
             if not _refresh(problem, rows, slot):

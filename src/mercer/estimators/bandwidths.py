@@ -17,6 +17,11 @@ from mercer.arrays import beside, is_tensor
 COARSE_POWERS, LOWEST_POWER, HIGHEST_POWER = range(-8, 6), -30, 14
 # Points from which a search with slopes descends.
 STARTS = 3
+# Features up to which each has a bandwidth of its own. A descent with slopes evaluates the error
+# some 2 d + 200 times, one without them some 50 d times; beyond, one common factor takes about 30.
+FEATURES_WITH_SLOPES, FEATURES_WITHOUT_SLOPES = 100, 20
+# Evaluations after which the search without slopes ends.
+MOST_EVALUATIONS = 50 * FEATURES_WITHOUT_SLOPES
 
 
 @dataclass(frozen=True)
@@ -175,8 +180,8 @@ def normal_reference(
     B. W. Silverman, Density Estimation (1986), section 4.3.2.
     """
     d = X.shape[1]
-    n = sample_weight.sum() ** 2 / (sample_weight**2).sum()
-    factor = n ** (-1 / (d + 4))
+    p = sample_weight / sample_weight.sum()
+    factor = (p @ p) ** (1 / (d + 4))
     if rule == "silverman":
         factor *= (4 / (d + 2)) ** (1 / (d + 4))
     return factor * feature_scales(X, sample_weight) / np.sqrt(variance)
@@ -184,12 +189,13 @@ def normal_reference(
 
 def loo_bandwidth(
     error: Callable[[np.ndarray], float], start: np.ndarray, per_feature: bool = False
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+) -> tuple[np.ndarray, dict[str, Any]]:
     """Bandwidths that make a leave-one-out error smallest.
 
     One multiplier of ``start`` is sought over powers of two, going on downwards while that helps,
     then refined between its neighbours; equal errors go to the multiplier nearest to one. With
-    ``per_feature`` each bandwidth is then moved on its own by Powell's method.
+    ``per_feature`` and at most FEATURES_WITHOUT_SLOPES features each bandwidth is then moved on its
+    own by Powell's method.
 
     Parameters
     ----------
@@ -204,7 +210,8 @@ def loo_bandwidth(
     -------
     h : ndarray of shape (d,)
     curve : dict
-        ``factor``, the common multiples tried, in order, and their ``score``.
+        ``factor``, the common multiples tried, in order, their ``score``, and whether the search
+        went on ``per_feature``.
 
     Examples
     --------
@@ -217,17 +224,11 @@ def loo_bandwidth(
         value = error(start * np.exp2(powers))
         return value if np.isfinite(value) else np.inf
 
-    errors: dict[float, float] = {power: at(power) for power in sorted(COARSE_POWERS, key=abs)}
-    best = _first_smallest(errors)
-    while best == min(errors) and best > LOWEST_POWER:
-        errors[best - 1] = at(best - 1)
-        best = _first_smallest(errors)
-    fine: Any = minimize_scalar(
-        at, bounds=(best - 1, best + 1), method="bounded", options={"xatol": 0.01}
-    )
-    errors[fine.x] = fine.fun
-    power, curve = _first_smallest(errors), _curve(errors)
-    if not per_feature or len(start) == 1:
+    errors = _refined(at, _tried(at, COARSE_POWERS, LOWEST_POWER))
+    power, d = _first_smallest(errors), len(start)
+    per_feature = per_feature and 1 < d <= FEATURES_WITHOUT_SLOPES
+    curve = _curve(errors, per_feature)
+    if not per_feature:
         return start * np.exp2(power), curve
     powers = np.full(len(start), float(power))
     powell: Any = minimize(
@@ -235,7 +236,7 @@ def loo_bandwidth(
         powers,
         method="Powell",
         bounds=[(power - 6, power + 10)] * len(start),
-        options={"xtol": 0.02, "ftol": 1e-4},
+        options={"xtol": 0.02, "ftol": 1e-4, "maxfev": MOST_EVALUATIONS},
     )
     return start * np.exp2(powell.x if powell.fun < errors[power] else powers), curve
 
@@ -249,12 +250,13 @@ def log_search(
     starts: int = STARTS,
     value: Callable[[np.ndarray], float] | None = None,
     rtol: float = 1e-9,
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+) -> tuple[np.ndarray, dict[str, Any]]:
     """Bandwidths, one for each feature, that make a score with known slopes smallest.
 
     Multiples of ``start`` by powers of two are tried first, then, with several features, points
     where one of them does not count or alone counts. From the best of these descent goes on in the
-    logarithms by L-BFGS: bandwidths cannot become negative.
+    logarithms by L-BFGS: bandwidths cannot become negative. Of more than FEATURES_WITH_SLOPES
+    features the common multiple alone is refined.
 
     Parameters
     ----------
@@ -277,7 +279,7 @@ def log_search(
     -------
     h : ndarray of shape (d,)
     curve : dict
-        ``factor``, the common multiples tried, in order, and their ``score``.
+        As of `loo_bandwidth`.
 
     Examples
     --------
@@ -300,9 +302,10 @@ def log_search(
         found = at(np.full(d, t))[0] if value is None else value(start * np.exp2(t))
         return found if np.isfinite(found) else np.inf
 
-    tried = {float(power): alone(float(power)) for power in sorted(powers, key=abs)}
-    while len(tried) > 1 and (best := _first_smallest(tried)) == min(tried) and best > lowest:
-        tried[best - 1] = alone(best - 1)
+    tried = _tried(alone, powers, lowest)
+    if d > FEATURES_WITH_SLOPES:
+        tried = _refined(alone, tried)
+        return start * np.exp2(_first_smallest(tried)), _curve(tried, per_feature=False)
     best = _first_smallest(tried)
     order = sorted(tried)
     values = [np.inf, *(tried[power] for power in order), np.inf]
@@ -331,12 +334,32 @@ def log_search(
         )
         if descent.fun < least - slack:
             found, least = descent.x, descent.fun
-    return start * np.exp2(found), _curve(tried)
+    return start * np.exp2(found), _curve(tried, per_feature=d > 1)
 
 
-def _curve(tried: dict[float, float]) -> dict[str, np.ndarray]:
+def _tried(
+    at: Callable[[float], float], powers: Iterable[int], lowest: float
+) -> dict[float, float]:
+    """Errors at powers of two, and on downwards while that helps."""
+    tried = {float(power): at(float(power)) for power in sorted(powers, key=abs)}
+    while len(tried) > 1 and (best := _first_smallest(tried)) == min(tried) and best > lowest:
+        tried[best - 1] = at(best - 1)
+    return tried
+
+
+def _refined(at: Callable[[float], float], tried: dict[float, float]) -> dict[float, float]:
+    """The errors tried, and the smallest one between the neighbours of the best power."""
+    best = _first_smallest(tried)
+    fine: Any = minimize_scalar(
+        at, bounds=(best - 1, best + 1), method="bounded", options={"xatol": 0.01}
+    )
+    return {**tried, fine.x: fine.fun}
+
+
+def _curve(tried: dict[float, float], per_feature: bool) -> dict[str, Any]:
     order = sorted(tried)
-    return {"factor": np.exp2(order), "score": np.array([tried[power] for power in order])}
+    scores = np.array([tried[power] for power in order])
+    return {"factor": np.exp2(order), "score": scores, "per_feature": per_feature}
 
 
 def _first_smallest(errors: dict[float, float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from numbers import Integral
@@ -25,6 +26,7 @@ from mercer.estimators.inputs import input_tags
 from mercer.estimators.views import (
     Decomposition,
     KernelView,
+    errors_name_view,
     second_view,
     view_name,
 )
@@ -228,8 +230,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Y = second_view(Y, y)
         data = self._training_views(X, Y)
         views = [self._view(v, len(data)) for v in range(len(data))]
-        for view, points in _with_columns(views, data):
-            view.remember(points)
+        _in_each(views, data, KernelView.remember)
         check_consistent_length(*(view.X_fit_ for view in views))
         found = self._decompose(views)
         spectra = [one.whitening for one in found]
@@ -330,7 +331,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         data = self._query_views(X, second_view(Y, y))
         if len(data) == 1:
             return self.views_[0].variates(data[0])
-        return tuple(view.variates(points) for view, points in _with_columns(self.views_, data))
+        return tuple(_in_each(self.views_, data, KernelView.variates))
 
     def _query_views(self, X: Any, Y: Any) -> list[Any]:
         if Y is not None:
@@ -382,6 +383,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         variates = self.transform(X, Y, y=y)
         if not isinstance(variates, tuple):
             raise ValueError("score needs every view: pass Y, or the list of views")
+        check_consistent_length(*variates)
         if len(variates[0]) < 2:
             raise ValueError(f"score needs at least 2 points, found {len(variates[0])}")
         pairs = [_correlations(a, b) for a, b in combinations(map(as_numpy, variates), 2)]
@@ -442,10 +444,15 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return tags
 
 
-def _with_columns(views: list[KernelView], data: list[Any]) -> list[tuple[KernelView, Any]]:
-    """Each view with its points, vectors after the first made columns."""
-    others = [(view, view.as_column(Y)) for view, Y in zip(views[1:], data[1:], strict=True)]
-    return [(views[0], data[0]), *others]
+def _in_each(
+    views: list[KernelView], data: list[Any], method: Callable[[KernelView, Any], Any]
+) -> list[Any]:
+    """``method(view, points)`` of each view, vectors after the first made columns."""
+    found = []
+    for v, (view, points) in enumerate(zip(views, data, strict=True)):
+        with errors_name_view(v):
+            found.append(method(view, view.as_column(points) if v else points))
+    return found
 
 
 def _correlations(A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_array
 
+from mercer.arrays import refuse_masked
+
 UNORDERED, ORDERED, NUMERIC = "unordered", "ordered", "numeric"
 
 
@@ -88,6 +90,7 @@ class ColumnCoding:
 
 def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     """X, once its width and the names of its columns are found to be right."""
+    refuse_masked(X)
     _check_feature_names(estimator, X, reset=reset)
     _check_n_features(estimator, X, reset=reset)
     return X

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, row_blocks
+from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, on_host, row_blocks
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.density_parts import conditional, marginal
@@ -73,6 +73,11 @@ class KernelDensity(BaseEstimator):
         Above zero, each point's bandwidth is multiplied by s_n ∝ p(x_n)^-adaptive, p the density
         without, and the s_n of geometric mean one: wide where points are few. 0.5 is Abramson's
         choice. An array gives the s_n themselves.
+    metric : "euclidean", default="euclidean"
+        The distance r; the Mahalanobis distance is ``bandwidth=H``.
+    algorithm, breadth_first, leaf_size, metric_params
+        Accepted for scikit-learn's sake, and without effect: ``method`` says how densities are
+        evaluated.
 
     Attributes
     ----------
@@ -88,8 +93,9 @@ class KernelDensity(BaseEstimator):
     local_bandwidths_ : ndarray of shape (n,) or None
         The s_n, where there are any.
     selection_ : dict or None
-        Of "mlcv" and "lscv": the ``bandwidth`` tried on the way, (k, d), and their ``score``, (k,),
-        lower being better.
+        Of "mlcv" and "lscv": the ``bandwidth`` tried on the way, (k, d), their ``score``, (k,),
+        lower being better, and whether the search went on ``per_feature``: beyond 100 features one
+        common multiple of Silverman's bandwidths is sought.
     n_features_in_ : int
         Number of features.
 
@@ -127,6 +133,11 @@ class KernelDensity(BaseEstimator):
         "atol": [Interval(Real, 0, None, closed="left")],
         "bounds": ["array-like", None],
         "adaptive": [Interval(Real, 0, 1, closed="both"), "array-like"],
+        "metric": [str],
+        "algorithm": [StrOptions({"auto", "kd_tree", "ball_tree"})],
+        "breadth_first": ["boolean"],
+        "leaf_size": [Interval(Integral, 1, None, closed="left")],
+        "metric_params": [None, dict],
     }
 
     def __init__(
@@ -139,6 +150,11 @@ class KernelDensity(BaseEstimator):
         atol=0.0,
         bounds=None,
         adaptive=0.0,
+        metric="euclidean",
+        algorithm="auto",
+        breadth_first=True,
+        leaf_size=40,
+        metric_params=None,
     ):
         self.bandwidth = bandwidth
         self.kernel = kernel
@@ -147,6 +163,19 @@ class KernelDensity(BaseEstimator):
         self.atol = atol
         self.bounds = bounds
         self.adaptive = adaptive
+        self.metric = metric
+        self.algorithm = algorithm
+        self.breadth_first = breadth_first
+        self.leaf_size = leaf_size
+        self.metric_params = metric_params
+
+    def _refuse_other_metrics(self) -> None:
+        if self.metric != "euclidean" or self.metric_params:
+            raise ValueError(
+                f"metric={self.metric!r} with metric_params={self.metric_params!r}; only "
+                "'euclidean' is there, without parameters: for the Mahalanobis distance pass "
+                "bandwidth=H, for another a function of the scaled difference as kernel"
+            )
 
     @fitting
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
@@ -165,6 +194,7 @@ class KernelDensity(BaseEstimator):
         -------
         self : KernelDensity
         """
+        self._refuse_other_metrics()
         if is_tensor(X):
             return self._fit_tensor(X, checked_weights(sample_weight, X))
         X = validated(self, X, dtype=np.float64, order="C")
@@ -210,6 +240,7 @@ class KernelDensity(BaseEstimator):
         """
         first = not hasattr(self, "X_fit_")
         self._refuse_tensors("partial_fit", X)
+        self._refuse_other_metrics()
         X = validated(self, X, dtype=np.float64, order="C", reset=first)
         weight = checked_weights(sample_weight, X)
         if not first:
@@ -235,7 +266,7 @@ class KernelDensity(BaseEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Σ log p(x) over the rows of ``X: (m, d)``."""
-        return float(self.score_samples(X).sum())
+        return float(on_host(self.score_samples(X)).sum())
 
     def grid(
         self, n_points: int | Sequence[int] = 256, low: Any = None, high: Any = None

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sklearn.base import _fit_context
+import numpy as np
+from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _is_fitted
 
+from mercer.arrays import as_numpy, copy_of
 from mercer.elsewhere import distributed, is_collection
 from mercer.estimators.progress import announced
+from mercer.kernels.kernel import plain_key
 from mercer.other_libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
+from mercer.torch_state import learning
 
+# Parameters that were found valid; as many as are remembered.
+_VALID: set[tuple] = set()
+MOST_VALID = 1024
 # Packages that call an estimator's fit on behalf of the user.
-BETWEEN = {"mercer", "sklearn", "joblib"}
+BETWEEN = {"mercer", "sklearn", "joblib", "torch"}
 
 
 def fitting(fit: Callable) -> Callable:
@@ -24,19 +33,27 @@ def fitting(fit: Callable) -> Callable:
 
     An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end, and
     a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they are.
+    torch records nothing of a fit, and what is kept shares no memory with tensors given.
     """
+
+    continues = fit.__name__ == "partial_fit"
 
     @functools.wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
         before = dict(vars(self))
+        skip = get_config()["skip_parameter_validation"]
+        if not (skip or (continues and _is_fitted(self))):
+            validate_parameters(self)
         try:
-            with announced(self):
+            with config_context(skip_parameter_validation=True), announced(self):
                 X = arguments[0] if arguments else named.get("X")
                 work = distributed().fitter(self, fit.__name__) if is_collection(X) else fit
                 arguments = tuple(taken(A) for A in arguments)
                 named = {name: taken(A) for name, A in named.items()}
                 fitted = handed_back(work(self, *arguments, **named), X)
-                _follow(self, X, arguments[1] if len(arguments) > 1 else named.get("y"))
+                points = arguments[0] if arguments else named.get("X")
+                _follow(self, points, arguments[1] if len(arguments) > 1 else named.get("y"))
+                _keep_copies(self, (*arguments, *named.values()))
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -46,7 +63,26 @@ def fitting(fit: Callable) -> Callable:
             vars(self).update(before)
             raise
 
-    return _fit_context(prefer_skip_nested_validation=True)(guarded)
+    return learning(guarded)
+
+
+@functools.cache
+def _parameter_names(owner: type) -> list[str]:
+    return list(inspect.signature(owner).parameters)
+
+
+def validate_parameters(estimator: Any) -> None:
+    """scikit-learn's check of the parameters, once for each set of plain values."""
+    owner = type(estimator)
+    values = {name: getattr(estimator, name) for name in _parameter_names(owner)}
+    key = plain_key(values, owner)
+    if key is None:
+        estimator._validate_params()
+    elif key not in _VALID:
+        estimator._validate_params()
+        if len(_VALID) >= MOST_VALID:
+            _VALID.clear()
+        _VALID.add(key)
 
 
 def _follow(estimator: Any, X: Any, y: Any) -> None:
@@ -58,6 +94,26 @@ def _follow(estimator: Any, X: Any, y: Any) -> None:
     vars(estimator).pop("_labels_in_tensors", None)
     if is_tensor(y) and hasattr(estimator, "classes_"):
         estimator._labels_in_tensors = True
+
+
+def _keep_copies(estimator: Any, given: Sequence[Any]) -> None:
+    """Copy fitted numbers that share the memory of tensors given, which their owner may change."""
+    listed = [A for each in given for A in (each if isinstance(each, list | tuple) else (each,))]
+    theirs = [A.detach() for A in listed if is_tensor(A)]
+    if not theirs:
+        return
+    for part in (estimator, *getattr(estimator, "views_", ())):
+        for name, value in vars(part).items():
+            if name not in part.get_params(deep=False) and any(_same(value, A) for A in theirs):
+                setattr(part, name, copy_of(value))
+
+
+def _same(value: Any, tensor: Any) -> bool:
+    """Whether an array or a tensor has its numbers where the tensor has."""
+    if is_tensor(value):
+        return value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+    on_host = isinstance(value, np.ndarray) and tensor.device.type == "cpu"
+    return on_host and np.may_share_memory(value, as_numpy(tensor))
 
 
 def warn_of_convergence(message: str) -> None:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 
 from mercer import kernels as K
 from mercer.arrays import (
+    FLOATS,
     as_dense,
     as_numpy,
     as_vectors,
@@ -29,28 +30,34 @@ from mercer.arrays import (
     read_on_host,
     refuse_beyond_memory,
     refuse_dates,
+    refuse_masked,
     refuse_missing,
     refuse_text,
     row_blocks,
     take_rows,
 )
+from mercer.core import symmetry
 from mercer.estimators.kept_sums import kept_sum
+from mercer.estimators.kernel_parameter import refuse_unknown
 from mercer.kernels import Kernel
-from mercer.kernels.given import refuse_asymmetric
+from mercer.kernels.given import asymmetry_allowed, refuse_asymmetric
 from mercer.kernels.validity import Counterexample, shrink
 from mercer.operators import (
     CorrectedGram,
     DenseGram,
     GramOperator,
     corrected,
+    expansion,
     first_indefinite,
     gram,
     streamed,
 )
+from mercer.other_libraries import is_recorded
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
-# At most this many points, drawn at random, show whether a kernel of unknown validity is valid.
-LOOK_AT_MOST = 5000
+# At most this many points show whether a kernel of unknown validity is valid: a Cholesky factor of
+# them takes about a millisecond, which is little compared with any fit to more points.
+LOOK_AT_MOST = 400
 # Bytes of a block of points that is brought to a device, with all that is made of it.
 BLOCK_BYTES = 2**30
 
@@ -63,12 +70,19 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``). Tensors stay where
     they are if the estimator has ``_takes_tensors``; their y comes to the host.
     """
+    refuse_unknown(estimator.kernel)
     if is_tensor(X):
         return _tensors(estimator, X, y, **check)
     if _reads_vectors(estimator, X):
         given = (X,) if y is None else (X, y)
+        precomputed = is_precomputed(estimator.kernel)
+        plain = _is_gram(X) if precomputed else is_plain(X)
+        simple = check.keys() <= {"y_numeric", "multi_output"}
+        if plain and simple and _is_plain_target(y, len(X)):
+            _remember_width(estimator, X)  # scikit-learn's checks would find the same, later
+            return X if y is None else given
         checked = _vectors(estimator, *given, **check)
-        if is_precomputed(estimator.kernel):
+        if precomputed:
             _require_gram(checked if y is None else checked[0])
         return checked
     X = _collection(estimator, X, reset=True)
@@ -77,6 +91,30 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     y = _check_y(y, estimator=estimator, **check)
     check_consistent_length(X, y)
     return X, y
+
+
+def _is_plain_target(y: Any, n: int) -> bool:
+    """Whether y is absent, or n finite numbers or words in a plain array."""
+    if y is None:
+        return True
+    if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
+        return False
+    return y.dtype.kind != "f" or bool(np.isfinite(y.sum()))
+
+
+def _is_gram(X: Any) -> bool:
+    """Whether X is a plain square array of finite numbers that is symmetric up to rounding."""
+    plain = type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and X.flags.c_contiguous
+    if not plain or X.shape[0] != X.shape[1] or not X.size:
+        return False
+    gap, largest = symmetry(X)
+    return largest < np.inf and gap <= asymmetry_allowed(largest, np.finfo(X.dtype).eps * largest)
+
+
+def _remember_width(estimator: Any, X: np.ndarray) -> None:
+    """What scikit-learn keeps of training points without names."""
+    estimator.n_features_in_ = X.shape[1]
+    vars(estimator).pop("feature_names_in_", None)
 
 
 def validate_query(estimator: Any, X: Any) -> Any:
@@ -126,7 +164,7 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
 
     An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says. A kernel of
     unknown validity counts as one if its Gram on the points, or beyond LOOK_AT_MOST of them on a
-    part drawn with a fixed seed, has a clearly negative eigenvalue. ``store`` is as for `gram`.
+    part, has a clearly negative eigenvalue. ``store`` is as for `gram`.
     """
     method = estimator.indefinite
     validity = kernel.validity
@@ -136,7 +174,8 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
         refuse_non_finite(operator.diagonal(), kernel)
         return operator
     stored_whole = isinstance(operator, DenseGram)
-    refuse_non_finite(operator.dense() if stored_whole else operator.diagonal(), kernel)
+    if not is_precomputed(kernel):  # whose numbers are checked as X
+        refuse_non_finite(operator.dense() if stored_whole else operator.diagonal(), kernel)
     found = validity.counterexample
     if validity.status == "unknown":
         found = _counterexample(operator, X, is_precomputed(kernel))
@@ -170,14 +209,22 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
 
     ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
     """
-    X = validate_query(estimator, X)
+    given, X = X, validate_query(estimator, X)
+    if is_recorded(given) and not is_tensor(X) and not is_precomputed(estimator.kernel):
+        return expand_tensor(estimator.kernel_, as_vectors(given), estimator.X_fit_, coef)
     if _comes(estimator, X) and is_tensor(estimator.X_fit_):
         return _brought(estimator, X, coef)
     columns = coef.reshape(len(coef), -1)
     kept = None if is_tensor(X) else kept_sum(estimator, estimator.X_fit_, columns)
     if kept is not None:
         return kept(X).reshape(-1, *coef.shape[1:])
-    return gram(estimator.kernel_, X, estimator.X_fit_, store=not is_tensor(X)) @ coef
+    return expansion(estimator.kernel_, X, estimator.X_fit_, coef)
+
+
+def expand_tensor(kernel: Kernel, X: Any, points: Any, coef: Any) -> Any:
+    """``sum_i coef_i k(x, x_i)`` at new points that are a tensor, where that is."""
+    points, coef = (beside(as_dense(A), X) for A in (points, coef))
+    return gram(kernel, X, points, store=False) @ coef
 
 
 def values_at(estimator: Any, X: Any) -> Any:
@@ -200,7 +247,7 @@ def _brought(estimator: Any, X: Any, coef: Any) -> Any:
     budget = min(BLOCK_BYTES, device_budget(points.device) // 4)
     parts = row_blocks(len(X), 64 * (X.shape[1] + coef[:1].numel() + 4), budget)
     found = [
-        as_numpy(gram(estimator.kernel_, some, points, store=False) @ coef)
+        as_numpy(expansion(estimator.kernel_, some, points, coef))
         for (some,) in streamed((X,), parts, points.device)
     ]
     return beside(np.concatenate(found), X)
@@ -208,6 +255,7 @@ def _brought(estimator: Any, X: Any, coef: Any) -> Any:
 
 def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
     """scikit-learn's `validate_data`; a text, a date or a gap in X is named with its place."""
+    refuse_masked(X)
     try:
         return validate_data(estimator, X, *y, **check)
     except TypeError:
@@ -292,40 +340,76 @@ def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check:
     return X, y
 
 
-def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counterexample | None:
-    """Few points whose Gram matrix is indefinite, where that of the points looked at is.
+def refuse_indefinite_among(
+    estimator: Any,
+    operator: GramOperator,
+    X: Any,
+    kernel: Kernel,
+    chosen: np.ndarray,
+    rows: np.ndarray,
+) -> None:
+    """Raise a ValueError where a kernel of unknown validity is indefinite on the chosen points.
 
-    Points of a precomputed matrix are told by their indices.
+    For a model that depends on these points alone; of many, LOOK_AT_MOST are looked at. They are
+    ``chosen`` in the operator, and ``rows`` in X.
     """
-    drawn, part = _part(operator)
-    part = as_numpy(part)
+    looked_at_all = operator.shape[0] <= LOOK_AT_MOST
+    if kernel.validity.status != "unknown" or looked_at_all or estimator.indefinite != "error":
+        return
+    if len(chosen) > LOOK_AT_MOST:
+        drawn = np.sort(np.random.RandomState(0).permutation(len(chosen))[:LOOK_AT_MOST])
+        chosen, rows = chosen[drawn], rows[drawn]
+    found = _counterexample_among(operator, chosen, X, rows, is_precomputed(kernel))
+    if found is not None:
+        raise ValueError(_refusal(estimator, kernel, found))
+
+
+def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counterexample | None:
+    """Few points whose Gram matrix is indefinite, where that of the points looked at is."""
+    chosen = _part(operator)
+    return _counterexample_among(operator, chosen, X, chosen, as_indices)
+
+
+def _counterexample_among(
+    operator: GramOperator, chosen: np.ndarray, X: Any, rows: np.ndarray, as_indices: bool
+) -> Counterexample | None:
+    """Few of the chosen points whose Gram matrix is indefinite, where that of all of them is.
+
+    Points of a precomputed matrix are given by their indices.
+    """
+    whole = len(chosen) == operator.shape[0]
+    part = as_numpy(operator.dense() if whole else operator.block(chosen, chosen))
     n = first_indefinite(part)
     if n == 0:
         return None
-    few, first = part[:n, :n].astype(np.float64), drawn[:n]
+    few, first = part[:n, :n].astype(np.float64), rows[:n]
     points = first if as_indices else on_host(take_rows(X, first))
     return shrink(points, few, np.finfo(np.float64).eps * np.abs(few))
 
 
-def _part(operator: GramOperator) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and Gram matrix of all points or, of many, of some drawn with a fixed seed.
+def _part(operator: GramOperator) -> np.ndarray:
+    """All points or, of many, those that show soonest whether a matrix is indefinite.
 
-    A matrix is no less indefinite than its parts.
+    A matrix is no less indefinite than its parts. Half of these points are drawn at random with a
+    fixed seed; the others are those nearest to one of them, among which a valid kernel has small
+    eigenvalues and so hides negative ones least.
     """
     n = operator.shape[0]
     if n <= LOOK_AT_MOST:
-        return np.arange(n), operator.dense()
-    drawn = np.sort(np.random.RandomState(0).permutation(n)[:LOOK_AT_MOST])
-    part = np.empty((LOOK_AT_MOST, LOOK_AT_MOST))
-    for rows in row_blocks(LOOK_AT_MOST, bytes_per_row=8 * n):
-        part[rows] = operator.rows(drawn[rows])[:, drawn]
-    return drawn, part
+        return np.arange(n)
+    drawn = np.random.RandomState(0).permutation(n)
+    half = LOOK_AT_MOST // 2
+    row = as_numpy(operator.rows(drawn[:1]))[0]
+    rest = drawn[half:]
+    near = rest[np.argpartition(-row[rest], half)[:half]]
+    return np.sort(np.concatenate([drawn[:half], near]))
 
 
 def _collection(estimator: Any, X: Any, reset: bool) -> Any:
     """Objects of any kind, at least one; the width of a table is remembered and compared."""
     if isinstance(X, str | bytes) or not (hasattr(X, "__len__") or hasattr(X, "shape")):
         raise TypeError(f"X is a single {type(X).__name__}; expected one object per sample")
+    refuse_masked(X)
     if n_rows(X) == 0:
         raise ValueError("X is empty; expected at least one sample")
     if len(getattr(X, "shape", ())) == 2:
@@ -342,6 +426,8 @@ def _require_gram(X: Any) -> None:
             "matrix: pass the Gram matrix of the training points with themselves."
         )
     K = as_dense(X)
+    if _is_gram(K):
+        return
     refuse_asymmetric(K, np.finfo(K.dtype).eps * np.abs(K).max(keepdims=True))
 
 

@@ -23,6 +23,11 @@ class _Kept(NamedTuple):
 _kept: WeakKeyDictionary[Any, _Kept] = WeakKeyDictionary()
 
 
+def may_keep_sum(kernel: Kernel) -> bool:
+    """Whether the kernel has a better way to sums over points than the Gram matrix."""
+    return not kernel.domain.is_vectors and is_summable(kernel.expression())
+
+
 def kept_sum(model: Any, points: Any, coef: np.ndarray) -> Sum | None:
     """x -> Σ_j k(x, p_j) coef_j, for the kernel of a fitted model.
 
@@ -35,11 +40,9 @@ def kept_sum(model: Any, points: Any, coef: np.ndarray) -> Sum | None:
     coef : (m, c) array
     """
     kernel: Kernel = model.kernel_
-    if kernel.domain.is_vectors:
+    if not may_keep_sum(kernel):
         return None
     e = kernel.expression()
-    if not is_summable(e):
-        return None
     kept = _kept.get(model)
     if (
         kept is None

@@ -28,6 +28,11 @@ def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = No
     kernel = estimator.kernel
     if isinstance(kernel, Kernel):
         _refuse_unused(estimator)
+        for path in kernel.tensors():
+            raise TypeError(
+                f"kernel has {path} as a tensor that requires a gradient, and a fit has none; pass "
+                "a number"
+            )
         fitted = clone(kernel)
         _ = fitted.domain
         return fitted
@@ -38,8 +43,7 @@ def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = No
         function = functools.partial(kernel, **parameters) if parameters else kernel
         rows = getattr(estimator, "_kernel_callable", "rows") == "rows"
         return K.FromFunction(function, pairwise=rows)
-    if kernel not in NAMES:
-        raise ValueError(_unknown(kernel))
+    refuse_unknown(kernel)
     return NAMES[kernel](estimator, functools.partial(resolve_gamma, estimator, X, sample_weight))
 
 
@@ -92,8 +96,10 @@ def _refuse_unused(estimator: Any) -> None:
             )
 
 
-def _unknown(kernel: Any) -> str:
-    """What to say of a name that is none."""
+def refuse_unknown(kernel: Any) -> None:
+    """Raise a ValueError where the parameter is a text that names no kernel."""
+    if isinstance(kernel, Kernel) or callable(kernel) or kernel in NAMES:
+        return
     expected = f"expected a mercer kernel, a function, or one of {sorted(NAMES)}"
     if "(" in str(kernel):
         expected += f"; for a kernel written as text pass mercer.kernels.parse({kernel!r})"
@@ -101,7 +107,7 @@ def _unknown(kernel: Any) -> str:
         expected = f"did you mean {close[0]!r}? Otherwise {expected}"
     elif known := [name for name in K.REGISTRY if name.lower() == str(kernel).lower()]:
         expected = f"pass the object mercer.kernels.{known[0]}(...). Otherwise {expected}"
-    return f"kernel={kernel!r}; {expected}"
+    raise ValueError(f"kernel={kernel!r} is not the name of a kernel; {expected}")
 
 
 def _polynomial(estimator: Any, gamma: Callable[[], float]) -> Kernel:

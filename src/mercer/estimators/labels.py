@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer.arrays import as_numpy, is_missing, is_number, n_rows, on_host
+from mercer.arrays import DROP, as_numpy, is_missing, is_number, n_rows, on_host, refuse_masked
 from mercer.estimators.inputs import validate_training
 
 # What tells classes apart where these estimate numbers.
@@ -53,6 +53,7 @@ def require_targets(estimator: Any, y: Any) -> None:
 
 def refuse_words(estimator: Any, y: Any) -> None:
     """Raise a ValueError that names the first word among targets that are to be numbers, if any."""
+    refuse_masked(y, "y", DROP)
     targets = np.asarray(on_host(y))
     words = targets.astype(object) if targets.dtype.kind in "OUST" else np.empty(0)
     for place, target in np.ndenumerate(words):
@@ -65,9 +66,14 @@ def refuse_words(estimator: Any, y: Any) -> None:
 
 
 def refuse_missing_labels(y: Any) -> None:
-    """Raise a ValueError that names the first row without a label among objects, if any."""
+    """Raise a ValueError that names the first row without a label, if any."""
+    refuse_masked(y, "y", DROP)
     labels = np.asarray(on_host(y))
-    for row, label in enumerate(labels if labels.dtype.kind == "O" and labels.ndim else ()):
+    if labels.dtype.kind in "US" and isinstance(y, list | tuple):
+        labels = y  # NumPy makes a text of NaN among texts
+    elif labels.dtype.kind not in "OmM" or not labels.ndim:
+        return
+    for row, label in enumerate(labels):
         if is_missing(label):
             raise ValueError(
                 f"y has no label at row {row} but {label!r}; leave out the rows without one"
@@ -87,8 +93,11 @@ def check_labels(y: np.ndarray) -> None:
 
 def class_labels(estimator: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct classes, sorted, and each label's position among them."""
-    check_labels(y)
+    if y.dtype.kind not in "biuU":
+        check_labels(y)
     classes, codes = np.unique(y, return_inverse=True)
+    if 2 * len(classes) > len(y):  # which scikit-learn warns of
+        check_labels(y)
     if len(classes) < 2:
         raise ValueError(
             f"y has one class only, {classes.tolist()[0]!r}; {type(estimator).__name__} needs "
@@ -121,6 +130,7 @@ def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def weights_of(sample_weight: Any, X: Any, **check: Any) -> np.ndarray:
     """Weights as a float64 array of shape (n,), by scikit-learn's checks."""
+    refuse_masked(sample_weight, "sample_weight", DROP)
     # These want something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
     return _check_sample_weight(on_host(sample_weight), stand_in, dtype=np.float64, **check)
@@ -143,6 +153,19 @@ def checked_weights(sample_weight: Any, X: Any, *, may_be_zero: bool = False) ->
                 f"{weight.max():.3g}; give smaller weights"
             )
     return weight
+
+
+def weight_unit(weight: np.ndarray) -> float:
+    """A power of two near the largest weight: dividing by it rounds nothing.
+
+    Where only ratios of weights matter, dividing by it keeps sums and squares within float64.
+
+    Examples
+    --------
+    >>> weight_unit(np.array([0.5, 1.0])), weight_unit(np.array([3.0, 5.0]))
+    (1.0, 4.0)
+    """
+    return float(np.ldexp(1.0, int(np.frexp(np.max(weight))[1]) - 1))
 
 
 def class_weights(

@@ -12,7 +12,7 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_y, check_consistent_length
 
-from mercer.arrays import as_numpy, following, is_tensor
+from mercer.arrays import DROP, as_numpy, following, is_tensor, refuse_masked
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import (
     Bandwidth,
@@ -199,6 +199,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         density : ndarray of shape (m, q)
         """
         X, Y = self._queries(X), self._Y
+        refuse_masked(t, "t", DROP)
         T = np.asarray(t, dtype=np.float64)
         T = T.reshape(-1, 1) if T.ndim <= 1 and Y.shape[1] == 1 else T
         if T.ndim != 2 or T.shape[1] != Y.shape[1] or not np.isfinite(T).all():

@@ -19,6 +19,7 @@ from mercer.arrays import (
 )
 from mercer.elsewhere import is_collection, is_elsewhere
 from mercer.estimators.inputs import stored, training_gram, values_at
+from mercer.estimators.labels import weight_unit
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_nystrom import Centres
 from mercer.operators import DenseGram, GramOperator
@@ -38,6 +39,8 @@ from mercer.solvers.whitening import Whitening
 SOLVERS = {"auto", "exact", "nystrom"}
 # Beyond so many points some twenty factorisations of the Gram matrix take minutes.
 EXACT_AT_MOST = 5_000
+# Beyond these values alpha changes no digit of the function, and its square exceeds float64.
+SMALLEST_ALPHA, LARGEST_ALPHA = 1e-150, 1e150
 # The bound on the distance from the exact machine takes n^2 values of the kernel: little beside the
 # fit where there are at most this many times as many points as centres, or few points.
 BOUND_PAYS, BOUND_AT_ONCE = 20, 2_000
@@ -97,6 +100,11 @@ def fit_machines(
     One per column of ``targets`` (n, t); for several losses one each, on the same target, whose
     predictions have the order of the losses.
     """
+    lam = machine.alpha
+    if isinstance(weight, np.ndarray) and losses[0].penalty is None:
+        unit = weight_unit(weight)
+        weight, lam = weight / unit, lam / unit  # the same function
+    lam = float(np.clip(lam, SMALLEST_ALPHA, LARGEST_ALPHA))
     if weight is not None:
         losses = [_weighted(loss, weight) for loss in losses]
     for y in targets.T:
@@ -105,9 +113,9 @@ def fit_machines(
     solver, reason = _choice(machine, X)
     softmax = is_logistic(losses[0]) and targets.shape[1] > 1
     if solver == "exact" and not softmax and len(losses) == 1:
-        fit = _over_points(machine, X, targets, losses[0])
+        fit = _over_points(machine, X, targets, losses[0], lam)
     else:
-        fit = _over_features(machine, X, targets, losses, weight, solver, softmax)
+        fit = _over_features(machine, X, targets, losses, lam, weight, solver, softmax)
     flat = len(fit.intercept) == 1 and not has_levels(machine)
     coef: Any = fit.coef
     intercept: Any = fit.intercept
@@ -158,7 +166,7 @@ def _weighted(loss: Loss, weight: np.ndarray) -> Loss:
     return loss.weighted(weight)
 
 
-def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss) -> _Fit:
+def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss, lam: float) -> _Fit:
     """One machine per target, each with a coefficient for every point."""
     operator, K = _stored_gram(machine, X)
     solvers = {"box": box_machine, "newton": newton, "lbfgs": lbfgs}
@@ -170,7 +178,7 @@ def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss) -> _Fit:
             K,
             y,
             loss,
-            machine.alpha,
+            lam,
             fit_intercept=machine.fit_intercept,
             **_stopping(machine, max_iter),
         )
@@ -191,13 +199,13 @@ def _over_features(
     X: Any,
     targets: np.ndarray,
     losses: list[Loss],
+    lam: float,
     weight: np.ndarray | None,
     solver: str,
     softmax: bool,
 ) -> _Fit:
     """Machines in the span of all points or of a few centres, in coordinates of that span."""
     span, expansion, product = _span(machine, X, weight, solver)
-    lam = machine.alpha
     if softmax:
         T = (targets > 0).astype(np.float64)
         result = softmax_machine(span, T, lam, weight=weight, **_stopping(machine, 100))
@@ -208,7 +216,7 @@ def _over_features(
         results = [replace(result, method=f"{result.method}: quantiles that do not cross")]
     else:
         columns = (targets[:, j] for j in range(targets.shape[1]))
-        results = [_in_span(machine, span, y, losses[0]) for y in columns]
+        results = [_in_span(machine, span, y, losses[0], lam) for y in columns]
     results = [_bounded(result, span, lam, product) for result in results]
     if is_elsewhere(X):  # the dual point is with the points
         results = [replace(result, value=result.value._replace(u=None)) for result in results]
@@ -220,19 +228,19 @@ def _over_features(
     return _Fit(*expansion(z[: span.r]), intercept, results)
 
 
-def _in_span(machine: Any, span: Span, y: np.ndarray, loss: Loss) -> Result:
+def _in_span(machine: Any, span: Span, y: np.ndarray, loss: Loss, lam: float) -> Result:
     y = y if is_collection(y) else np.ascontiguousarray(y)
     name, reason, max_iter = _method(loss, y)
     stopping = _stopping(machine, max_iter)
     if name == "box":
         assert isinstance(loss, BoxLoss)
         if is_collection(y):
-            result = smoothing_path(span, y, loss, machine.alpha, **stopping)
+            result = smoothing_path(span, y, loss, lam, **stopping)
         else:
-            result = piecewise_machine(span, y, [loss], machine.alpha, **stopping)
+            result = piecewise_machine(span, y, [loss], lam, **stopping)
     else:
         solver = span_newton if name == "newton" else span_lbfgs
-        result = solver(span, y, loss, machine.alpha, **stopping)
+        result = solver(span, y, loss, lam, **stopping)
     return replace(result, method=f"{result.method}: {reason}")
 
 

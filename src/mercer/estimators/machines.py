@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, is_tensor, on_host
+from mercer.arrays import as_numpy, beside, is_tensor, namespace, on_host
 from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import (
     CLASS_WEIGHT,
@@ -48,6 +48,7 @@ from mercer.estimators.machine_solution import (
     scores_of,
 )
 from mercer.estimators.scores import Classifier, Regressor
+from mercer.other_libraries import is_recorded
 
 SOLUTION: dict = {
     "alpha": [POSITIVE],
@@ -115,8 +116,8 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     centers : {"pivoted", "uniform"} or array-like, default="pivoted"
         How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given, which
         as a tensor on a device have points of the host brought to them in blocks.
-    random_state : int, RandomState or None, default=None
-        Source of the choice of centres.
+    random_state : int, RandomState or None, default=0
+        Source of the choice of centres; the same at every fit by default.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
         matrix. "shift" adds to the diagonal of the training points alone; new points are seen
@@ -181,7 +182,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
         solver: str = "auto",
         n_centers: int | None = None,
         centers: Any = "pivoted",
-        random_state: Any = None,
+        random_state: Any = 0,
         indefinite: str = "error",
     ):
         self.loss = loss
@@ -247,14 +248,14 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of shape (m, n_classes), for the logistic loss."""
         scores = self.decision_function(X)
-        return _per_class(scores, expit, softmax)
+        return _per_class(scores, softmax)
 
     @available_if(lambda self: is_logistic(classification_loss(self)))
     @over_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
         scores = self.decision_function(X)
-        return _per_class(scores, log_expit, log_softmax)
+        return _per_class(scores, log_softmax)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
@@ -351,7 +352,7 @@ default="squared"
         solver: str = "auto",
         n_centers: int | None = None,
         centers: Any = "pivoted",
-        random_state: Any = None,
+        random_state: Any = 0,
         indefinite: str = "error",
     ):
         self.loss = loss
@@ -407,12 +408,12 @@ default="squared"
         """
         check_is_fitted(self)
         scores = scores_of(self, X)
-        values = as_numpy(scores)
-        if values.ndim == 2:
-            values = np.sort(values, axis=1)
-        else:
-            values = regression_losses(self)[0].response(values)
-        return beside(values, scores) if is_tensor(scores) else values
+        if scores.ndim == 2:
+            return scores.sort(1).values if is_tensor(scores) else np.sort(scores, axis=1)
+        response = regression_losses(self)[0].response
+        if is_recorded(scores) or not is_tensor(scores):
+            return response(scores)
+        return beside(response(as_numpy(scores)), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination or, for a list of quantiles, the mean D2 pinball score.
@@ -445,14 +446,16 @@ default="squared"
         return tags
 
 
-def _per_class(scores: Any, of_two: Callable, of_many: Callable) -> Any:
-    """A function of the scores that has a column for each class, where the scores are."""
-    values = as_numpy(scores)
-    if values.ndim == 1:
-        found = np.column_stack([of_two(-values), of_two(values)])
-    else:
-        found = of_many(values, axis=1)
-    return beside(found, scores) if is_tensor(scores) else found
+def _per_class(scores: Any, of_all: Callable) -> Any:
+    """``softmax`` or its logarithm, with a column for each class, where the scores are."""
+    if is_tensor(scores):
+        if scores.ndim == 1:
+            scores = namespace(scores).stack([0 * scores, scores], 1)
+        return getattr(scores, of_all.__name__)(1)
+    if scores.ndim == 2:
+        return of_all(scores, axis=1)
+    of_two = expit if of_all is softmax else log_expit
+    return np.column_stack([of_two(-scores), of_two(scores)])
 
 
 def _levels(quantile: Any) -> np.ndarray:

@@ -137,12 +137,23 @@ def local_linear(W, U, V, Y):
     mean = W @ Y
     root = np.sqrt(W)[:, :, None]
     d = U.shape[1]
-    stacked = np.concatenate([root * design, root * (Y - mean[:, None, :])], axis=2)
-    R = np.asarray(np.linalg.qr(stacked, mode="r"))
-    P, s, Qt = np.linalg.svd(R[:, :d, :d], full_matrices=False)
-    projected = np.swapaxes(P, 1, 2) @ R[:, :d, d:]
-    slope = np.swapaxes(Qt, 1, 2) @ (_inverse_spread(s)[:, :, None] * projected)
+    if d > len(V):
+        slope = _wide_slope(root * design, root * (Y - mean[:, None, :]))
+    else:
+        stacked = np.concatenate([root * design, root * (Y - mean[:, None, :])], axis=2)
+        R = np.asarray(np.linalg.qr(stacked, mode="r"))
+        P, s, Qt = np.linalg.svd(R[:, :d, :d], full_matrices=False)
+        projected = np.swapaxes(P, 1, 2) @ R[:, :d, d:]
+        slope = np.swapaxes(Qt, 1, 2) @ (_inverse_spread(s)[:, :, None] * projected)
     return mean - np.einsum("md,mdk->mk", offset, slope), slope / unit[:, :, None]
+
+
+def _wide_slope(design, targets):
+    """The slope of minimum norm for more features than points, by QR of the transposed design."""
+    Q, R = np.linalg.qr(np.swapaxes(design, 1, 2))
+    P, s, Qt = np.linalg.svd(np.swapaxes(R, 1, 2))
+    projected = np.swapaxes(P, 1, 2) @ targets
+    return Q @ (np.swapaxes(Qt, 1, 2) @ (_inverse_spread(s)[:, :, None] * projected))
 
 
 def linear_weights(W, U, V):
@@ -196,11 +207,19 @@ def carried_targets(
     return Y - np.einsum("mnd,mdk->mnk", V - U[:, None, :], slope)
 
 
-def leave_one_out(neighbourhoods: Neighbourhoods, Y: np.ndarray, local_fit: LocalFit) -> np.ndarray:
-    """What each training point is predicted to be by the others, (n, k); NaN for a lone point."""
+def leave_one_out(
+    neighbourhoods: Neighbourhoods,
+    Y: np.ndarray,
+    local_fit: LocalFit,
+    chosen: np.ndarray | None = None,
+) -> np.ndarray:
+    """What training points, all or those chosen, are predicted to be by the others, (m, k).
+
+    NaN for a lone point.
+    """
     V = neighbourhoods.sites
-    out = np.empty(Y.shape)
-    for rows, U, W in neighbourhoods.blocks(floats_per_pair=3 * (V.shape[1] + Y.shape[1])):
+    out = np.empty((len(Y) if chosen is None else len(chosen), Y.shape[1]))
+    for rows, U, W in neighbourhoods.blocks(None, 3 * (V.shape[1] + Y.shape[1]), chosen):
         alone = np.isnan(W[:, 0])
         W[alone] = 0
         out[rows] = local_fit(W, U, V, Y)[0]

@@ -16,7 +16,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.arrays import beside, doubled, is_single, is_tensor, n_rows
+from mercer.arrays import (
+    beside,
+    doubled,
+    following,
+    is_single,
+    is_tensor,
+    n_rows,
+    refuse_masked,
+)
 from mercer.elsewhere import is_collection, is_elsewhere, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
@@ -34,7 +42,7 @@ from mercer.estimators.pca_nystrom import nystrom_components
 from mercer.estimators.pre_images import nearest_images, refuse_no_images, ridge_images
 from mercer.estimators.progress import reporter
 from mercer.kernels import Kernel
-from mercer.operators import CentredGram, CorrectedGram, gram
+from mercer.operators import CentredGram, CorrectedGram, expansion
 from mercer.other_libraries import handed_back
 from mercer.solvers.result import Status
 from mercer.solvers.spectral import (
@@ -117,8 +125,9 @@ class KernelPCA(
         Power steps of "randomized".
     remove_zero_eig : bool, default=False
         Whether to leave out components whose eigenvalue is zero also when n_components is given.
-    random_state : int, RandomState or None, default=None
-        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom".
+    random_state : int, RandomState or None, default=0
+        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom"; the same at
+        every fit by default.
     copy_X : bool, default=True
         Whether ``X_fit_`` is a copy of the training points.
     n_jobs : int or None, default=None
@@ -224,7 +233,7 @@ class KernelPCA(
         iterated_power="auto",
         n_centers=None,
         remove_zero_eig=False,
-        random_state=None,
+        random_state=0,
         copy_X=True,
         n_jobs=None,
         indefinite="error",
@@ -400,8 +409,8 @@ class KernelPCA(
         kept = None if is_tensor(X) else kept_sum(self, self.X_fit_, self.projection_)
         if kept is not None:
             return kept(X) - self.projection_offset_
-        K = gram(self.kernel_, X, self.X_fit_, store=not is_tensor(X))
-        components = K @ self.projection_ - self.projection_offset_
+        components = expansion(self.kernel_, X, self.X_fit_, self.projection_)
+        components = components - self.projection_offset_
         if is_tensor(components):
             return components
         dtype = np.result_type(_float_type(X), self.eigenvectors_.dtype)
@@ -440,9 +449,9 @@ class KernelPCA(
             )
         X = validate_query(self, X)
         components = doubled(self.transform(X))
-        to_mean = gram(self.kernel_, X, self.X_fit_) @ self.mean_coef_
+        to_mean = expansion(self.kernel_, X, self.X_fit_, self.mean_coef_)
         total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
-        return (total - (components**2).sum(1)).clip(0.0, None)
+        return following((total - (components**2).sum(1)).clip(0.0, None), X)
 
     def _check_invertible(self, X: Any) -> None:
         if self.fit_inverse_transform:
@@ -476,12 +485,13 @@ class KernelPCA(
                 "fit_inverse_transform was False when this KernelPCA was fitted, so no inverse "
                 "was learned; set it to True and fit again"
             )
+        refuse_masked(X)
         X = check_array(X, dtype=(np.float64, np.float32), accept_sparse="csr")
-        points = gram(self.kernel_, X, self.X_transformed_fit_) @ self.dual_coef_
+        points = expansion(self.kernel_, X, self.X_transformed_fit_, self.dual_coef_)
         if self.pre_image == "ridge":
             return points
-        expansion = X @ self.projection_.T + self.mean_coef_
-        found = nearest_images(self.kernel_, self.X_fit_, expansion, points)
+        coef = X @ self.projection_.T + self.mean_coef_
+        found = nearest_images(self.kernel_, self.X_fit_, coef, points)
         return found.astype(points.dtype, copy=False)
 
     @property

@@ -16,21 +16,27 @@ from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
-    expand,
     input_tags,
     is_precomputed,
     training_gram,
     validate_query,
+    values_at,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import class_labels, labelled, most_likely, signed_targets
+from mercer.estimators.labels import (
+    class_labels,
+    labelled,
+    most_likely,
+    refuse_missing_labels,
+    signed_targets,
+)
 from mercer.estimators.scores import Classifier
 from mercer.operators import (
     CorrectedGram,
     DenseGram,
     GramOperator,
     TiledGram,
-    gram,
+    expansion,
 )
 from mercer.solvers.perceptron import PerceptronState, perceptron
 
@@ -75,8 +81,8 @@ class KernelPerceptron(Classifier, BaseEstimator):
     shuffle : bool, default=True
         Whether to visit the points in random order: epoch by epoch
         ``check_random_state(random_state).permutation(n)``. False takes them as they come.
-    random_state : int, RandomState or None, default=None
-        Source of the orders.
+    random_state : int, RandomState or None, default=0
+        Source of the orders, which are the same at every fit by default.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
         matrix. "shift" adds to the diagonal of the training points alone; new points are seen
@@ -137,7 +143,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         average: bool = False,
         budget: int | None = None,
         shuffle: bool = True,
-        random_state: Any = None,
+        random_state: Any = 0,
         indefinite: str = "error",
     ):
         self.kernel = kernel
@@ -210,6 +216,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         if first:
             X, y = labelled(self, X, y)
         else:
+            refuse_missing_labels(y)
             X, y = validate_query(self, X), column_or_1d(y, warn=True)
             check_consistent_length(X, y)
         _check_partial_fit_first_call(self, classes)
@@ -221,7 +228,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         self._refuse_correction(points)
         start, scores = None if first else self._state, None
         if start is not None:
-            scores = gram(self.kernel_, X, self.X_fit_) @ start.coef + start.intercept
+            scores = expansion(self.kernel_, X, self.X_fit_, start.coef) + start.intercept
         # Without a budget nothing that is known already changes.
         operator = self._by_formula(X, points if self.budget is not None else X)
         self.result_ = perceptron(
@@ -241,7 +248,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
         check_is_fitted(self)
-        return expand(self, X, self.dual_coef_) + self.intercept_
+        return values_at(self, X)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:

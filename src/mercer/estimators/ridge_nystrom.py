@@ -228,9 +228,11 @@ class Centres:
         if not rounding_is_small(*given, eps=EPS):
             return None, False
         single = rounding_is_small(*given, eps=EPS32)
-        # With independent points the residual falls by sqrt(r / m) per pass.
+        # With m independent points the residual falls by sqrt(r / m) per pass; m < 2 r only where
+        # the points are not more.
         sizes = np.unique(np.minimum(r * 2.0 ** np.arange(1, 30), n))
-        passes = np.maximum(np.log(2 / max(tol, EPS)) / np.log(sizes / r) * 2, 2.0)
+        rates = np.log(np.maximum(sizes / r, 2.0))
+        passes = np.maximum(np.log(2 / max(tol, EPS)) / rates * 2, 2.0)
         value = numbers_per_point(X) + VALUE
         if is_tensor(self.points) and single:
             value = DEVICE_FEATURE * numbers_per_point(X) + DEVICE_VALUE

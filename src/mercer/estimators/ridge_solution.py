@@ -19,6 +19,7 @@ from mercer.arrays import (
     physical_memory,
     refuse_beyond_memory,
 )
+from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import (
     is_precomputed,
     stored,
@@ -379,6 +380,8 @@ def _by_factorisation(
         # Whether rounding makes a pivot of a singular matrix negative or tiny is a matter of luck.
         if result is not None and not result.status.ok:
             result, reason = None, ": the factor of K + alpha I is lost in rounding"
+        elif result is not None and result.advice:
+            warn_of_convergence(result.advice)
     if result is None:
         system = Eigensystem(K, weight, fit_intercept)
         result = solve_eigh(system, Y, lam)

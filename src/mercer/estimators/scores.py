@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mercer.arrays import on_host
+from mercer.arrays import DROP, on_host, refuse_masked
 
 
 class Classifier(ClassifierMixin):
@@ -26,6 +26,8 @@ class Classifier(ClassifierMixin):
         float
         """
         from sklearn.metrics import accuracy_score  # slow to import
+
+        _refuse_masked_targets(y, sample_weight)
 
         found: Any = self
         return float(
@@ -53,7 +55,14 @@ class Regressor(RegressorMixin):
         """
         from sklearn.metrics import r2_score  # slow to import
 
+        _refuse_masked_targets(y, sample_weight)
+
         found: Any = self
         return float(
             r2_score(on_host(y), on_host(found.predict(X)), sample_weight=on_host(sample_weight))
         )
+
+
+def _refuse_masked_targets(y: Any, sample_weight: Any) -> None:
+    refuse_masked(y, "y", DROP)
+    refuse_masked(sample_weight, "sample_weight", DROP)

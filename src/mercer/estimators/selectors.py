@@ -7,6 +7,7 @@ All are for the Gaussian kernel, and follow the data: scaled by 1000, they give 
 from __future__ import annotations
 
 from itertools import combinations_with_replacement, pairwise, permutations
+from typing import Any
 
 import numpy as np
 from scipy.fft import dct
@@ -48,7 +49,7 @@ def refuse_degenerate(X: np.ndarray, weight: np.ndarray, rule: str) -> None:
 
 def rule_bandwidth(
     rule: str, X: np.ndarray, weight: np.ndarray, variance: float = 1.0
-) -> tuple[np.ndarray, dict[str, np.ndarray] | None]:
+) -> tuple[np.ndarray, dict[str, Any] | None]:
     """Bandwidths (d,), or a matrix (d, d), by the rule of this name; and what a search has tried.
 
     Parameters
@@ -78,7 +79,8 @@ def rule_bandwidth(
     start = normal_reference(X, "silverman", weight)
     h, curve = cross_validated(X, weight, rule, start)
     tried = curve["factor"][:, None] * start / np.sqrt(variance)
-    return h / np.sqrt(variance), {"bandwidth": tried, "score": curve["score"]}
+    seen = {"bandwidth": tried, "score": curve["score"], "per_feature": curve["per_feature"]}
+    return h / np.sqrt(variance), seen
 
 
 def _in_units(H: np.ndarray, scales: np.ndarray) -> np.ndarray:
@@ -236,7 +238,7 @@ SCORES = {"mlcv": likelihood_score, "lscv": squares_score}
 
 def cross_validated(
     X: np.ndarray, weight: np.ndarray, rule: str, start: np.ndarray
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+) -> tuple[np.ndarray, dict[str, Any]]:
     """Bandwidths that cross-validation finds best, one for each feature, and the curve it saw.
 
     Parameters

@@ -60,9 +60,10 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
         The number of steps T, all of which are taken.
     average : bool, default=True
         Whether to return the average or the last iterate.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Source of the draws, ``check_random_state(random_state).randint(m, size=n_iter)``; with
-        weights ``random_sample(n_iter)``, in the order of the points.
+        weights ``random_sample(n_iter)``, in the order of the points. The same at every fit by
+        default.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
         matrix. "shift" adds to the diagonal of the training points alone; new points are seen
@@ -111,7 +112,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
         alpha: float = 0.01,
         n_iter: int = 10_000,
         average: bool = True,
-        random_state: Any = None,
+        random_state: Any = 0,
         indefinite: str = "error",
     ):
         self.kernel = kernel

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from mercer.arrays import as_numpy, following, is_tensor
+from mercer.arrays import DROP, as_numpy, following, is_tensor, refuse_masked
 from mercer.elsewhere import over_blocks
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import validated
@@ -37,7 +37,8 @@ class NadarayaWatsonRegressor(LocalRegressor):
         As in `KernelDensity`, or found by exact leave-one-out squared error: "loo" (also
         "loo_per_feature") seeks one bandwidth for each feature, with exact slopes and from several
         starts, in the logarithms; "loo_common" seeks one multiplier of the features' standard
-        deviations. Both follow the scale of the data.
+        deviations. Both follow the scale of the data. Beyond 100 features, or 20 where the kernel
+        has no slopes (local lines: 48 with the Gaussian, else 20), "loo" is "loo_common".
     kernel : str or callable, default="gaussian"
         A smoothing kernel, as in `KernelDensity`. Then f(x, t) is its product with the same kernel
         in t (with the Gaussian where it is a function).
@@ -68,7 +69,8 @@ class NadarayaWatsonRegressor(LocalRegressor):
         What each training point is predicted to be by the others; NaN for a lone point.
     selection_ : dict or None
         What the search tried first: common multiples of ``bandwidth``, (k, d), and their ``score``,
-        (k,), the leave-one-out error over the variance of y.
+        (k,), the leave-one-out error over the variance of y; and whether the search then went on
+        ``per_feature``. Local lines in more than 50 features are searched at some of the points.
     coding_ : ColumnCoding or None
         How columns of categories became coordinates, where there are any.
     kernel_ : SmoothingKernel
@@ -386,6 +388,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
     def conditional_density(self, X: Any, t: Any) -> np.ndarray:
         """P(t | x) for each row of ``X: (m, d)`` and each label of ``t: (q,)``, (m, q)."""
         probabilities = self.predict_proba(X)
+        refuse_masked(t, "t", DROP)
         labels = np.atleast_1d(t)
         unknown = labels[~np.isin(labels, self.classes_)]
         if len(unknown):

@@ -31,8 +31,9 @@ from mercer.estimators.neighbourhoods import (
     local_constant,
     local_linear,
 )
-from mercer.estimators.tensor_smoothing import TensorMeans, tensor_lines
+from mercer.estimators.tensor_smoothing import TensorMeans, recorded_lines, tensor_lines
 from mercer.kernels.smoothing import SMOOTHING_KERNELS, RadialKernel, SmoothingKernel
+from mercer.other_libraries import is_recorded
 
 BANDWIDTH_CONSTRAINTS = [
     Interval(Real, 0, None, closed="neither"),
@@ -45,6 +46,8 @@ COLUMN_CONSTRAINTS = [StrOptions({"from_dtype"}), "array-like", None]
 MANY_PAIRS = 2**16
 # Beyond so many points the search begins on a part of them.
 MANY_POINTS, PART = 5000, 2500
+# Local lines in so many features or fewer are searched at all points, else at as many at least.
+LINES_SEARCHED = 50
 
 
 class Smoother(BaseEstimator):
@@ -178,7 +181,16 @@ class Smoother(BaseEstimator):
         at, chosen = (None, careful) if X is None else (as_numpy(X)[careful], None)
         for rows, U, W in near.blocks(at, 4 * (points.shape[1] + Y.shape[1]), chosen):
             fits.value[careful[rows]] = self._local_fit(W, U, near.sites, Y)[0]
-        return fits.value
+        if not is_recorded(X):
+            return fits.value
+        if len(careful):
+            raise RuntimeError(
+                f"X requires a gradient, and the training points in reach of row {careful[0]} "
+                "hardly spread, so that the local line has none there; use a larger bandwidth, or "
+                "pass X.detach()"
+            )
+        lines = recorded_lines(self.kernel_, shrink(points), mass, Y, around)
+        return beside(fits.value, lines) + lines - lines.detach()
 
     def _left_out(self, Y: np.ndarray) -> np.ndarray:
         """What each row of ``Y: (n, k)`` is predicted to be by the others."""
@@ -220,14 +232,15 @@ class Smoother(BaseEstimator):
         score = self._score(Y, scales, np.arange(len(Y)))
         common = self.bandwidth == "loo_common"
         if score is None or common:
-            weight = self.sample_weight_ / self.sample_weight_.sum()
+            rows = self._searched_rows(len(Y))
+            weight = self.sample_weight_[rows] / self.sample_weight_[rows].sum()
 
             def error(h: np.ndarray) -> float:
                 if score is not None:
                     return score(h, False)[0]
                 near = self._around(as_numpy(doubled(self.X_fit_)), h)
-                predicted = leave_one_out(near, Y, self._local_fit)
-                return float((weight @ ((Y - predicted) / scales) ** 2).mean())
+                predicted = leave_one_out(near, Y, self._local_fit, rows)
+                return float((weight @ ((Y[rows] - predicted) / scales) ** 2).mean())
 
             return self._selected(*loo_bandwidth(error, start, per_feature=not common), start)
         if len(Y) <= MANY_POINTS:
@@ -246,10 +259,21 @@ class Smoother(BaseEstimator):
             0
         ]
 
-    def _selected(self, h: np.ndarray, curve: dict[str, np.ndarray], start: np.ndarray):
+    def _searched_rows(self, n: int) -> np.ndarray:
+        """The points at which the search without slopes measures the error.
+
+        A local line takes n d min(n, d) operations, so that all n of them take more than n² d; of
+        many features it is measured at n LINES_SEARCHED / min(n, d) points, spread evenly.
+        """
+        d = self.X_fit_.shape[1]
+        m = n if not self._slopes else min(n, n * LINES_SEARCHED // min(n, d))
+        return np.linspace(0, n - 1, m).round().astype(np.intp)
+
+    def _selected(self, h: np.ndarray, curve: dict[str, Any], start: np.ndarray):
         self.selection_ = {
             "bandwidth": curve["factor"][:, None] * start,
             "score": curve["score"],
+            "per_feature": curve["per_feature"],
         }
         return h
 
@@ -284,5 +308,5 @@ class Smoother(BaseEstimator):
             single &= np.array([kind == NUMERIC for kind in self.coding_.kinds])
         scales[single] = own[np.isin(owners, np.flatnonzero(single))]
         scales[scales == 0] = 1.0
-        shrinkage = self.sample_weight_.sum() ** (-1 / (d + 4))
+        shrinkage = max(self.sample_weight_.sum(), 1.0) ** (-1 / (d + 4))
         return scales * shrinkage / np.sqrt(self.kernel_.variance(self.X_fit_.shape[1]))

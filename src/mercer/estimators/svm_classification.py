@@ -8,12 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import is_tensor
+from mercer.estimators.progress import reporter
 from mercer.estimators.svm_forms import Expansion, Form, c_svc, nu_svc
-from mercer.estimators.svm_model import PENALTY, SHARE
+from mercer.estimators.svm_model import PENALTY, SHARE, Training
 from mercer.estimators.svm_pairs import CLASSIFICATION, PairwiseMachine
 from mercer.estimators.svm_path import LeftOut, PricePath, leave_one_out, price_path
+from mercer.estimators.svm_rounding import are_few
+from mercer.operators import CorrectedGram, GramOperator
+from mercer.solvers.class_pairs import ClassPairs, solve_class_pairs
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import followed
+
+# Seconds that a pair of classes takes on its own in Python, and that an entry of a stored Gram
+# matrix takes, on two AVX-512 cores.
+PAIR_SECONDS, ENTRY_SECONDS = 1e-4, 2.5e-9
 
 
 class SVC(PairwiseMachine):
@@ -250,12 +259,36 @@ class SVC(PairwiseMachine):
         return leave_one_out(self, X, y, sample_weight)
 
     def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
-        return c_svc(gram_matrix, y, self.C * weight, self.fit_intercept)
+        return c_svc(gram_matrix, y, self._penalties(weight), self.fit_intercept)
+
+    def _solve_all_pairs(self, training: Training) -> tuple[GramOperator, ClassPairs] | None:
+        n, tasks = len(training.order), training.tasks
+        at_once = (
+            (are_few(n) or len(tasks) * PAIR_SECONDS > n**2 * ENTRY_SECONDS)
+            and np.inf > self.C
+            and self.solver != "interior_point"
+            and self.max_iter == -1
+            and self.max_time is None
+            and not self.warm_start
+            and reporter(self) is None
+            and not is_tensor(training.X)
+            and 8 * n**2 <= self._budget()
+        )
+        if not at_once:
+            return None
+        operator = self._operator(training, store=False)
+        if isinstance(operator, CorrectedGram):
+            return None
+        K = np.ascontiguousarray(operator.dense(), dtype=np.float64)
+        C = self.C * tasks.weight
+        found = solve_class_pairs(K, tasks.members, C, self.fit_intercept, self.tol)
+        return None if found is None else (operator, found)
 
     def _infeasible(self) -> str:
+        C, other = self._hard()
         return (
-            f"C={self.C!r} asks for a hard margin, and the classes cannot be separated with "
-            f"kernel={self.kernel!r}; use a finite C, or a richer kernel"
+            f"{C} asks for a hard margin, and the classes cannot be separated with "
+            f"kernel={self.kernel!r}; use {other}, or a richer kernel"
         )
 
 
@@ -400,6 +433,4 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         rho = model.width
         # Stopped early, there may be no margin yet to be the unit.
         unit = rho if rho > 0 else 1.0
-        return Expansion(
-            model.coefficients / unit, model.intercept / unit, model.squared_norm / unit**2, rho
-        )
+        return Expansion(model.coefficients / unit, model.intercept / unit, model.norm / unit, rho)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import kernels as K
 from mercer.arrays import (
     as_dense,
+    as_vectors,
     beside,
     doubled,
     is_single,
@@ -30,12 +31,14 @@ from mercer.arrays import (
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
+    expand_tensor,
     input_tags,
     is_precomputed,
+    refuse_indefinite_among,
     training_gram,
     validate_query,
 )
-from mercer.estimators.kept_sums import kept_sum
+from mercer.estimators.kept_sums import kept_sum, may_keep_sum
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import labelled, weights_of
 from mercer.estimators.progress import reporter
@@ -48,7 +51,8 @@ from mercer.estimators.svm_rounding import (
     with_error,
 )
 from mercer.expressions import tensors
-from mercer.operators import GramOperator, gram
+from mercer.operators import GramOperator, expansion
+from mercer.other_libraries import is_recorded
 from mercer.solvers.quadratic_program import restrict
 from mercer.solvers.result import Result, Status
 from mercer.solvers.support_vectors import combined, followed, solve_programs
@@ -99,7 +103,7 @@ class Training(NamedTuple):
     codes: np.ndarray
     order: np.ndarray
     kernel: K.Kernel
-    tasks: list[Task]
+    tasks: Any  # a sequence of Task
     begun: float
 
     def now(self) -> Training:
@@ -156,6 +160,17 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         raise NotImplementedError
 
+    def _penalties(self, weight: np.ndarray) -> np.ndarray:
+        """C times the weight of each point, which may be infinite."""
+        with np.errstate(over="ignore"):
+            return self.C * weight
+
+    def _hard(self) -> tuple[str, str]:
+        """What allows no error, and what to use instead, for messages."""
+        if np.isinf(self.C):
+            return f"C={self.C!r}", "a finite C"
+        return f"C={self.C!r}, times the weight of a point,", "a smaller C"
+
     def _model(self, form: Form, result: Result) -> Expansion:
         return form.expansion(result.value)
 
@@ -168,7 +183,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _tasks(
         self, y: np.ndarray, weight: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, list[Task]]:
+    ) -> tuple[np.ndarray, np.ndarray, Sequence[Task]]:
         """The class of every point by number, their order, and what to learn of them in it."""
         index = np.flatnonzero(weight > 0)
         codes, order = np.zeros(len(y), dtype=np.intp), np.arange(len(y))
@@ -199,8 +214,18 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         given = training.as_given(found)
         applied = given if carried is found else training.as_given(carried)
         self._keep(training, given, applied, models)
+        self._judge_support(training, solved.operator)
         self._close(results)
         return self
+
+    def _judge_support(self, training: Training, operator: GramOperator) -> None:
+        """Refuse a kernel of unknown validity that is indefinite on the support points."""
+        if training.kernel.validity.status == "unknown" and not is_tensor(training.X):
+            places = np.empty_like(training.order)
+            places[training.order] = np.arange(len(places))
+            refuse_indefinite_among(
+                self, operator, training.X, training.kernel, places[self.support_], self.support_
+            )
 
     @fitting
     def _learn_alone(
@@ -211,7 +236,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         results = self._solve(forms, starts or self._last_points(forms), training.begun)
         return self._conclude(training, Solved(operator, forms, results))
 
-    def _forms(self, tasks: list[Task], gram_matrix: Any) -> list[Form]:
+    def _forms(self, tasks: Sequence[Task], gram_matrix: Any) -> list[Form]:
         """Every task as a quadratic programme on its part of the Gram matrix."""
         return [self._form(restrict(gram_matrix, task.index), *task[1:]) for task in tasks]
 
@@ -314,7 +339,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         ``found`` holds a column of coefficients per task, ``applied`` those for new points. For a
         precomputed kernel the support points are indices alone.
         """
-        X, codes = training.X, training.codes
+        codes = training.codes
         used = np.any(found, axis=1)
         support = np.flatnonzero(used if applied is found else used | np.any(applied, axis=1))
         support = support[np.argsort(codes[support], kind="stable")]
@@ -322,29 +347,47 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         sign = -1.0 if k == 2 else 1.0
         columns = sign * applied[support]
         dual = columns.T if k <= 2 else pairwise_layout(found[support], codes[support], k)
+        if not np.all(np.isfinite(columns)):
+            raise ValueError(f"{NOT_FINITE} the kernel's values on X are not; scale X")
         # Adding zero turns a flipped zero into a positive one.
         intercepts = sign * np.array([model.intercept for model in models]) + 0.0
-        if not (np.all(np.isfinite(columns)) and np.all(np.isfinite(intercepts))):
+        self._keep_layout(training, support, dual, intercepts, [m.margin for m in models])
+
+    def _keep_layout(
+        self,
+        training: Training,
+        support: np.ndarray,
+        dual: np.ndarray,
+        intercepts: np.ndarray,
+        margins: Any,
+    ) -> None:
+        """Set what was learned from coefficients of the support points in LIBSVM's layout."""
+        X, codes = training.X, training.codes
+        if not (np.all(np.isfinite(dual)) and np.all(np.isfinite(intercepts))):
             raise ValueError(f"{NOT_FINITE} the kernel's values on X are not; scale X")
         given = is_precomputed(self.kernel)
         self.kernel_ = training.kernel
         self.support_ = support.astype(np.int32)
         self.support_vectors_ = np.empty((0, 0)) if given else take_rows(X, support)
-        self.n_support_ = np.bincount(codes[support], minlength=k).astype(np.int32)
+        self.n_support_ = np.bincount(codes[support], minlength=codes.max() + 1).astype(np.int32)
         self.dual_coef_ = like(self.support_vectors_, dual)
         self.intercept_ = intercepts
-        margins = np.array([model.margin for model in models])
+        margins = np.asarray(margins)
         self.margin_ = margins if len(margins) > 1 else float(margins[0])
         self.shape_fit_ = tuple(getattr(X, "shape", (n_rows(X),)))
 
     def _close(self, results: list[Result]) -> None:
         """Record how the solver did."""
-        self.result_ = combined(results)
+        self._close_result(combined(results))
+        self.n_iter_: Any = int(results[0].n_iter)
+
+    def _close_result(self, result: Result) -> None:
+        """Record how the solver did, all tasks together."""
+        self.result_ = result
         if not self.result_.advice:
             self.result_ = self.result_.advised(self._advice(self.result_))
         self.dual_gap_ = self.result_.gap
         self.fit_status_ = 0 if self.result_.status.ok else 1
-        self.n_iter_: Any = int(results[0].n_iter)
         if self.verbose:
             print(f"[{type(self).__name__}] {self.result_.message}")
 
@@ -378,29 +421,42 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _expand(self, X: Any) -> np.ndarray:
         """Every function at the points of X, (m, n_functions)."""
         check_is_fitted(self)
-        X, coefficients = validate_query(self, X), self._columns()
+        given, X = X, validate_query(self, X)
+        if is_recorded(given) and not is_precomputed(self.kernel):
+            return self._expand_tensor(as_vectors(given), self._columns())
+        if is_tensor(X):
+            return self._expand_tensor(X, self._columns())
         if is_precomputed(self.kernel):
-            values = X[:, self.support_] @ coefficients
+            values = self._summed(lambda some, V: X[:, self.support_[some]] @ V)
         elif not len(self.support_):
-            values = np.zeros((n_rows(X), coefficients.shape[1]))
-        elif is_tensor(X):
-            return beside(self._expand_tensor(X, coefficients), X)
-        elif (kept := kept_sum(self, self._points(), coefficients)) is not None:
-            values = kept(X)
+            values = np.zeros((n_rows(X), len(on_host(self.intercept_))))
         else:
-            points = self._points()
-            if not self._single_is_enough(X, coefficients):
-                X, points = doubled(X), doubled(points)
-            X, points = self._readable(X), self._readable(points)
-            values = gram(self.kernel_, X, points, store=False) @ coefficients
+            values = self._expand_points(X)
         return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
 
-    def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
-        points = self.support_vectors_
-        if not self._single_is_enough(X, coefficients):
+    def _expand_points(self, X: Any) -> np.ndarray:
+        """The functions without intercepts, from kernel values of X and the support vectors."""
+        points = self._points()
+        if may_keep_sum(self.kernel_) and (kept := kept_sum(self, points, self._columns())):
+            return kept(X)
+        if not self._single_is_enough(X):
             X, points = doubled(X), doubled(points)
-        K = gram(self.kernel_, X, points, store=False)
-        return K @ beside(coefficients, X) + beside(self.intercept_, X)
+        X, points = self._readable(X), self._readable(points)
+        return self._summed(lambda some, V: expansion(self.kernel_, X, take_rows(points, some), V))
+
+    def _summed(self, product: Callable[[slice, np.ndarray], np.ndarray]) -> np.ndarray:
+        """All functions, (m, n_functions), from products of k(X, some support points) and V."""
+        return product(slice(None), self._columns())
+
+    def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
+        level = beside(self.intercept_, X)
+        if not len(self.support_):
+            return X[:, :0].sum(1)[:, None] + level
+        exact = X
+        if not self._single_is_enough(X.detach()):
+            exact, level = doubled(X), doubled(level)
+        values = expand_tensor(self.kernel_, exact, self.support_vectors_, coefficients) + level
+        return beside(values, X)
 
     def _is_function(self) -> bool:
         return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)
@@ -416,15 +472,19 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         few = X.nnz <= _DENSE_FROM * n * d or X.dtype.itemsize * n * d > memory_budget()
         return X if few else X.toarray()
 
-    def _single_is_enough(self, X: Any, coefficients: np.ndarray) -> bool:
+    def _largest_norm(self) -> float:
+        """The largest norm of the coefficients of a function."""
+        return float(np.linalg.norm(self._columns(), axis=0).max())
+
+    def _single_is_enough(self, X: Any) -> bool:
         """Whether kernel values in float32 give f to within ``tol``: roundings of many signs."""
         points = self._points()
         if not (is_single(X) and is_single(points)):
             return False
         ends = [float(self.kernel_.diag(P).max()) for P in (X, points)]
         largest = np.sqrt(ends[0] * ends[1])
-        spread = np.linalg.norm(coefficients, axis=0).max()
-        return bool(16 * np.finfo(np.float32).eps * largest * spread <= self.tol)
+        rounding = 16 * np.finfo(np.float32).eps * largest * self._largest_norm()
+        return bool(rounding <= self.tol)
 
     @property
     def coef_(self) -> Any:
@@ -462,6 +522,25 @@ def pairwise_layout(coefficients: np.ndarray, codes: np.ndarray, n_classes: int)
         layout[j - 1, members[i]] = coefficients[members[i], column]
         layout[i, members[j]] = coefficients[members[j], column]
     return layout
+
+
+def pairwise_columns(layout: np.ndarray, n_support: np.ndarray) -> np.ndarray:
+    """The inverse of `pairwise_layout`, for support points in the order of their classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairwise_columns(np.array([[1.0, -1.0], [2.0, 3.0]]), np.array([1, 1, 0]))
+    array([[ 1.,  2.,  0.],
+           [-1.,  0.,  3.]])
+    """
+    k, ends = len(n_support), np.concatenate([[0], np.cumsum(n_support)])
+    columns = np.zeros((ends[-1], k * (k - 1) // 2))
+    for column, (i, j) in enumerate(combinations(range(k), 2)):
+        for one, other in ((i, j - 1), (j, i)):
+            rows = slice(ends[one], ends[one + 1])
+            columns[rows, column] = layout[other, rows]
+    return columns
 
 
 def like(points: Any, array: np.ndarray) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mercer.arrays import is_tensor, take_rows
-from mercer.estimators.fitting import warn_of_convergence
+from mercer.estimators.fitting import validate_parameters, warn_of_convergence
 from mercer.estimators.svm_model import (
     Solved,
     SupportVectorMachine,
@@ -21,6 +21,7 @@ from mercer.estimators.svm_model import (
 )
 from mercer.operators import GramOperator
 from mercer.solvers.result import Result
+from mercer.torch_state import learning
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class LeftOut(NamedTuple):
     n_refits: int
 
 
+@learning
 def price_path(
     machine: SupportVectorMachine,
     X: Any,
@@ -102,7 +104,7 @@ def price_path(
     if cv is not None and validation is not None:
         raise ValueError("cv and validation were both given; expected one way to score")
     first = clone(machine)
-    first._validate_params()
+    validate_parameters(first)
     training = first._prepare(X, y, sample_weight)
     operator = first._operator(training, store=not is_tensor(training.X))
     folds = [] if cv is None else _folds(first, training, sample_weight, cv)
@@ -159,7 +161,7 @@ def _at_once(
 def _like(first: SupportVectorMachine, C: Any) -> Any:
     """A machine of another price, which knows of the data what the first does."""
     fitted = clone(first).set_params(C=float(C))
-    fitted._validate_params()
+    validate_parameters(fitted)
     vars(fitted).update({name: value for name, value in vars(first).items() if name.endswith("_")})
     return fitted
 
@@ -222,10 +224,11 @@ def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.nd
     return np.where(np.abs(a) >= bound * (1 - 1e-12), a * (C / last), a)
 
 
+@learning
 def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: Any) -> LeftOut:
     """What each point is taken for by a machine fitted to all others; see ``SVC.leave_one_out``."""
     machine = clone(machine).set_callbacks()
-    machine._validate_params()
+    validate_parameters(machine)
     training = machine._prepare(X, y, sample_weight)
     has_classes = hasattr(machine, "classes_")
     for task in training.tasks:

@@ -137,12 +137,15 @@ indefinite
         return leave_one_out(self, X, y, sample_weight)
 
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
-        return epsilon_svr(gram_matrix, targets, self.epsilon, self.C * weight, self.fit_intercept)
+        return epsilon_svr(
+            gram_matrix, targets, self.epsilon, self._penalties(weight), self.fit_intercept
+        )
 
     def _infeasible(self) -> str:
+        C, other = self._hard()
         return (
-            f"C={self.C!r} asks for a function within epsilon={self.epsilon!r} of every target, "
-            "and the kernel has none; use a finite C, a larger epsilon, or a richer kernel"
+            f"{C} asks for a function within epsilon={self.epsilon!r} of every target, and the "
+            f"kernel has none; use {other}, a larger epsilon, or a richer kernel"
         )
 
     @over_blocks
@@ -230,7 +233,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         self.indefinite = indefinite
 
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
-        return nu_svr(gram_matrix, targets, self.nu, self.C * weight, self.fit_intercept)
+        return nu_svr(gram_matrix, targets, self.nu, self._penalties(weight), self.fit_intercept)
 
     def _keep(
         self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]

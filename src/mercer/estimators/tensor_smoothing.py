@@ -91,14 +91,10 @@ def tensor_lines(
     kernel, V, mass, Y : as of `TensorMeans`, the points in double
     U : (m, d) tensor or None
     """
-    middle = median_row(V)
-    V, U = V - middle, None if U is None else U - middle
-    (n, d), c, points = V.shape, Y.shape[1], as_numpy(V)
+    V, U, means = _moments(kernel, V, mass, Y, U)
+    points, means = as_numpy(V), as_numpy(means)
+    u, (d, c) = points if U is None else as_numpy(U), (V.shape[1], Y.shape[1])
     a, b = np.tril_indices(d)
-    crossed = (points[:, :, None] * Y[:, None]).reshape(n, -1)
-    columns = np.hstack([Y, points, points[:, a] * points[:, b], crossed])
-    means = as_numpy(TensorMeans(kernel, V, mass, columns).around(U))
-    u = points if U is None else as_numpy(U)
     of_y, of_v, of_vv, of_vy = np.split(means, np.cumsum([c, d, len(a)]), axis=1)
     # Seen from the query: of D = v - u, D Dᵀ and D yᵀ.
     seen = of_vv - u[:, a] * of_v[:, b] - u[:, b] * of_v[:, a] + u[:, a] * u[:, b]
@@ -110,3 +106,34 @@ def tensor_lines(
     spread = squares - of_v**2
     fits.flat |= np.any(EPS * (squares + u**2) > LOST * np.maximum(spread, 0.0), axis=1)
     return fits
+
+
+def recorded_lines(kernel: SmoothingKernel, V: Any, mass: np.ndarray, Y: np.ndarray, U: Any) -> Any:
+    """The values of `tensor_lines` as torch records them, (m, c): ȳ + (u - v̄)ᵀ S⁻¹ C.
+
+    S and C are the covariances of v with itself and with y. They are NaN where S is singular.
+    """
+    V, U, means = _moments(kernel, V, mass, Y, U)
+    xp, (d, c) = namespace(V), (V.shape[1], Y.shape[1])
+    a, b = np.tril_indices(d)
+    of_y, of_v, of_vv, of_vy = xp.split(means, [c, d, len(a), c * d], 1)
+    place = np.zeros((d, d), dtype=np.int64)
+    place[a, b] = place[b, a] = np.arange(len(a))
+    S = of_vv[:, place.ravel()].reshape(-1, d, d) - of_v[:, :, None] * of_v[:, None]
+    C = of_vy.reshape(-1, d, c) - of_v[:, :, None] * of_y[:, None]
+    slope, failed = xp.linalg.solve_ex(S, C)
+    values = of_y + ((U - of_v)[:, :, None] * slope).sum(1)
+    return xp.where(failed[:, None] == 0, values, xp.nan)
+
+
+def _moments(
+    kernel: SmoothingKernel, V: Any, mass: np.ndarray, Y: np.ndarray, U: Any
+) -> tuple[Any, Any, Any]:
+    """Points and queries about their middle, and means of y, v, v vᵀ and v yᵀ around each query."""
+    middle = median_row(V)
+    V, U = V - middle, None if U is None else U - middle
+    points = as_numpy(V)
+    a, b = np.tril_indices(V.shape[1])
+    crossed = (points[:, :, None] * Y[:, None]).reshape(len(points), -1)
+    columns = np.hstack([Y, points, points[:, a] * points[:, b], crossed])
+    return V, U, TensorMeans(kernel, V, mass, columns).around(U)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ from mercer.arrays import (
     n_rows,
     product,
     refuse_beyond_memory,
+    refuse_masked,
     take_rows,
 )
 from mercer.estimators.inputs import (
@@ -28,7 +31,7 @@ from mercer.estimators.inputs import (
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.operators import CentredGram, GramOperator, TensorGram, gram
+from mercer.operators import CentredGram, GramOperator, TensorGram, expansion
 from mercer.solvers.canonical import Whitening
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.spectral import centred_projection, rounding_floor
@@ -90,6 +93,7 @@ class KernelView(BaseEstimator):
         """X, a vector made a column; scikit-learn allows that of targets, not of a first view."""
         if not self.is_vector(X):
             return X
+        refuse_masked(X)
         return (X if is_tensor(X) else np.asarray(X)).reshape(-1, 1)
 
     def remember(self, X: Any) -> None:
@@ -165,12 +169,15 @@ class KernelView(BaseEstimator):
         if self.pivots_ is not None:
             points = take_rows(points, self.pivots_)
         if is_tensor(X):
-            K = gram(self.kernel_, doubled(X), doubled(points), store=False)
-            return following(K @ self.dual_coef_ - self.offset_, X)
+            values = expansion(self.kernel_, doubled(X), doubled(points), self.dual_coef_)
+            return following(values - self.offset_, X)
         if self.pivots_ is not None:
             X, points = doubled(X), doubled(points)
-        K = gram(self.kernel_, X, points)
-        return np.asarray(K @ self.dual_coef_) - self.offset_
+        return np.asarray(expansion(self.kernel_, X, points, self.dual_coef_)) - self.offset_
+
+
+# Messages of scikit-learn name the class of an estimator, which users know as this one.
+KernelView.__name__ = "KernelCCA"
 
 
 class Decomposition(Protocol):
@@ -232,3 +239,16 @@ def second_view(Y: Any, y: Any) -> Any:
 
 def view_name(v: int) -> str:
     return ("X", "Y")[v] if v < 2 else f"view {v}"
+
+
+@contextmanager
+def errors_name_view(v: int) -> Iterator[None]:
+    """Errors about "X", which is what estimators call their points, name this view instead."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if v and error.args and isinstance(error.args[0], str):
+            message, name = error.args[0], view_name(v)
+            message = f"{name}{message[1:]}" if message[:2] == "X " else f"{name}: {message}"
+            error.args = (message, *error.args[1:])
+        raise

@@ -23,6 +23,29 @@ from mercer.expressions.nodes import (
 
 torch: Any = Later("torch")
 
+
+class Smooth:
+    """torch, with a slope of zero where a root, a power or a quotient has none."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def sqrt(a: Any) -> Any:
+        zero = a == 0
+        return torch.where(zero, 0.0, torch.sqrt(torch.where(zero, 1.0, a)))
+
+    @staticmethod
+    def pow(a: Any, exponent: float) -> Any:
+        zero = a == 0
+        return torch.where(zero, a.detach() ** exponent, torch.where(zero, 1.0, a) ** exponent)
+
+    @staticmethod
+    def divide(a: Any, b: Any) -> Any:
+        return a / torch.where(b == 0, 1.0, b)
+
+
+SMOOTH = Smooth()
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "exp": np.exp,
     "sqrt": np.sqrt,
@@ -34,10 +57,10 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 TENSOR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "exp": lambda a: torch.exp(a),
-    "sqrt": lambda a: torch.sqrt(a),
+    "sqrt": lambda a: SMOOTH.sqrt(a),
     "tanh": lambda a: torch.tanh(a),
     "log": lambda a: torch.log(a),
-    "inverse_sqrt": lambda a: torch.where(a == 0, 0, torch.rsqrt(a)),
+    "inverse_sqrt": lambda a: torch.where(a == 0, 0, torch.rsqrt(torch.where(a == 0, 1, a))),
     "positive": lambda a: torch.clamp(a, min=0),
     "step": lambda a: (a > 0).to(a.dtype),
 }
@@ -56,7 +79,7 @@ def evaluate(e: Expression, leaf: Callable[[Expression], Any]) -> Any:
         case Divide():
             a, b = parts
             if is_tensor(b):
-                return torch.where(b == 0, e.at_zero, a / b)
+                return torch.where(b == 0, e.at_zero, SMOOTH.divide(a, b))
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(b == 0, e.at_zero, np.divide(a, b))
         case Power():

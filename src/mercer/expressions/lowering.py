@@ -47,6 +47,8 @@ class Lowering:
     row_terms, column_terms : lists of Expression
         Formulas in the rows' points alone, and in the columns', computed once for each.
     program : Program
+    fits_single : bool
+        Whether its constants other than zero are within the normal range of float32.
     """
 
     def __init__(self, e: Expression):
@@ -68,6 +70,9 @@ class Lowering:
             registers=max(1, self._count),
             result=result,
         )
+        numbers = np.abs(self.program.constants)
+        numbers, info = numbers[(numbers > 0) & (numbers < np.inf)], np.finfo(np.float32)
+        self.fits_single = bool(np.all((numbers >= info.tiny) & (numbers <= info.max)))
 
     @cached_property
     def diagonal(self) -> Expression:

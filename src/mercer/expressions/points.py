@@ -67,7 +67,7 @@ class Points:
         if self._in_units_of_one():
             self.expression, self.lowering = _made_ready_without_units(self.formula)
         self.shape = (n_rows(X), n_rows(self.raw[1]))
-        if not _representable(self.lowering.program.constants, self.dtype):
+        if self.dtype == np.float32 and not self.lowering.fits_single:
             self.dtype = np.dtype(np.float64)
 
     def at(self, X: Any, Y: Any = None) -> Self:
@@ -170,7 +170,7 @@ class Points:
     @property
     def fits_single(self) -> bool:
         """Whether its numbers are well within the range of float32."""
-        return _representable(self.lowering.program.constants, FLOATS[0]) and self._squares_fit()
+        return self.lowering.fits_single and self._squares_fit()
 
     def points(self, view: View, side: int) -> Any:
         """The points of one side as a view shows them."""
@@ -271,7 +271,9 @@ class Points:
             block = self._tangent_block(node, rows, columns)
         else:
             F, G = self.prepared(node)
-            block = node.kind.block(take_rows(F, rows), take_rows(G, columns))
+            left = take_rows(F, rows)
+            same = self.symmetric and isinstance(rows, slice) and rows == columns
+            block = node.kind.block(left, left if same else take_rows(G, columns))
         return known(rows_in_order(block, dtype=self.dtype))
 
     def _tangent_block(self, node: Tangent, rows: Any, columns: Any) -> np.ndarray:
@@ -358,12 +360,6 @@ def _per_point(function: Any, points: Any) -> np.ndarray:
             f"{n_rows(points)} points; expected one number per point, shape ({n_rows(points)},)"
         )
     return values
-
-
-def _representable(constants: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether numbers other than zero are within the normal range of a dtype."""
-    size, info = np.abs(constants[(constants != 0) & np.isfinite(constants)]), np.finfo(dtype)
-    return bool(np.all((size >= info.tiny) & (size <= info.max)))
 
 
 def _squares_fit(points: Any) -> bool:

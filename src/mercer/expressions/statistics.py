@@ -17,7 +17,15 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from mercer import core
-from mercer.arrays import Array, as_dense, is_tensor, namespace, row_blocks, rows_in_order
+from mercer.arrays import (
+    Array,
+    as_dense,
+    is_tensor,
+    middle_row,
+    namespace,
+    row_blocks,
+    rows_in_order,
+)
 from mercer.core import Kind, Leaf, Program
 from mercer.core.reference import EXACT_FEATURES, NEAR
 from mercer.expressions.bits import bits_of_both
@@ -161,7 +169,7 @@ def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centr
         return _Centred(F), _Centred(G)
     some = _some(G)
     origin = centre(some)
-    if shared and origin @ origin <= FAR * namespace(some).median(_lengths(some - origin)):
+    if shared and origin @ origin <= FAR * middle_row(_lengths(some - origin)):
         return _Centred(F), _Centred(G)
     right = _Centred(G, origin)
     return (right if F is G else _Centred(F, origin)), right
@@ -169,7 +177,11 @@ def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centr
 
 def centre(G: Any) -> Any:
     """The median of some rows: one far point would draw the mean away from all the others."""
-    return _some(G).median(0).values if is_tensor(G) else np.median(_some(G), axis=0)
+    some = _some(G)
+    if is_tensor(G):
+        return middle_row(some)
+    middle = len(some) // 2
+    return np.partition(some, middle, axis=0)[middle]
 
 
 def _some(G: Any) -> Any:

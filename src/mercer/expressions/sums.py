@@ -24,6 +24,8 @@ class Term(NamedTuple):
 
 def is_summable(e: Expression) -> bool:
     """Whether sums over the points of one side need not look at every pair."""
+    if not any(isinstance(node, Statistic) and node.kind.summed for node in e.walk()):
+        return False
     terms = _terms(e)
     return terms is not None and any(term.statistic is not None for term in terms)
 

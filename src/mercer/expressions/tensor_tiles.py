@@ -60,14 +60,14 @@ class Tiles(PairTiles):
         """The same for some rows and columns, by position; None for all of them."""
         return replace(
             self,
-            leaves=[_at(leaf, rows, columns) for leaf in self.leaves],
-            row_terms=[_some(term, rows) for term in self.row_terms],
-            column_terms=[_some(term, columns) for term in self.column_terms],
+            leaves=[at(leaf, rows, columns) for leaf in self.leaves],
+            row_terms=[some(term, rows) for term in self.row_terms],
+            column_terms=[some(term, columns) for term in self.column_terms],
             n=self.n if rows is None else len(rows),
             m=self.m if columns is None else len(columns),
         )
 
-    def _blocks(self) -> Iterator[tuple[slice, Any]]:
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Some rows at a time, and their values."""
         size = 8 if self.dtype == torch.float64 else 4
         budget = min(BLOCK_BYTES, device_budget(self.device))
@@ -85,21 +85,21 @@ class Tiles(PairTiles):
     def product(self, V: Any) -> Any:
         """K V of shape (n, c), in float64."""
         out = torch.zeros((self.n, V.shape[1]), dtype=torch.float64, device=self.device)
-        for rows, K in self._blocks():
+        for rows, K in self.blocks():
             out[rows] = (K @ V.to(self.dtype)).to(torch.float64)
         return out
 
     def transposed_product(self, U: Any) -> Any:
         """Kᵀ U of shape (m, c), in float64."""
         out = torch.zeros((self.m, U.shape[1]), dtype=torch.float64, device=self.device)
-        for rows, K in self._blocks():
+        for rows, K in self.blocks():
             out += (K.T @ U[rows].to(self.dtype)).to(torch.float64)
         return out
 
     def gram(self, symmetric: bool, diagonal: Any) -> Any:
         """All values, (n, m); a symmetric matrix has equal halves and its own diagonal."""
         K = torch.empty((self.n, self.m), dtype=self.dtype, device=self.device)
-        for rows, values in self._blocks():
+        for rows, values in self.blocks():
             K[rows] = values
             if symmetric:
                 above = torch.triu(K[rows, rows], 1)
@@ -112,26 +112,26 @@ class Tiles(PairTiles):
     def log_sum_exp(self, log_weight: Any) -> Any:
         """log Σ_j w_j exp(k_ij) of shape (n,), in float64; ``log_weight`` has shape (m,)."""
         out = torch.empty(self.n, dtype=torch.float64, device=self.device)
-        for rows, K in self._blocks():
+        for rows, K in self.blocks():
             out[rows] = torch.logsumexp(K.to(torch.float64) + log_weight, 1)
         return out
 
 
-def _at(leaf: Leaf, rows: Any, columns: Any) -> Leaf:
+def at(leaf: Leaf, rows: Any, columns: Any) -> Leaf:
     """A leaf restricted to some rows and columns."""
-    X, Y = _some(leaf.X, rows), _some(leaf.Y, columns)
+    X, Y = some(leaf.X, rows), some(leaf.Y, columns)
     return Leaf(
         leaf.kind,
         X,
         Y,
-        X if leaf.X_given is leaf.X else _some(leaf.X_given, rows),
-        Y if leaf.Y_given is leaf.Y else _some(leaf.Y_given, columns),
-        _some(leaf.X_norms, rows),
-        _some(leaf.Y_norms, columns),
+        X if leaf.X_given is leaf.X else some(leaf.X_given, rows),
+        Y if leaf.Y_given is leaf.Y else some(leaf.Y_given, columns),
+        some(leaf.X_norms, rows),
+        some(leaf.Y_norms, columns),
     )
 
 
-def _some(A: Any, chosen: Any) -> Any:
+def some(A: Any, chosen: Any) -> Any:
     return A if A is None or chosen is None else A[chosen]
 
 

@@ -42,7 +42,7 @@ def _looped(form: TileForm) -> Launch:
     if _by_features(form):
         return Launch(64, 128, 4, 2)
     if _precisions(form) == {"fp16"} and not _careful(form):
-        return Launch(128, 256, 8) if _width(form) > 512 else Launch(128, 128, 4)
+        return Launch(64, 256, 8) if _width(form) > 512 else Launch(128, 128, 8)
     return Launch(128, 128, 4 if _precisions(form) == {"tf32"} and not _careful(form) else 8)
 
 

@@ -13,6 +13,9 @@ from mercer.expressions.triton_forms import LeafForm, TileForm
 
 # Up to so many features the rows' are kept in registers.
 KEPT = 32
+# A one that the compiler does not know, and so does not make a sum and a product one instruction of
+# the matrix unit again.
+UNKNOWN_ONE = "one = tl.where(n > 0, 1.0, 0.0)"
 FEATUREWISE = {
     Kind.SQDIST: "{s} += ({x} - {y}) * ({x} - {y})",
     Kind.L1: "{s} += tl.abs({x} - {y})",
@@ -88,11 +91,11 @@ class Statistics:
             elif self.form.feels_its_sign(i):
                 self.after.append(f"s{i} = tl.minimum(s{i}, 0)")
 
-    def _dot(self, i: int, x: str, y: str, start: str, leaf: LeafForm) -> str:
+    def _dot(self, out: str, x: str, y: str, start: str, leaf: LeafForm) -> str:
         precision = "" if leaf.precision == "fp16" else f', input_precision="{leaf.precision}"'
         kind = "tl.float64" if self.form.dtype == "float64" else "tl.float32"
         start = f", {start}" if start else ""
-        return f"s{i} = tl.dot({x}, tl.trans({y}){start}{precision}, out_dtype={kind})"
+        return f"{out} = tl.dot({x}, tl.trans({y}){start}{precision}, out_dtype={kind})"
 
     def _resident(self, i: int, leaf: LeafForm, norms: bool) -> None:
         start = f"u{i} + w{i}" if norms else ""  # what the sums begin with
@@ -107,7 +110,7 @@ class Statistics:
             self.inside += [
                 f"b{i}_{begin} = tl.load(y{i}_{begin}"
                 f" + tl.cast(j, tl.int64) * (BN * {leaf.width}))",
-                self._dot(i, f"x{i}_{begin}", f"b{i}_{begin}", start, leaf),
+                self._dot(f"s{i}", f"x{i}_{begin}", f"b{i}_{begin}", start, leaf),
             ]
             start = f"s{i}"
 
@@ -120,12 +123,38 @@ class Statistics:
         self.inside += [
             f"s{i} = tl.zeros((BM, BN), {self._type})",
             f"z{i} = y{i} + tl.cast(j, tl.int64) * (BN * {leaf.width})",
-            f"for f in range(0, {leaf.width}, {leaf.step}):",
-            "    " + self._dot(i, f"tl.load(x{i} + f)", f"tl.load(z{i} + f)", f"s{i}", leaf),
         ]
-        # After the sum: beside the norms, each of its many terms would be rounded.
+        x, y = f"tl.load(x{i} + f)", f"tl.load(z{i} + f)"
+        begun = self._fresh(leaf)
+        if begun:
+            self.before += [] if UNKNOWN_ONE in self.before else [UNKNOWN_ONE]
+            self.inside += [
+                f"for f in range(0, {begun}, {leaf.step}):",
+                f"    {self._dot(f't{i}', x, y, '', leaf)}",
+                f"    s{i} += t{i} * one",
+            ]
+        if begun < leaf.width:
+            self.inside += [
+                f"t{i} = tl.zeros((BM, BN), {self._type})",
+                f"for f in range({begun}, {leaf.width}, {leaf.step}):",
+                f"    {self._dot(f't{i}', x, y, f't{i}', leaf)}",
+                f"s{i} += t{i}",
+            ]
+        # After the sum: compared with the norms, each of its many terms would be rounded.
         if distance:
             self.inside.append(f"s{i} = s{i} + (u{i} + w{i})")
+
+    @staticmethod
+    def _fresh(leaf: LeafForm) -> int:
+        """Numbers whose products are summed outside the matrix unit, step by step.
+
+        In float32 its accumulator cuts digits off where addition would round them, so that errors
+        of one sign add up. Of numbers in two parts, the products of the first parts count.
+        """
+        if leaf.precision == "ieee":
+            return 0
+        count = -(-leaf.width // 3) if leaf.precision == "fp16" else leaf.width
+        return -(-count // leaf.step) * leaf.step
 
     @property
     def _type(self) -> str:

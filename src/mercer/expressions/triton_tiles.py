@@ -242,16 +242,17 @@ class TritonTiles(PairTiles):
             grid, out, more = lay_out(launch)
             arrays = {"constants": self._constants(text.slots), "out": out, **self._arrays, **more}
             try:
-                kernel[grid](
-                    *(arrays[name] for name in text.arguments),
-                    n,
-                    m,
-                    BM=launch.rows,
-                    BN=launch.columns,
-                    num_warps=launch.warps,
-                    num_stages=launch.stages,
-                    enable_fp_fusion=True,
-                )
+                with torch.cuda.device_of(out):  # which may not be the current one
+                    kernel[grid](
+                        *(arrays[name] for name in text.arguments),
+                        n,
+                        m,
+                        BM=launch.rows,
+                        BN=launch.columns,
+                        num_warps=launch.warps,
+                        num_stages=launch.stages,
+                        enable_fp_fusion=True,
+                    )
             except errors.OutOfResources:
                 smaller = None if self.launch else launch.smaller()
                 if smaller is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,7 +58,11 @@ class Scale:
                 f"{name} has {X.shape[1]} features but scales has {len(self.scales)} entries; "
                 "give one scale per feature"
             )
-        return self._times(X, 1 / np.asarray(self.scales))
+        own: Any = self.scales if is_tensor(self.scales) else np.asarray(self.scales)
+        return self._times(X, 1 / own)
+
+    def with_tensor(self, scales: Any) -> Self:
+        return replace(self, scales=scales)
 
     def derivative(self, X: Array, whole: Array, index: int | None) -> Array:
         factors = np.zeros(len(self.scales))
@@ -68,7 +74,7 @@ class Scale:
         return self._times(dX, 1 / np.asarray(self.scales))
 
     @staticmethod
-    def _times(X: Array, factors: np.ndarray) -> Array:
+    def _times(X: Array, factors: Any) -> Array:
         if is_tensor(X):
             return X * beside(factors, X)
         if np.abs(factors).max() <= np.finfo(X.dtype).max:  # float32 stays float32 where it can
@@ -86,7 +92,8 @@ class Unit:
             xp, most = namespace(X), np.finfo(dtype_of(X)).maxexp - 2
             exponent = xp.frexp(X.abs().amax(1, keepdim=True)).exponent
             shrunk = X * xp.exp2(-exponent.clamp(-most, most).to(X.dtype))
-            return xp.nn.functional.normalize(shrunk, dim=1, eps=0.0).nan_to_num(0.0)
+            length = xp.linalg.vector_norm(shrunk, dim=1, keepdim=True)
+            return xp.where(length == 0, 0.0, shrunk / xp.where(length == 0, 1.0, length))
         most = np.finfo(X.dtype).maxexp - 1
         shrunk = _times_rows(X, np.ldexp(1.0, np.minimum(-np.frexp(_largest(X))[1], most)))
         return _times_rows(shrunk, _reciprocal(row_norms(shrunk)))
@@ -172,6 +179,9 @@ class Circle:
     def apply(self, X: Array, name: str) -> Array:
         return namespace(X).hstack(self._around(X))
 
+    def with_tensor(self, period: Any) -> Self:
+        return replace(self, period=period)
+
     def derivative(self, X: Array, whole: Array, index: int | None) -> Array:
         return self.chain(X, -as_dense(whole) / self.period)
 
@@ -211,9 +221,17 @@ class View:
     def then(self, *steps: Step) -> View:
         return View(self.steps + steps)
 
-    def apply(self, X: Any, name: str) -> Any:
+    def apply(self, X: Any, name: str, tensors: Mapping[str, Any] = MappingProxyType({})) -> Any:
+        """The points that a statistic is taken of.
+
+        Hyperparameters that are tensors, by path, stand in for the numbers of the steps.
+        """
+        moves = any(getattr(step, "path", None) in tensors for step in self.steps)
         for step in self.steps:
-            X = step.apply(X, name)
+            if moves and isinstance(step, Within):
+                continue  # multiples of a period count where the period has a derivative
+            given = tensors.get(getattr(step, "path", ""))
+            X = (step if given is None else step.with_tensor(given)).apply(X, name)
         return X
 
     def parameters(self) -> dict[str, int | None]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from mercer.arrays import as_numbers, is_tensor
 from mercer.expressions import Expression, View
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import ANYTHING, Domain
@@ -28,6 +29,8 @@ def as_kernel(operand: Any) -> Kernel:
         return operand
     if isinstance(operand, Real) and not isinstance(operand, bool):
         return Constant(float(operand))
+    if is_tensor(operand) and operand.ndim == 0:
+        return Constant(operand)
     raise TypeError(
         f"a kernel cannot be combined with {operand!r} of type {type(operand).__name__}; "
         "expected a kernel or a number"
@@ -211,11 +214,11 @@ class Sum(_Binary):
             if not isinstance(right.right, Constant):
                 return f"{left} - {_operand(right.right, 1)}"
             if right.right.value > 0 and not isinstance(self.left, Constant):
-                return f"{left} - {float(right.right.value)!r}"
+                return f"{left} - {float(as_numbers(right.right.value))!r}"
         if isinstance(self.left, Constant) and not isinstance(right, Constant):
-            left = repr(float(self.left.value)) if self.left.value else left
+            left = repr(float(as_numbers(self.left.value))) if self.left.value else left
         if isinstance(right, Constant) and right.value and not isinstance(self.left, Constant):
-            return f"{left} + {float(right.value)!r}"
+            return f"{left} + {float(as_numbers(right.value))!r}"
         return f"{left} + {_operand(right, 1)}"
 
 
@@ -253,7 +256,7 @@ class Product(_Binary):
 
     def __repr__(self) -> str:
         if isinstance(self.left, Constant) and not isinstance(self.right, Constant):
-            left = repr(float(self.left.value))
+            left = repr(float(as_numbers(self.left.value)))
         else:
             left = _operand(self.left, 1)
         return f"{left} * {_operand(self.right, 2)}"
@@ -279,7 +282,8 @@ class Power(Kernel):
 
     def _check(self) -> None:
         self._validate_params()
-        if not float(self.exponent).is_integer() and not self.kernel.is_infinitely_divisible:
+        whole = float(as_numbers(self.exponent)).is_integer()
+        if not whole and not self.kernel.is_infinitely_divisible:
             raise ValueError(
                 f"exponent={self.exponent!r} is not an integer, and {self.kernel!r} is not "
                 "infinitely divisible, so this power is not a kernel; use an integer exponent"
@@ -287,7 +291,7 @@ class Power(Kernel):
 
     def build(self, view: View, path: str) -> Expression:
         self._check()
-        return self.kernel.build(view, path + "kernel__") ** float(self.exponent)
+        return self.kernel.build(view, path + "kernel__") ** float(as_numbers(self.exponent))
 
     @property
     def domain(self) -> Domain:
@@ -393,7 +397,7 @@ class Term:
 def constant_factor(kernel: Kernel) -> tuple[float, Kernel]:
     """A product's constants multiplied together, and the kernel that remains."""
     if isinstance(kernel, Constant):
-        return float(kernel.value), Constant(1.0)
+        return float(as_numbers(kernel.value)), Constant(1.0)
     if not isinstance(kernel, Product):
         return 1.0, kernel
     a, left = constant_factor(kernel.left)

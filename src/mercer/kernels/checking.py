@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
-from mercer.kernels.given import FromFunction, FromMatrix, Precomputed, refuse_asymmetric
+from mercer.arrays import on_host, take_rows
+from mercer.kernels.given import FromFunction, FromMatrix, Precomputed, asymmetric_pair
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import (
     Counterexample,
@@ -32,6 +32,7 @@ class KernelReport:
     min_eigenvalue : float or None
         The smallest eigenvalue of the Gram matrix looked at.
     counterexample : Counterexample or None
+        Points that show it; the two whose values differ, where k is not symmetric.
     validity : Validity or None
         The kernel's own proof or reason.
     tolerance : float
@@ -73,7 +74,8 @@ def check_kernel(k: Kernel | Callable | Any, X: Any = None) -> KernelReport:
     -------
     KernelReport
         For a kernel, ``valid`` comes from its proof or a counterexample. A callable can be refuted
-        by X but not proved. A matrix is judged by its eigenvalues, up to rounding.
+        by X but not proved; one that is not symmetric is refuted by two points. A matrix is judged
+        by its eigenvalues, up to rounding.
 
     Examples
     --------
@@ -113,7 +115,8 @@ def _check_kernel(k: Kernel, X: Any) -> KernelReport:
     K = k(X) if isinstance(k, Precomputed) else k(X, X)  # both triangles, not one and its mirror
     E = k.rounding(X)
     _refuse_non_finite(K)
-    refuse_asymmetric(K, E)
+    if (pair := asymmetric_pair(K, E)) is not None:
+        return _not_symmetric(K, X, pair, validity, E)
     message = _reason(validity)
     if known is not False and is_clearly_negative(K, E):
         found = shrink(X, K, E)
@@ -122,6 +125,18 @@ def _check_kernel(k: Kernel, X: Any) -> KernelReport:
     elif known is None and not isinstance(k, FromMatrix):
         message = f"no contradiction on these {len(K)} points, which prove nothing beyond them"
     return KernelReport(known, smallest_eigenvalue(K), found, validity, tolerance(E), message)
+
+
+def _not_symmetric(
+    K: np.ndarray, X: Any, pair: tuple[int, int], validity: Validity, E: np.ndarray
+) -> KernelReport:
+    i, j = pair
+    found = Counterexample(take_rows(X, list(pair)), K[np.ix_(pair, pair)], None)
+    message = (
+        f"not symmetric: k(x, z) = {K[i, j]:g} and k(z, x) = {K[j, i]:g} for the points x and z at "
+        f"positions {i} and {j} of X"
+    )
+    return KernelReport(False, None, found, validity, tolerance(E), message)
 
 
 def _refuse_non_finite(K: np.ndarray) -> None:

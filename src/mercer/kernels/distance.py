@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Options
 
+from mercer.arrays import as_numbers
 from mercer.expressions import Check, Circle, Expression, Within, exp, sqrt
 from mercer.expressions.views import View
 from mercer.kernels import feature_maps as maps
@@ -305,10 +306,10 @@ class Periodic(_Stationary):
         self.scales = scales
 
     def seen_through(self, view: View, path: str) -> View:
-        scales = self.checked_scales()
+        scales, period = self.checked_scales(), float(as_numbers(self.period))
         if scales is not None:
-            view = view.then(Check(self.domain), Within(tuple((self.period * scales).tolist())))
-        return super().seen_through(view, path).then(Circle(path + "period", float(self.period)))
+            view = view.then(Check(self.domain), Within(tuple((period * scales).tolist())))
+        return super().seen_through(view, path).then(Circle(path + "period", period))
 
     def formula(self, s: Statistics, p: Parameters) -> Expression:
         # On the circle ‖x - z‖² is Σ 4 sin²(...).

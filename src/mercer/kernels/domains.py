@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_vectors, is_missing, n_rows
+from mercer.arrays import as_vectors, is_missing, n_rows, refuse_masked
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ def objects(X: Any, name: str) -> list:
         raise TypeError(
             f"{name} is a single {type(X).__name__}; expected a list of objects, one per sample"
         )
+    refuse_masked(X, name)
     if hasattr(X, "columns"):  # a DataFrame
         if X.shape[1] != 1:
             raise ValueError(
@@ -115,6 +116,7 @@ def _check_nonnegative(X: Any, name: str) -> Any:
 
 
 def _check_indices(X: Any, name: str) -> np.ndarray:
+    refuse_masked(X, name)
     indices = np.asarray(X)
     if indices.ndim == 2 and indices.shape[1] == 1:
         indices = indices[:, 0]
@@ -130,6 +132,7 @@ def _check_indices(X: Any, name: str) -> np.ndarray:
 def _any_collection(X: Any, name: str) -> Any:
     if not hasattr(X, "shape") and not hasattr(X, "__len__"):
         raise TypeError(f"{name} is a single {type(X).__name__}; expected a collection of points")
+    refuse_masked(X, name)
     return X
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.arrays import as_numbers
 from mercer.kernels.validity import Validity, is_clearly_negative, shrink
 
 Monomial = frozenset[tuple[Hashable, int]]  # keys of kernels, and their powers
@@ -59,7 +60,7 @@ class Expansion:
 
     @classmethod
     def of_number(cls, value: float) -> Expansion:
-        c = Fraction(value)
+        c = Fraction(as_numbers(value))
         return cls({}, _collected([(frozenset(), c, abs(c))]))
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +72,7 @@ class Precomputed(Kernel):
         return np.diagonal(self(X)).copy()
 
     def rounding(self, X: Any) -> np.ndarray:
-        return _last_digits(self(X))
+        return last_digits(self(X))
 
     def judge(self) -> Validity:
         return Validity(
@@ -103,7 +104,7 @@ class FromMatrix(Kernel):
         A = as_dense(as_vectors(self.A, "the matrix"))
         if A.shape[0] != A.shape[1]:
             raise ValueError(f"the matrix has shape {A.shape}; a Gram matrix is square")
-        refuse_asymmetric(A, _last_digits(A))
+        refuse_asymmetric(A, last_digits(A))
         return A
 
     def build(self, view: View, path: str) -> Expression:
@@ -114,7 +115,7 @@ class FromMatrix(Kernel):
 
     def judge(self) -> Validity:
         A = self.matrix()
-        E = _last_digits(A)
+        E = last_digits(A)
         if is_clearly_negative(A, E):
             found = shrink(np.arange(len(A)), A, E)
             return Validity("indefinite", counterexample=found, reason="A has this submatrix")
@@ -156,7 +157,7 @@ class _Lookup:
 
     def magnitude(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         # Kernels on indices are computed in float64, and A may have been rounded to float32.
-        return _last_digits(self.block(i, j)) / np.finfo(np.float64).eps
+        return last_digits(self.block(i, j)) / np.finfo(np.float64).eps
 
 
 class FromFeatures(Kernel):
@@ -238,11 +239,14 @@ class FromFunction(Kernel):
 
     def build(self, view: View, path: str) -> Expression:
         self._validate_params()
-        return Statistic(PairStatistic("f", self._block, self._diagonal), view)
+        kind = PairStatistic("f", self._block, self._diagonal)
+        return Statistic(kind, view.then(Check(self.domain)))
 
     def _block(self, A: Any, B: Any) -> np.ndarray:
         n, m = n_rows(A), n_rows(B)
         try:
+            if self.pairwise and A is B:
+                return self._symmetric_block(_rows(A))
             if self.pairwise:
                 A, B = _rows(A), _rows(B)
                 return np.array([[_number(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
@@ -256,6 +260,23 @@ class FromFunction(Kernel):
                 f"the kernel function returned shape {K.shape} for {n} and {m} points; expected "
                 f"({n}, {m}). {CALLED_WITH[False]}"
             )
+        return K
+
+    def _symmetric_block(self, A: Any) -> np.ndarray:
+        """All pairs of one set of points: one half, where some of the other half are the same."""
+        f, points = self.f, list(A)
+        n = len(points)
+        K = np.empty((n, n))
+        step = max(1, n // MIRRORED)
+        pairs = ((points[i], points[(i + 1) % n]) for i in range(0, n, step))
+        mirrored = ((_number(f(a, b)), _number(f(b, a))) for a, b in pairs)
+        if all(math.isclose(one, other, rel_tol=1e-12) for one, other in mirrored):
+            for i, a in enumerate(points):
+                K[i, i:] = [_number(f(a, b)) for b in points[i:]]
+                K[i:, i] = K[i, i:]
+            return K
+        for i, a in enumerate(points):
+            K[i] = [_number(f(a, b)) for b in points]
         return K
 
     def _diagonal(self, A: Any) -> np.ndarray:
@@ -273,6 +294,10 @@ class FromFunction(Kernel):
         return Validity("unknown", reason=f"{said}; check_kernel(k, X) looks at its Gram on X")
 
 
+# So many pairs are computed both ways round before a function counts as symmetric.
+MIRRORED = 64
+
+
 def _rows(X: Any) -> Any:
     """X as a collection of points: a DataFrame would give its column names instead."""
     return X.to_numpy() if hasattr(X, "columns") else X
@@ -280,6 +305,8 @@ def _rows(X: Any) -> Any:
 
 def _number(value: Any) -> float:
     """What a function of two points returned."""
+    if type(value) in (float, np.float64):
+        return value
     if np.size(value) != 1:
         raise TypeError(
             f"the kernel function returned shape {np.shape(value)} for two points; expected a "
@@ -288,17 +315,31 @@ def _number(value: Any) -> float:
     return float(np.reshape(value, ())[()])
 
 
+def asymmetry_allowed(largest: float, E: Any) -> Any:
+    """What entries (i, j) and (j, i) may differ by: largest is max |K_ij|, E their errors."""
+    return ASYMMETRY * largest + ROUNDINGS * E
+
+
+def asymmetric_pair(K: np.ndarray, E: np.ndarray) -> tuple[int, int] | None:
+    """The pair (i, j) whose K_ij and K_ji differ most, if they differ beyond errors E."""
+    gap = np.abs(K - K.T)
+    if not np.any(gap > asymmetry_allowed(float(np.abs(K).max()), E)):
+        return None
+    i, j = np.unravel_index(np.argmax(gap), K.shape)
+    return int(i), int(j)
+
+
 def refuse_asymmetric(K: np.ndarray, E: np.ndarray) -> None:
     """Raise a ValueError that names the worst pair, where K is not symmetric up to errors E."""
-    gap = np.abs(K - K.T)
-    if np.any(gap > ASYMMETRY * np.abs(K).max() + ROUNDINGS * E):
-        i, j = np.unravel_index(np.argmax(gap), K.shape)
+    pair = asymmetric_pair(K, E)
+    if pair is not None:
+        i, j = pair
         raise ValueError(
             f"not symmetric: entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:g} and {K[j, i]:g}; "
             "a kernel has k(x, z) = k(z, x)"
         )
 
 
-def _last_digits(K: np.ndarray) -> np.ndarray:
+def last_digits(K: np.ndarray) -> np.ndarray:
     """The rounding of numbers that were given."""
     return np.finfo(K.dtype).eps * np.abs(K)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import validate_parameter_constraints
 
+from mercer.arrays import as_numbers, is_tensor, namespace
 from mercer.expressions import (
     Check,
     Expression,
@@ -27,12 +30,17 @@ from mercer.expressions import statistic as statistic_node
 from mercer.kernels.domains import REALS, Domain
 from mercer.kernels.expansions import Expansion
 from mercer.kernels.validity import Validity, search, valid
+from mercer.other_libraries import handed_back, taken
+from mercer.torch_state import computing
 
 if TYPE_CHECKING:
     from mercer.kernels.approximations import ApproximateMap
     from mercer.kernels.feature_maps import FeatureMap
 
 REGISTRY: dict[str, type[Kernel]] = {}
+# Formulas of vector kernels whose parameters are plain values, by these.
+_FORMULAS: dict[tuple, Expression] = {}
+MOST_FORMULAS = 256
 
 
 class NoFiniteFeatureMap(TypeError):
@@ -52,7 +60,11 @@ class Kernel:
     _get_param_names = classmethod(
         functools.cache(vars(BaseEstimator)["_get_param_names"].__func__)
     )
-    _validate_params = BaseEstimator._validate_params
+
+    def _validate_params(self) -> None:
+        """Raise an error that names a parameter that is not what it may be."""
+        given = {name: as_numbers(value) for name, value in self.get_params(deep=False).items()}
+        validate_parameter_constraints(self._parameter_constraints, given, type(self).__name__)
 
     # NumPy scalars on the left of an operator then leave the operation to us.
     __array_ufunc__ = None
@@ -132,23 +144,33 @@ class Kernel:
 
     def over(self, X: Any, Y: Any = None) -> Pairs:
         """The kernel over all pairs of X and Y, to be evaluated block by block."""
-        return over(self.expression(), X, Y)
+        return over(self.expression(), taken(X), taken(Y), self.tensors())
 
+    def tensors(self) -> dict[str, Any]:
+        """The hyperparameters, by path, that are tensors that require a gradient."""
+        if "torch" not in sys.modules:
+            return {}
+        given = self.get_params(deep=True).items()
+        return {path: value for path, value in given if is_tensor(value) and value.requires_grad}
+
+    @computing
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
         """The Gram matrix, shape (n, m); symmetric to the last bit where Y is None.
 
-        Of tensors it is a tensor, computed where they are.
+        Of tensors it is a tensor, computed where they are, which torch may differentiate.
         """
-        return self.over(X, Y).gram()
+        return handed_back(self.over(X, Y).gram(), X)
 
+    @computing
     def diag(self, X: Any) -> np.ndarray:
         """k(x, x) for each x, shape (n,)."""
-        return self.over(X).diagonal()
+        return handed_back(self.over(X).diagonal(), X)
 
     def rounding(self, X: Any) -> np.ndarray:
         """How far rounding may have moved each entry of the Gram matrix of X, shape (n, n)."""
         return rounding(self.over(X))
 
+    @computing
     def gradient(self, X: Any, Y: Any = None) -> dict[str, np.ndarray]:
         """The Gram's derivative with respect to each hyperparameter.
 
@@ -165,7 +187,7 @@ class Kernel:
                 found[path] = pairs.derivative(path).gram()
             else:
                 parts = [pairs.derivative(path, i).gram() for i in range(size)]
-                found[path] = np.stack(parts, axis=-1)
+                found[path] = namespace(parts[0]).stack(parts, -1)
         return found
 
     @property
@@ -259,6 +281,24 @@ class Kernel:
         return (type(self).__name__, *(_hashable(v) for v in self.get_params(deep=False).values()))
 
 
+# Values of parameters that never change.
+PLAIN = {bool, float, int, str, type(None), np.float64}
+
+
+def plain_key(values: Mapping[str, Any], owner: type) -> tuple | None:
+    """Parameters as a hashable value, with their types; None where one is not a plain value.
+
+    Examples
+    --------
+    >>> plain_key({"gamma": 1.0}, dict) == plain_key({"gamma": 1}, dict)
+    False
+    >>> plain_key({"scales": [1.0, 2.0]}, dict) is None
+    True
+    """
+    kinds = tuple(map(type, values.values()))
+    return (owner, kinds, *values.items()) if PLAIN.issuperset(kinds) else None
+
+
 class VectorKernel(Kernel, abstract=True):
     """A kernel given by a formula over pair statistics: subclasses write `formula` and `why`."""
 
@@ -269,8 +309,17 @@ class VectorKernel(Kernel, abstract=True):
         raise NotImplementedError(f"{type(self).__name__} must define formula(s, p)")
 
     def build(self, view: View, path: str) -> Expression:
+        key = plain_key(vars(self), type(self))
+        known = None if key is None else _FORMULAS.get((key, view, path))
+        if known is not None:
+            return known
         self._validate_params()
-        return self.formula(Statistics(self.seen_through(view, path)), Parameters(self, path))
+        built = self.formula(Statistics(self.seen_through(view, path)), Parameters(self, path))
+        if key is not None:
+            if len(_FORMULAS) >= MOST_FORMULAS:
+                _FORMULAS.clear()
+            _FORMULAS[key, view, path] = built
+        return built
 
     def seen_through(self, view: View, path: str) -> View:
         return view.then(Check(self.domain))
@@ -291,7 +340,7 @@ class ScaledKernel(VectorKernel, abstract=True):
         if self.scales is None:
             return None
         try:
-            scales = np.asarray(self.scales, dtype=float)
+            scales = np.asarray(as_numbers(self.scales), dtype=float)
         except (TypeError, ValueError):
             scales = np.empty(0)
         if scales.ndim != 1 or not scales.size or not np.all(np.isfinite(scales) & (scales > 0)):
@@ -332,7 +381,7 @@ class Parameters:
         self._kernel, self._path = kernel, path
 
     def __getattr__(self, name: str) -> Parameter:
-        return Parameter(self._path + name, float(getattr(self._kernel, name)))
+        return Parameter(self._path + name, float(as_numbers(getattr(self._kernel, name))))
 
 
 @functools.cache
@@ -354,6 +403,7 @@ def _transformations() -> Any:
 
 def literal(value: Any) -> str:
     """A parameter as text the parser reads back; functions in angle brackets, which it refuses."""
+    value = as_numbers(value)
     if sp.issparse(value):
         value = value.toarray()
     if hasattr(value, "to_numpy"):  # a DataFrame or a Series
@@ -372,6 +422,7 @@ def literal(value: Any) -> str:
 
 
 def _hashable(value: Any) -> Any:
+    value = as_numbers(value)
     if isinstance(value, Kernel):
         return value.key()
     if isinstance(value, np.ndarray):

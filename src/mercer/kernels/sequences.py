@@ -3,13 +3,13 @@
 A sequence is a finite list of symbols. The symbols of a ``str`` are its characters, those of
 ``bytes`` its single bytes, those of a list, tuple or one-dimensional array its items, which may be
 anything hashable (words, integers, ...). Symbols are equal when Python says so: ``"ab"`` is the
-same sequence as ``["a", "b"]``, ``b"ab"`` the same as ``[b"a", b"b"]``, and ``"ab"`` shares no
-symbol with ``b"ab"``.
+same sequence as ``["a", "b"]``, ``b"ab"`` the same as ``[b"a", b"b"]``. ``"ab"`` shares no symbol
+with ``b"ab"``: comparing the two is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -78,6 +78,25 @@ def spell(x: Symbols) -> tuple[Hashable, ...]:
     return tuple(x)
 
 
+def one_kind(sequences: Iterable[Symbols], kind: str = "") -> str:
+    """Which of "str" and "bytes" the sequences are, as those before are; "" where none is either.
+
+    Raise a TypeError where they are both: such sequences share no symbol. Empty ones are of any
+    kind.
+    """
+    for x in sequences:
+        own = "str" if isinstance(x, str) else "bytes" if isinstance(x, bytes) else ""
+        if not (own and len(x)):
+            continue
+        kind = kind or own
+        if own != kind:
+            raise TypeError(
+                f"found {describe(x)} among sequences of type {kind}; the characters of a str "
+                "equal no byte: make all sequences one type, for example with x.decode()"
+            )
+    return kind
+
+
 class Alphabet:
     """Symbols, each with a number.
 
@@ -92,12 +111,14 @@ class Alphabet:
 
     def __init__(self) -> None:
         self.code: dict[Hashable, int] = {}
+        self.kind = ""  # "str" or "bytes", once such a sequence was seen
 
     def encode(self, sequences: Sequence[Symbols], grow: bool) -> tuple[np.ndarray, np.ndarray]:
         """Sequences as one array of numbers, and where each of them begins and the last ends.
 
         Symbols that are new get a number if the alphabet may grow, else all of them UNKNOWN.
         """
+        self.kind = one_kind(sequences, self.kind)
         starts = np.zeros(len(sequences) + 1, dtype=np.int64)
         np.cumsum([len(x) for x in sequences], out=starts[1:])
         # A long text has few distinct characters: look up those, not every position.

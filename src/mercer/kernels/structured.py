@@ -11,8 +11,10 @@ import scipy.sparse as sp
 
 from mercer import core
 from mercer.expressions import Check, Expression, Map, PairStatistic, Statistic, View
+from mercer.kernels.domains import STRINGS
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel
+from mercer.kernels.sequences import one_kind
 from mercer.kernels.validity import Validity, valid
 from mercer.kernels.vocabulary import VocabularyMap, vectorize
 
@@ -35,6 +37,8 @@ class ObjectKernel(Kernel, abstract=True):
                 parsed.append(self.parse_object(x))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"object {i}: {error}") from None
+        if self.domain is STRINGS:
+            one_kind(parsed)
         return parsed
 
     def build(self, view: View, path: str) -> Expression:

@@ -51,26 +51,25 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class Counterexample:
-    """A small data set whose Gram matrix has a clearly negative eigenvalue.
+    """A small data set whose Gram matrix has a clearly negative eigenvalue, or is not symmetric.
 
     Attributes
     ----------
     points : the data set, in the form the kernel takes
     gram : (n, n) its Gram matrix
-    eigenvalue : float, the smallest eigenvalue of the Gram
+    eigenvalue : float, the smallest eigenvalue of the Gram; None where it is not symmetric
     """
 
     points: Any
     gram: np.ndarray
-    eigenvalue: float
+    eigenvalue: float | None
 
     def __str__(self) -> str:
         points = np.array2string(np.asarray(self.points), precision=4, separator=", ")
         gram = np.array2string(self.gram, precision=6, separator=", ", suppress_small=True)
-        return (
-            f"points\n{points}\nhave the Gram matrix\n{gram}\n"
-            f"with the eigenvalue {self.eigenvalue:.6g}"
-        )
+        symmetric = self.eigenvalue is not None
+        what = f"with the eigenvalue {self.eigenvalue:.6g}" if symmetric else "not symmetric"
+        return f"points\n{points}\nhave the Gram matrix\n{gram}\n{what}"
 
 
 @dataclass(frozen=True, eq=False)

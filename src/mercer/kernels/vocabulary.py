@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import core
 from mercer.core.tables import Rows
 from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, refuse_features
+from mercer.kernels.domains import STRINGS
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.ragged import weighted_blocks
-from mercer.kernels.sequences import Alphabet, Symbols, join
+from mercer.kernels.sequences import Alphabet, Symbols, join, one_kind
 
 # Words looked at before memory is checked again.
 WORDS_AT_ONCE = 2**22
@@ -40,10 +41,12 @@ class VocabularyMap(FeatureMap):
     def _rows(self, X: Any, grow: bool) -> sp.csr_array:
         self.kernel.check_parameters()
         objects = self.kernel.parse_objects(self.kernel.domain.check(X, "X"))
+        if self.kernel.domain is STRINGS:
+            self.kind_ = one_kind(objects, self.kind_)
         return self.kernel.rows(objects, self.vocabulary_, grow)
 
     def learn(self, X: Any) -> None:
-        self.vocabulary_ = self.kernel.vocabulary()
+        self.vocabulary_, self.kind_ = self.kernel.vocabulary(), ""
         self._rows(X, grow=True)
 
     def width(self, X: Any) -> int | None:

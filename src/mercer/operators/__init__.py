@@ -1,6 +1,6 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
-from mercer.operators.choice import gram, small_feature_map
+from mercer.operators.choice import expansion, gram, small_feature_map
 from mercer.operators.dependence import centred_alignment, hsic, mmd
 from mercer.operators.gram import (
     CentredGram,
@@ -24,6 +24,7 @@ __all__ = [
     "TiledGram",
     "centred_alignment",
     "corrected",
+    "expansion",
     "first_indefinite",
     "gram",
     "hsic",

@@ -11,11 +11,14 @@ import scipy.sparse as sp
 
 from mercer.arrays import is_tensor, memory_budget, n_rows
 from mercer.expressions import Pairs, TensorPairs
+from mercer.expressions.tensors import refuse_tensors
 from mercer.kernels.budget import quantity
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
 from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGram
 from mercer.operators.tensors import tensor_gram
+from mercer.other_libraries import taken
+from mercer.torch_state import computing
 
 # Explicit features win when there are this many times fewer of them than points.
 FEATURES_PAY = 4
@@ -23,6 +26,7 @@ FEATURES_PAY = 4
 STORED = 2**20
 
 
+@computing
 def gram(
     kernel: Kernel, X: Any, Y: Any = None, store: bool = True, precision: str = "fp16x3"
 ) -> GramOperator:
@@ -56,19 +60,76 @@ def gram(
     if not isinstance(kernel, Kernel):
         shown = repr(kernel) if isinstance(kernel, str) else f"a {type(kernel).__name__}"
         raise TypeError(f"kernel must be a mercer kernel, as kernels.RBF() is; got {shown}")
+    X, Y = taken(X), taken(Y)
     if getattr(kernel, "is_precomputed", False):
+        if is_tensor(X):
+            raise TypeError(
+                "X is a tensor, and Precomputed() takes a matrix that is an array; multiply by the "
+                "tensor itself, or pass X.cpu().numpy()"
+            )
         return DenseGram(kernel(X, Y), "precomputed")
-    if is_tensor(X):
-        return tensor_gram(TensorPairs(kernel.expression(), X, Y, precision), store)
+    if is_tensor(X) or is_tensor(Y):
+        pairs = TensorPairs(kernel.expression(), X, Y, precision, kernel.tensors())
+        return tensor_gram(pairs, store)
+    refuse_tensors(kernel.tensors(), X)
     pairs_of = partial(Pairs, kernel.expression(), X, Y)
     operator = _chosen(kernel, X, Y, store, pairs_of)
     operator.pairs_of = pairs_of
     return operator
 
 
+def expansion(kernel: Kernel, X: Any, Y: Any, V: Any) -> Any:
+    """f(X) for the functions ``f_c = Σ_j V_jc k(·, y_j)``: ``gram(kernel, X, Y) @ V``, asked once.
+
+    Every entry of the Gram matrix is read once, so it is never stored: tiles are computed and
+    summed, or V is summed over explicit features where those are few.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : n points
+    Y : m points
+    V : (m,) or (m, c) array or tensor
+
+    Returns
+    -------
+    (n,) or (n, c) array or tensor
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import kernels as K
+    >>> expansion(K.Linear(), [[2.0]], [[1.0], [3.0]], np.array([1.0, 1.0]))
+    array([8.])
+    """
+    if getattr(kernel, "is_precomputed", False) or is_tensor(X):
+        return gram(kernel, X, Y, store=False) @ V
+    features = _feature_gram(kernel, X, Y)
+    if features is not None:
+        return features @ V
+    return TiledGram(Pairs(kernel.expression(), X, Y)) @ V
+
+
 def _chosen(
     kernel: Kernel, X: Any, Y: Any, store: bool, pairs_of: Callable[[], Pairs]
 ) -> GramOperator:
+    features = _feature_gram(kernel, X, Y)
+    if features is not None:
+        return features
+    pairs = pairs_of()
+    n, m = pairs.shape
+    mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20
+    if not store and n * m > STORED and pairs.native:
+        return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
+    if mib <= budget:
+        reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
+        return DenseGram(pairs.gram(), reason)
+    reason = f"recomputed in tiles: {mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
+    return TiledGram(pairs, reason)
+
+
+def _feature_gram(kernel: Kernel, X: Any, Y: Any) -> FeatureGram | None:
+    """The operator by explicit features, where these are few or sparse; else None."""
     right = X if Y is None else Y
     n, m = n_rows(X), n_rows(right)
     mib, budget = n * m * 8 / 2**20, memory_budget() / 2**20
@@ -84,14 +145,7 @@ def _chosen(
             F = G if Y is None else phi.mapped(X)
             if not sp.issparse(G) or FEATURES_PAY * (F.nnz + G.nnz) <= n * m:
                 return FeatureGram(F, G, f"explicit features: {reason}")
-    pairs = pairs_of()
-    if not store and n * m > STORED and pairs.native:
-        return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
-    if mib <= budget:
-        reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
-        return DenseGram(pairs.gram(), reason)
-    reason = f"recomputed in tiles: {mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
-    return TiledGram(pairs, reason)
+    return None
 
 
 def _sparse_feature_map(kernel: Kernel, X: Any) -> tuple[FeatureMap | None, str]:

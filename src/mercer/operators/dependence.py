@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+from scipy.spatial.distance import pdist
 from sklearn.utils import check_random_state
 
-from mercer.arrays import as_numpy, row_blocks
+from mercer.arrays import (
+    as_dense,
+    as_numpy,
+    as_vectors,
+    is_tensor,
+    joined,
+    memory_budget,
+    n_rows,
+    on_host,
+    refuse_masked,
+    row_blocks,
+    taken,
+)
+from mercer.kernels.distance import RBF
+from mercer.kernels.given import asymmetric_pair, last_digits
+from mercer.kernels.kernel import Kernel
+from mercer.operators.choice import gram
+from mercer.torch_state import learning
 
+# Permutations by default: p-values as small as 0.005.
+PERMUTATIONS = 199
+# The median distance is that of at most about this many points.
+MEDIAN_POINTS = 2000
+# Stored rows are multiplied a few at a time, so that they stay in the processor's cache.
+CACHE_BYTES = 2**23
 # Columns multiplied at a time.
 COLUMNS = 256
 # Differences this small beside what is subtracted are none.
@@ -48,6 +74,7 @@ class Test:
         return cls(float(statistic), float(pvalue), null)
 
 
+@learning
 def centred_alignment(K: Any, L: Any) -> float:
     r"""The cosine of the angle between two Gram matrices of the same points, centred.
 
@@ -70,27 +97,43 @@ def centred_alignment(K: Any, L: Any) -> float:
     >>> float(centred_alignment(np.outer(y, y), np.outer(2 * y, 2 * y) + 3))
     1.0
     """
+    _refuse_kernels({"K": K, "L": L}, "centred_alignment(gram({0}, X), gram({0}, Y))")
     K, L = _Centred(K), _Centred(L)
     K.require_same(L)
     scale = K.size() * L.size()
     return K.inner(L) / scale if scale > 0 else 0.0
 
 
-def hsic(K: Any, L: Any, n_permutations: int = 0, random_state: Any = None) -> Test:
-    r"""The Hilbert-Schmidt independence criterion of two kernels on paired points.
+@learning
+def hsic(
+    X: Any,
+    Y: Any,
+    n_permutations: int = PERMUTATIONS,
+    random_state: Any = 0,
+    *,
+    kernel_x: Kernel | None = None,
+    kernel_y: Kernel | None = None,
+) -> Test:
+    r"""The Hilbert-Schmidt independence criterion of paired points (x_i, y_i).
 
-    .. math:: \mathrm{HSIC} = \frac{1}{n^2} \operatorname{tr}(K H L H)
+    .. math:: \mathrm{HSIC} = \frac{1}{n^2} \operatorname{tr}(K H L H), \qquad
+              H = I - \tfrac1n 11^\top
 
-    Zero in the limit of many points if and only if the pairs are independent, for characteristic
-    kernels such as `RBF`. The test permutes the points of L.
+    K is the Gram matrix of X and L that of Y. Zero in the limit of many points if and only if the
+    pairs are independent, for characteristic kernels such as `RBF`. The test permutes the points
+    of Y.
 
     Parameters
     ----------
-    K, L : Gram operators or arrays of shape (n, n)
-        Of the two halves of the pairs.
-    n_permutations : int, default=0
-        How many permutations make the p-value.
-    random_state : int, RandomState or None
+    X, Y : n points each, or a Gram operator or Gram matrix of shape (n, n)
+        Row i of X is paired with row i of Y. A symmetric array of shape (n, n) is read as a Gram
+        matrix, unless its kernel is given.
+    n_permutations : int, default=199
+        Number of permutations for the p-value, whose smallest value is 1 / (n_permutations + 1).
+    random_state : int, RandomState or None, default=0
+    kernel_x, kernel_y : Kernel or None, default=None
+        The kernels of X and of Y. None is the Gaussian exp(-r² / (2 m²)), m the median distance
+        between the points that differ.
 
     Returns
     -------
@@ -105,11 +148,16 @@ def hsic(K: Any, L: Any, n_permutations: int = 0, random_state: Any = None) -> T
     --------
     >>> from mercer import gram, kernels
     >>> x = np.linspace(-2, 2, 60)[:, None]
-    >>> K, L = gram(kernels.RBF(), x), gram(kernels.RBF(), x**2)
-    >>> hsic(K, L, n_permutations=99, random_state=0).pvalue
+    >>> hsic(x, x**2).pvalue
+    0.005
+    >>> hsic(x, x**2, kernel_x=kernels.Linear()).pvalue > 0.5  # x and x**2 are uncorrelated
+    True
+    >>> hsic(gram(kernels.RBF(), x), gram(kernels.RBF(), x**2), n_permutations=99).pvalue
     0.01
     """
-    K, L = _Centred(K), _Centred(L)
+    _refuse_kernels({"X": X, "Y": Y}, "hsic(X, Y, kernel_x={0}, kernel_y={0})")
+    K = _Centred(_gram_of(X, kernel_x, "X", "kernel_x"))
+    L = _Centred(_gram_of(Y, kernel_y, "Y", "kernel_y"))
     K.require_same(L)
     rng, n = check_random_state(random_state), K.n
     orders = [rng.permutation(n) for _ in range(_count(n_permutations))]
@@ -120,22 +168,34 @@ def hsic(K: Any, L: Any, n_permutations: int = 0, random_state: Any = None) -> T
     return Test.of(unit * K.inner(L) / n**2, unit * null / n**2, unit * rounded)
 
 
-def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) -> Test:
+@learning
+def mmd(
+    X: Any,
+    Y: Any,
+    n_permutations: int = PERMUTATIONS,
+    random_state: Any = 0,
+    *,
+    kernel: Kernel | None = None,
+) -> Test:
     r"""The maximum mean discrepancy: how far apart the means of two samples are in feature space.
 
     .. math:: \mathrm{MMD}^2 = \Bigl\| \tfrac1m \sum_i \varphi(x_i)
-              - \tfrac1n \sum_j \varphi(z_j) \Bigr\|^2
+              - \tfrac1n \sum_j \varphi(y_j) \Bigr\|^2
 
     The test permutes which points belong to which sample.
 
     Parameters
     ----------
-    K : Gram operator or array of shape (m + n, m + n)
-        Of the points of both samples together.
-    second : (m + n,) array of bool
-        Which of them belong to the second sample.
-    n_permutations : int, default=0
-    random_state : int, RandomState or None
+    X : m points
+        Or the points of both samples, or their Gram operator or Gram matrix of shape
+        (m + n, m + n), where Y says which belong to the second sample.
+    Y : n points, or (m + n,) array of bool
+    n_permutations : int, default=199
+        Number of permutations for the p-value, whose smallest value is 1 / (n_permutations + 1).
+    random_state : int, RandomState or None, default=0
+    kernel : Kernel or None, default=None
+        None is the Gaussian exp(-r² / (2 m²)), m the median distance between the points of both
+        samples that differ.
 
     Returns
     -------
@@ -150,17 +210,26 @@ def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) 
     --------
     >>> from mercer import gram, kernels
     >>> X = np.random.default_rng(0).normal(size=(80, 1)) + np.repeat([0.0, 1.0], 40)[:, None]
-    >>> mmd(gram(kernels.RBF(), X), np.repeat([False, True], 40), 199, random_state=0).pvalue
+    >>> mmd(X[:40], X[40:]).pvalue
+    0.005
+    >>> mmd(X[:40], X[40:], kernel=kernels.Laplacian()).pvalue
+    0.005
+    >>> mmd(gram(kernels.RBF(), X), np.repeat([False, True], 40)).pvalue
     0.005
     """
-    K, second = _array_or_operator(K), np.asarray(second)
+    _refuse_kernels({"X": X, "Y": Y}, "mmd(X, Y, kernel={0})")
+    second = _membership(X, Y)
+    if second is None:
+        second = np.repeat([False, True], [n_rows(X), n_rows(Y)])
+        X = _pooled(X, Y, kernel)
+    K = _gram_of(X, kernel, "X", "kernel")
     if second.dtype != bool or second.shape != (K.shape[0],):
         raise ValueError(
-            f"second has dtype {second.dtype} and shape {second.shape}; expected one True or False "
-            f"for each of the {K.shape[0]} points"
+            f"Y has dtype {second.dtype} and shape {second.shape}; expected one True or False "
+            f"for each of the {K.shape[0]} points of X"
         )
     if second.all() or not second.any():
-        raise ValueError("second puts all points into one sample; both need at least one")
+        raise ValueError("Y puts all points into one sample; both need at least one")
     rng = check_random_state(random_state)
     signs = np.where(second, -1 / second.sum(), 1 / (~second).sum())
     drawn = [signs, *(rng.permutation(signs) for _ in range(_count(n_permutations)))]
@@ -172,8 +241,88 @@ def mmd(K: Any, second: Any, n_permutations: int = 0, random_state: Any = None) 
     return Test.of(found[0], found[1:], float(np.max(np.abs(as_numpy(K.diagonal())))))
 
 
+def _refuse_kernels(given: dict[str, Any], call: str) -> None:
+    """Raise a TypeError that shows the call, where a kernel stands in the place of points."""
+    for name, points in given.items():
+        if isinstance(points, Kernel):
+            raise TypeError(
+                f"{name} is the kernel {points!r}, where points or a Gram operator are expected; "
+                f"call {call.format(repr(points))}"
+            )
+
+
+def _gram_of(X: Any, kernel: Kernel | None, name: str, argument: str) -> Any:
+    """The Gram operator or matrix of what was given: points, or the Gram itself."""
+    if isinstance(X, LinearOperator):
+        if kernel is not None:
+            raise TypeError(
+                f"{name} is a Gram operator, which includes its kernel; leave out {argument}, or "
+                f"pass points as {name}"
+            )
+        return X
+    X = _points(X, kernel, name)
+    if kernel is None and _is_gram(X):
+        return X
+    return gram(median_gaussian(X) if kernel is None else kernel, X)
+
+
+def _is_gram(X: Any) -> bool:
+    """Whether points are a square matrix that is symmetric up to rounding."""
+    if not isinstance(X, np.ndarray) or X.shape[0] != X.shape[1]:
+        return False
+    return asymmetric_pair(X, last_digits(X)) is None
+
+
+def _points(X: Any, kernel: Kernel | None, name: str) -> Any:
+    """Points as the kernel takes them; numbers without columns are points of one feature."""
+    X = taken(X)
+    if isinstance(kernel, Kernel) and not kernel.domain.is_vectors:
+        return X
+    flat = isinstance(X, list | tuple) and all(isinstance(x, Number) for x in X)
+    if flat or len(getattr(X, "shape", ())) == 1:
+        refuse_masked(X, name)
+        numbers: Any = X if is_tensor(X) else np.asarray(X)
+        X = numbers.reshape(-1, 1)
+    return as_vectors(X, name)
+
+
+def median_gaussian(X: Any) -> RBF:
+    """exp(-r² / (2 m²)), m the median distance between those of the points that differ."""
+    some = as_dense(X[:: -(-n_rows(X) // MEDIAN_POINTS)])
+    some = as_numpy(some).astype(np.float64)
+    size = float(np.abs(some).max()) or 1.0  # so that no square overflows
+    between = pdist(some / size)
+    between = between[between > 0]
+    median = size * float(np.median(between)) if len(between) else 1.0
+    return RBF(0.5, scales=np.full(some.shape[1], median))
+
+
+def _pooled(X: Any, Y: Any, kernel: Kernel | None) -> Any:
+    """The points of both samples."""
+    X, Y = _points(X, kernel, "X"), _points(Y, kernel, "Y")
+    widths = [A.shape[1] for A in (X, Y) if len(getattr(A, "shape", ())) == 2]
+    if len(set(widths)) > 1:
+        raise ValueError(f"X has {widths[0]} features and Y has {widths[1]}; expected as many")
+    if sp.issparse(X) != sp.issparse(Y):
+        X, Y = sp.csr_array(X), sp.csr_array(Y)
+    return joined(X, Y)
+
+
+def _membership(X: Any, Y: Any) -> np.ndarray | None:
+    """Y as one entry per point of X, where it says which sample each belongs to; else None."""
+    listed = isinstance(Y, list | tuple) and all(isinstance(y, Number | np.bool_) for y in Y)
+    if not (listed or hasattr(Y, "dtype")):
+        return None
+    second = np.asarray(on_host(Y))
+    both = second.dtype == bool or len(getattr(X, "shape", ())) == 2
+    return second if second.ndim == 1 and both else None
+
+
 class _Centred:
-    """HKH of a Gram operator or array, rows at a time, over ``scale``: about the largest K_ii."""
+    """HKH of a Gram operator or array over ``scale``, which is about the largest K_ii.
+
+    Stored where it takes a quarter of the memory budget at most, otherwise made rows at a time.
+    """
 
     def __init__(self, K: Any):
         self.K = K = _array_or_operator(K)
@@ -184,6 +333,8 @@ class _Centred:
         entries = K if isinstance(K, np.ndarray) else as_numpy(K.diagonal())
         # A power of two, by which dividing rounds nothing.
         self.scale = float(np.ldexp(1.0, np.frexp(np.max(np.abs(entries)))[1] - 1))
+        small = 32 * self.n**2 <= memory_budget()
+        self.stored = self._rows(np.arange(self.n)) if small else None
 
     def require_same(self, other: _Centred) -> None:
         if self.n != other.n:
@@ -192,6 +343,9 @@ class _Centred:
             )
 
     def rows(self, index: np.ndarray) -> np.ndarray:
+        return self._rows(index) if self.stored is None else self.stored[index]
+
+    def _rows(self, index: np.ndarray) -> np.ndarray:
         rows = self.K[index] if isinstance(self.K, np.ndarray) else self.K.rows(index)
         rows = (rows - self.means) / self.scale
         return rows - rows.mean(axis=1, keepdims=True)
@@ -204,11 +358,12 @@ class _Centred:
     def inner(self, other: _Centred, order: np.ndarray | None = None) -> float:
         """⟨HKH, HLH⟩, with the points of L in another order."""
         total = 0.0
-        for block in row_blocks(self.n, 64 * self.n):
+        both_stored = self.stored is not None and other.stored is not None
+        for block in row_blocks(self.n, 64 * self.n, CACHE_BYTES if both_stored else None):
             index = np.arange(block.start, block.stop)
             mine = self.rows(index)
             theirs = other.rows(index if order is None else order[index])
-            theirs = theirs if order is None else theirs[:, order]
+            theirs = theirs if order is None else theirs.take(order, axis=1)
             total += float(np.einsum("ij,ij->", mine, theirs))
         return total
 

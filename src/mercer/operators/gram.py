@@ -11,9 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.arrays import Array, as_dense, as_numpy, memory_budget
+from mercer.arrays import Array, as_dense, as_numpy, memory_budget, row_blocks
 from mercer.expressions import Pairs, Sum, gradient, is_summable
+from mercer.other_libraries import handed_back, is_foreign, taken
 
+# From this many columns on, a product spends its time on these, where BLAS is fastest: it is taken
+# some rows at a time, which hold so many bytes.
+MANY_COLUMNS, BLOCK_BYTES = 256, 2**23
 # Points widened to float64 at a time.
 WIDENED = 8192
 
@@ -30,6 +34,12 @@ class GramOperator(LinearOperator):
     def __init__(self, shape: tuple[int, int], dtype: Any, reason: str = ""):
         super().__init__(np.dtype(dtype), shape)
         self.reason = reason
+
+    def __matmul__(self, V: Any) -> Any:
+        """K V, of the library of V."""
+        if is_foreign(V):
+            return handed_back(self @ taken(V), V)
+        return super().__matmul__(V)
 
     def diagonal(self) -> np.ndarray:
         """K_ii, shape (n,)."""
@@ -197,6 +207,9 @@ class DenseGram(GramOperator):
     def _rows(self, indices: Any) -> np.ndarray:
         return self.K[indices]
 
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self.K[np.ix_(rows, columns)]
+
     def dense(self) -> np.ndarray:
         return self.K
 
@@ -247,6 +260,11 @@ class TiledGram(GramOperator):
         if is_summable(self.pairs.formula):
             X, Y = self.pairs.raw
             return Sum(self.pairs.formula, Y, V)(X)
+        if V.shape[1] > MANY_COLUMNS:
+            out = np.empty((self.shape[0], V.shape[1]))
+            for rows in row_blocks(self.shape[0], 8 * self.shape[1], BLOCK_BYTES):
+                out[rows] = self.pairs.block(rows, slice(None)) @ V
+            return out
         return self.pairs.products(V, np.zeros((self.shape[0], 0)))[0]
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:

@@ -9,7 +9,10 @@ import numpy as np
 
 from mercer.arrays import Later, as_numpy, beside, device_budget, is_tensor
 from mercer.expressions import TensorPairs
+from mercer.expressions.tensors import positions, stored_product
 from mercer.operators.gram import GramOperator
+from mercer.other_libraries import is_foreign, is_half
+from mercer.torch_state import computing, learning
 
 torch: Any = Later("torch")
 
@@ -17,16 +20,23 @@ torch: Any = Later("torch")
 class TensorGram(GramOperator):
     """K = (k(x_i, y_j)) on a device, recomputed in tiles at every product.
 
-    Products with a tensor are tensors of its dtype; products with a NumPy array take it to the
-    device and bring the answer back in float64.
+    Products with a tensor, wherever that is, are tensors on the operator's device, of the dtype of
+    the one given; float32 for one in half precision, float64 for whole numbers. Products with a
+    NumPy array take it to the device and bring the answer back in double. torch differentiates
+    what is returned, by the points, by V and by hyperparameters that are tensors.
     """
 
     def __init__(self, pairs: TensorPairs, reason: str = "recomputed in tiles"):
         super().__init__(pairs.shape, pairs.dtype, f"{reason}, on {pairs.device}")
         self.pairs = pairs
-        self.pairs_of = lambda: pairs
 
+    def _pairs(self) -> TensorPairs:
+        return self.pairs
+
+    @computing
     def __matmul__(self, V: Any) -> Any:
+        if is_foreign(V):
+            return super().__matmul__(V)
         return _multiplied(self._times, V, self.shape, self.pairs.device)
 
     dot = __matmul__
@@ -60,13 +70,17 @@ class TensorGram(GramOperator):
 
     def rows(self, indices: Any) -> Any:
         """K[indices] as for arrays; positions of NumPy's give a NumPy array."""
-        if isinstance(indices, Integral):
-            return self.rows([indices])[0]
-        found = self.pairs.block(indices, slice(None))
+        if isinstance(indices, Integral) or (is_tensor(indices) and indices.ndim == 0):
+            return self.rows([int(indices)])[0]
+        found = self.block(indices, slice(None))
         return as_numpy(found) if isinstance(indices, np.ndarray) else found
 
     def dense(self) -> Any:
         return self.pairs.gram()
+
+    @learning
+    def gradient(self, U: Any, V: Any) -> dict[str, float | np.ndarray]:
+        return super().gradient(U, V)
 
     def block(self, rows: Any, columns: Any) -> Any:
         return self.pairs.block(rows, columns)
@@ -98,15 +112,21 @@ class DenseTensorGram(TensorGram):
         self.K = pairs.gram()
 
     def _times(self, V: Any) -> Any:
-        return self.K @ V.to(self.K.dtype)
+        return stored_product(self.K, V)
 
     def _transposed_times(self, U: Any) -> Any:
-        return self.K.T @ U.to(self.K.dtype)
+        return stored_product(self.K, U, transposed=True)
+
+    @computing
+    def block(self, rows: Any, columns: Any) -> Any:
+        places = [positions(P, n) for P, n in zip((rows, columns), self.shape, strict=True)]
+        at = [slice(None) if P is None else P.to(self.K.device) for P in places]
+        return self.K[at[0]][:, at[1]]
 
     def rows(self, indices: Any) -> Any:
-        if isinstance(indices, np.ndarray):
-            return as_numpy(self.K[torch.as_tensor(indices)])
-        return self.K[indices]
+        if isinstance(indices, slice):
+            return self.K[indices]
+        return super().rows(indices)
 
     def dense(self) -> Any:
         return self.K
@@ -118,6 +138,7 @@ class _Transposed:
     def __init__(self, gram: TensorGram):
         self.gram, self.shape, self.dtype = gram, gram.shape[::-1], gram.dtype
 
+    @computing
     def __matmul__(self, U: Any) -> Any:
         return _multiplied(self.gram._transposed_times, U, self.shape, self.gram.pairs.device)
 
@@ -127,25 +148,50 @@ class _Transposed:
 
 
 def tensor_gram(pairs: TensorPairs, store: bool = True) -> TensorGram:
-    """The Gram operator of pairs: stored where a third of what may be taken is enough for it."""
+    """The Gram operator of pairs: stored where a third of what may be taken is enough for it.
+
+    A matrix that torch is to differentiate is not stored, so that every product has a graph of
+    its own.
+    """
     mib, budget = (
         pairs.shape[0] * pairs.shape[1] * pairs.dtype.itemsize / 2**20,
         device_budget(pairs.device) / 2**20,
     )
-    if store and 3 * mib <= budget:
+    recorded = pairs.recorded() is not None
+    if store and not recorded and 3 * mib <= budget:
         return DenseTensorGram(pairs, f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB")
     why = f"{mib:.0f} MiB exceed a third of {budget:.0f} MiB" if store else "not all is needed"
+    if recorded:
+        why = "torch may ask for derivatives"
     return TensorGram(pairs, f"recomputed in tiles: {why}")
 
 
 def _multiplied(multiply: Any, V: Any, shape: tuple[int, int], device: Any) -> Any:
-    """A product with one column or several, in the library of V and, if that is one, its float."""
-    given = V.detach() if is_tensor(V) else torch.as_tensor(np.array(V, np.float64), device=device)
+    """A product with one column or several, in the library of V and its precision."""
+    given = V if is_tensor(V) else torch.as_tensor(_numbers(V))
+    given = given.to(device)
     if given.ndim not in (1, 2) or len(given) != shape[1]:
         shapes = f"({shape[1]},) or ({shape[1]}, c)"
         raise ValueError(f"V has shape {tuple(given.shape)}; expected {shapes}")
     columns = given if given.ndim == 2 else given[:, None]
-    out = multiply(columns).reshape(shape[0], *given.shape[1:])
+    if columns.is_complex():
+        out = torch.complex(multiply(columns.real), multiply(columns.imag))
+    else:
+        out = multiply(columns)
+    out = out.reshape(shape[0], *given.shape[1:])
     if not is_tensor(V):
-        return as_numpy(out).astype(np.float64, copy=False)
-    return out.to(V.dtype if V.is_floating_point() else torch.float64)
+        return as_numpy(out)
+    return out.to(_precision(V))
+
+
+def _numbers(V: Any) -> np.ndarray:
+    """An array in double, real or complex, that torch may write to."""
+    V = np.asarray(V)
+    return np.array(V, np.complex128 if np.iscomplexobj(V) else np.float64)
+
+
+def _precision(V: Any) -> Any:
+    """The dtype of a product with V."""
+    if is_half(V):
+        return torch.float32
+    return V.dtype if V.is_floating_point() or V.is_complex() else torch.float64

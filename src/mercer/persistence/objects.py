@@ -114,11 +114,15 @@ def _object(name: Any, *parts: Any) -> Any:
 
 
 def _refuse_attribute(cls: type, name: str, attribute: str) -> None:
-    """Attributes are data: none hides a method, and none has a meaning to Python."""
+    """Attributes are data: none hides a method, and none has a meaning to Python.
+
+    A property that can be set is data, too.
+    """
     proper = attribute.isidentifier() and not attribute.startswith("__")
     require(proper, f"{attribute[:80]!r} is not an attribute of {name}")
     held = inspect.getattr_static(cls, attribute, None)
-    hides = callable(held) or hasattr(type(held), "__get__")
+    kept = isinstance(held, property) and held.fset is not None
+    hides = not kept and (callable(held) or hasattr(type(held), "__get__"))
     require(not hides, f"the attribute {attribute!r} would hide what {name} does")
 
 

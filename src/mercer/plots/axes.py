@@ -13,12 +13,21 @@ MANY = 2000
 MOST_CIRCLES = 500
 
 
+def pyplot() -> Any:
+    """matplotlib.pyplot, or an ImportError that says how to install it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{error}; plots need matplotlib: pip install 'mercer[plots]'", name=error.name
+        ) from error
+    return plt
+
+
 def axes_or_new(ax: Any) -> Any:
     """These axes, or those of a new figure."""
     if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(layout="constrained")
+        _, ax = pyplot().subplots(layout="constrained")
     return ax
 
 

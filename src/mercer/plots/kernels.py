@@ -11,7 +11,7 @@ from mercer.arrays import n_rows
 from mercer.kernels import Kernel
 from mercer.kernels.validity import Proof
 from mercer.operators import gram
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, ink, some
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, ink, pyplot, some
 
 # Points beyond which a part of them is shown: a picture has no more pixels.
 MOST_POINTS = 600
@@ -206,10 +206,8 @@ class ProofDisplay:
         """Draw on ``ax``, or on a figure that the tree fits."""
         depth, width = _depth(self.proof), _leaves(self.proof)
         if ax is None:
-            import matplotlib.pyplot as plt
-
             size = (max(4.5, 2.6 * width), max(2.0, 1.25 * depth))
-            _, ax = plt.subplots(figsize=size, layout="constrained")
+            _, ax = pyplot().subplots(figsize=size, layout="constrained")
         self.boxes_ = []
         self._draw(ax, self.proof, 0.0, 0, {"fontsize": LARGEST, "color": ink(ax), **text})
         ax.set(xlim=(-0.55, width - 0.45), ylim=(-depth + 0.4, 0.6))

@@ -6,7 +6,17 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, circle, count_along, ink, some
+from mercer.plots.axes import (
+    BLUE,
+    GREY,
+    ORANGE,
+    axes_or_new,
+    circle,
+    count_along,
+    ink,
+    pyplot,
+    some,
+)
 from mercer.plots.fitted import feature_names, kept_support, last_step, like_table, support_rows
 
 
@@ -117,12 +127,11 @@ class DecisionDisplay:
 
     def plot(self, ax=None, **scatter) -> DecisionDisplay:
         """Draw on ``ax``, or on axes of its own."""
-        import matplotlib.pyplot as plt
+        ax = axes_or_new(ax)
         from matplotlib.colors import ListedColormap
 
-        ax = axes_or_new(ax)
         n = int(max(self.regions.max() + 1, len(self.classes or [])))
-        colours = [BLUE, ORANGE] if n <= 2 else list(plt.get_cmap("tab10")(np.arange(n) % 10))
+        colours = [BLUE, ORANGE] if n <= 2 else list(pyplot().get_cmap("tab10")(np.arange(n) % 10))
         colours = colours[:n]
         levels = np.arange(n + 1) - 0.5
         self.regions_ = ax.contourf(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, some
+from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, pyplot, some
 from mercer.plots.fitted import last_step
 
 # Labels beyond which colours are no longer told apart.
@@ -183,9 +183,9 @@ class PreImageDisplay:
         """Draw on a figure, or on one of its own."""
         n = len(next(iter(self.rows.values())))
         if figure is None:
-            import matplotlib.pyplot as plt
-
-            figure = plt.figure(figsize=(0.8 * n + 1, 0.85 * len(self.rows)), layout="constrained")
+            figure = pyplot().figure(
+                figsize=(0.8 * n + 1, 0.85 * len(self.rows)), layout="constrained"
+            )
         self.axes_ = figure.subplots(len(self.rows), n, squeeze=False)
         first = next(iter(self.rows.values()))
         style = {"cmap": "gray_r", "vmin": first.min(), "vmax": first.max(), **image}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from scipy.linalg import (
 
 from mercer.arrays import copy_of, is_tensor, namespace, tensor_factor
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge import ROUNDING_LIMIT, as_columns, relative_gradient, rounding_advice
+from mercer.solvers.ridge import EPS, ROUNDING_LIMIT, as_columns, relative_gradient, rounding_advice
 
 # LAPACK factors at most so many rows at once: OpenBLAS with several threads crashes beyond 14,000.
 BLOCK = 8192
@@ -74,7 +75,16 @@ def solve_cholesky(
     A = K if sample_weight is None else root[:, None] * K * root
     beta = with_intercept(partial(shifted_solve, A), root, Y, lams, fit_intercept)
     alpha = root[:, None] * beta
-    return certified(monitor, K, alpha, Y, lams, weight, fit_intercept, "cholesky")
+    result = certified(monitor, K, alpha, Y, lams, weight, fit_intercept, "cholesky")
+    lost = None if is_tensor(A) else rounding_error_above(A, float(lams.min()))
+    if lost is None or not result.status.ok:
+        return result
+    advice = (
+        f"alpha={lams.min():.3g} is below the rounding error of K, {lost:.1e}, and K + alpha I is "
+        "singular to working precision. Predictions may have few correct digits; choose a larger "
+        "alpha."
+    )
+    return replace(result, advice=advice)
 
 
 def with_intercept(
@@ -113,6 +123,33 @@ def certified(
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED
     result = monitor.result(alpha, gap, status=status, method=method)
     return result.advised(rounding_advice(float(weight @ K.diagonal()), lams))
+
+
+def rounding_error_above(A: np.ndarray, lam: float) -> float | None:
+    """``sqrt(n) eps ||A||``, where lam is below it and ``A + lam I`` has such a small eigenvalue.
+
+    None otherwise. Entries rounded at random move eigenvalues so far; the smallest one is estimated
+    from the Cholesky factor.
+
+    Examples
+    --------
+    >>> rounding_error_above(np.ones((2, 2)), 5e-16) > 5e-16
+    True
+    >>> rounding_error_above(np.ones((2, 2)), 1e-3), rounding_error_above(np.eye(2), 1e-30)
+    (None, None)
+    """
+    # No entry of a positive semidefinite matrix is larger than those on its diagonal.
+    if lam > float(len(A)) ** 1.5 * EPS * float(A.diagonal().max()):
+        return None
+    norm = float(np.abs(A).sum(axis=0).max())
+    error = float(np.sqrt(len(A))) * EPS * norm
+    if lam > error:
+        return None
+    shifted = A + lam * np.eye(len(A))
+    U, _ = factorised(shifted)
+    (pocon,) = get_lapack_funcs(("pocon",), (U,))
+    reciprocal, _ = pocon(U, norm + lam)
+    return error if reciprocal * norm <= 2 * error else None
 
 
 def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:

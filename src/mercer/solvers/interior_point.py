@@ -199,6 +199,8 @@ class _CentralPath:
         """One predictor-corrector step; False if rounding stops it."""
         count = self.has_lo.sum() + self.has_hi.sum()
         mu = (self.to_lo @ self.z_lo + self.to_hi @ self.z_hi) / count
+        if not 0 < mu < np.inf:
+            return False
         none = np.zeros_like(self.a)
         try:
             solve = self._factorise()

@@ -69,6 +69,9 @@ class KeptRows:
             wanted[points] |= self.takes[program]
         wanted &= ~self.have
         missing = np.flatnonzero(wanted.any(axis=1))
+        if 2 * np.count_nonzero(wanted) > self.have.size and isinstance(self.K, TiledGram):
+            self._fill()
+            return
         new = missing[self.place[missing] < 0]
         first, self.count = self.count, self.count + len(new)
         self.place[new] = np.arange(first, self.count)
@@ -79,6 +82,13 @@ class KeptRows:
         self.have |= wanted
         for program, points in needed:
             self.slots[program][points] = self.place[points]
+
+    def _fill(self) -> None:
+        """Have all rows: half of them take as long as all, of which one half is mirrored."""
+        self.rows = np.empty((0, 0))
+        self.rows = self.K.dense()
+        self.slots[:] = [np.arange(len(self.rows), dtype=np.int64)] * len(self.slots)
+        self.have[:] = True
 
 
 def _whole(parts: Sequence[np.ndarray], n: int) -> tuple[list[slice], np.ndarray]:

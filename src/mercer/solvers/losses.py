@@ -17,6 +17,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, xlogy
 
+from mercer.arrays import namespace
+
 
 class Loss:
     """A function L(y, f) of all predictions, to be written by the user or a subclass below.
@@ -319,8 +321,8 @@ class Poisson(PointwiseLoss):
         v = u + y
         return np.where(v >= 0, xlogy(np.maximum(v, 0.0), np.maximum(v, 0.0)) - v, np.inf)
 
-    def response(self, f: np.ndarray) -> np.ndarray:
-        return np.exp(f)
+    def response(self, f: Any) -> Any:
+        return namespace(f).exp(f)
 
     def check_targets(self, y: np.ndarray) -> None:
         if np.any(y < 0):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mercer.arrays import as_numpy, beside, doubled, namespace
+from mercer.arrays import as_numpy, beside, doubled, namespace, running_sum
 from mercer.solvers.ridge import EPS
 
 # Candidates drawn together; each block is one product with the factor so far.
@@ -87,7 +87,7 @@ def randomly_pivoted_cholesky(
     T = xp.empty((rank, n), dtype=left.dtype, device=left.device)  # F^T
     pivots: list[int] = []
     while len(pivots) < rank and left.sum() > trace_tol:
-        k, below = len(pivots), xp.cumsum(left, 0)
+        k, below = len(pivots), running_sum(left)
         heights = beside(random_state.uniform(size=block), left) * below[-1]
         drawn = xp.clip(xp.searchsorted(below, heights, side="right"), 0, n - 1)
         K = beside(rows(drawn), left)

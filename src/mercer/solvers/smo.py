@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer import core
 from mercer.arrays import memory_budget
-from mercer.core.working_sets import MOST_WORK, State
+from mercer.core.working_sets import MOST_WORK, TIGHTER, State, flat_below
 from mercer.solvers.coordinate_descent import descend
 from mercer.solvers.kept_rows import KeptRows, kept_bytes, origin
 from mercer.solvers.quadratic_program import (
@@ -30,8 +30,6 @@ _LITTLE_WORK = 1e3
 _MAX_REFRESHES = 20
 # Drift below this share of tol is left alone where a fresh gradient takes as long as the search.
 _DRIFT = 1e-3
-# Where the violation is within tol and the gap still large, the search goes on to this share of it.
-_TIGHTER = 0.1
 # With infinite bounds, steps between two looks at whether the objective falls without end.
 _UNBOUNDED_STEPS = 64
 
@@ -42,6 +40,9 @@ _MOST_ROUNDS = 300
 _SHARE = 0.1
 # Shrinking pays where there is room for so many times more points than are in a working set.
 _PAYS = 4
+
+# Up to so many variables all are in one working set.
+_ALL_AT_ONCE = 1000
 
 Watch = Callable[[int, float], bool]
 
@@ -258,8 +259,7 @@ class _Search:
         """Set up the working sets, for points at these places of a Gram matrix."""
         program = self.program
         n = len(program.p)
-        # Below this curvature a direction is flat to rounding, as for repeated points.
-        flat = max(1e-12 * float(np.max(diagonal)), 1e-150)
+        flat = flat_below(float(np.max(diagonal)))
         group = np.zeros(n) if program.groups is None else program.groups
         self.problem = core.solver().Problem(
             self.a,
@@ -271,7 +271,7 @@ class _Search:
             program.n_groups,
             column,
             None if program.signs is None else _double(program.signs),
-            _set_size(n),
+            set_size(n),
             self.tol,
             flat,
         )
@@ -280,6 +280,12 @@ class _Search:
     def steps_left(self) -> int:
         left = self.max_iter - self.monitor.n_iter
         return left if self.bounded else min(left, _UNBOUNDED_STEPS)
+
+    def steps_until_report(self, work: float) -> int:
+        """Steps before whoever listens is to hear of them, after about so many multiplications."""
+        if self.clock.report is None:
+            return self.steps_left
+        return min(self.steps_left, int(work / len(self.a)) + 1)
 
     def note(self, state: State, steps: int) -> None:
         """Look at where a round of steps has led, and decide whether to go on."""
@@ -295,7 +301,7 @@ class _Search:
         elif state == State.DONE:
             solution = self._solution()
             if solution.gap > LARGEST_GAP and violation > 0 and not self.rough:
-                self.problem.tol = _TIGHTER * violation
+                self.problem.tol = TIGHTER * violation
             else:
                 self.solution = solution
         if begun:
@@ -380,7 +386,7 @@ def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None
             kept.rows,
             [kept.slots[number[id(search)]] for search in going],
             work / len(going),
-            [search.steps_left for search in going],
+            [search.steps_until_report(work) for search in going],
             core.threads(int(likely / core.FEATURES_OF_EXP), 0) if len(going) > 1 else 0,
         )
         waiting = np.flatnonzero(states == State.WAITING)
@@ -476,9 +482,9 @@ def _shrunk(search: _Search, clock: Clock, most: int) -> float:
     return float(np.sum(np.abs(net)))
 
 
-def _set_size(n: int) -> int:
+def set_size(n: int) -> int:
     """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
-    return max(n, 2) if n <= 128 else int(min(max(2.5 * n**0.5, 64), 1024))
+    return max(n, 2) if n <= _ALL_AT_ONCE else int(min(max(2.5 * n**0.5, 64), 1024))
 
 
 def _double(values: np.ndarray) -> np.ndarray:

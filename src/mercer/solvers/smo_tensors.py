@@ -169,7 +169,7 @@ class _Matrix:
         """The Gram matrices of sets of points, (B, q) to (B, q, q)."""
         if self.K is not None:
             return self.K[points[:, :, None], points[:, None, :]]
-        return torch.stack([self.pairs.block(p, p) for p in points])
+        return torch.stack([self.pairs.tiles(p, p).gram(False, None) for p in points])
 
     def follow(self, column: Any, F: Any, points: Any, amounts: Any) -> None:
         """F[b, v] += Σ_w amounts[b, w] k(points[b, w], column[b, v]), in place."""

@@ -17,6 +17,14 @@ namespace mercer {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+// Below this curvature a direction is flat to rounding, as for repeated points.
+inline double flat_below(double largest_diagonal) {
+  return std::max(1e-12 * largest_diagonal, 1e-150);
+}
+
+// Where the violation is within tol and the gap still large, the search goes on to this share of it.
+constexpr double tighter = 0.1;
+
 // All variables of one programme.
 struct Box {
   std::ptrdiff_t n = 0;

@@ -49,6 +49,11 @@ struct Small {
   std::vector<double> a, F, lo, hi, diagonal;     // (ld,)
   std::vector<double> rise, fall;                 // (ld,), what keeps a variable from being chosen
   std::vector<std::int32_t> variable;             // (ld,), of the box, or -1
+  struct Seen {
+    Range range;
+    std::ptrdiff_t first = -1;  // where the lowest is
+  };
+  std::vector<Seen> seen;                         // (groups,), while steps are taken
 
   void place(const Box& box, const std::vector<std::int32_t>& chosen) {
     groups = box.groups;
@@ -84,6 +89,7 @@ struct Small {
   Outcome solve(double tol, std::int64_t steps, double flat) {
     for (std::ptrdiff_t i = 0; i < size; ++i) diagonal[i] = double(Q[i * ld + i]);
     Outcome found;
+    if (groups) look();
     for (; found.steps < steps; ++found.steps) {
       const bool moved = groups ? pair_step(tol, flat, found) : free_step(tol, flat, found);
       if (!moved) break;
@@ -98,15 +104,14 @@ struct Small {
     std::ptrdiff_t i = -1, j = -1;
     found.violation = 0.0;
     for (int g = 0; g < groups; ++g) {
-      std::ptrdiff_t first = -1;
-      const Range range = extremes(begin[g], begin[g + 1], first);
+      const Range range = seen[g].range;
       const double gap = range.highest - range.lowest;
       found.violation = std::max(found.violation, gap);
-      if (!(gap > tol) || first < 0) continue;
+      if (!(gap > tol) || seen[g].first < 0) continue;
       double gain = best;
       const std::ptrdiff_t second =
-          partner(begin[g], begin[g + 1], first, range.lowest, flat, gain);
-      if (second >= 0) i = first, j = second, best = gain;
+          partner(begin[g], begin[g + 1], seen[g].first, range.lowest, flat, gain);
+      if (second >= 0) i = seen[g].first, j = second, best = gain;
     }
     if (found.violation <= tol || i < 0) return false;
     const T *row_i = Q.data() + i * ld, *row_j = Q.data() + j * ld;
@@ -129,17 +134,33 @@ struct Small {
     }
     a[i] = new_i, a[j] = new_j;
     mark(i), mark(j);
-    for (std::ptrdiff_t k = 0; k < size; k += lanes)
-      store<double>(F.data() + k, widened(F.data() + k) +
-                                      step * (widened(row_i + k) - widened(row_j + k)));
+    for (int g = 0; g < groups; ++g)
+      seen[g].range = extremes(begin[g], begin[g + 1], seen[g].first, [&](std::ptrdiff_t k) {
+        const Doubles f =
+            widened(F.data() + k) + step * (widened(row_i + k) - widened(row_j + k));
+        store<double>(F.data() + k, f);
+        return f;
+      });
     return true;
   }
 
-  Range extremes(std::ptrdiff_t from, std::ptrdiff_t to, std::ptrdiff_t& first) const {
+  // The extremes of every group as they stand.
+  void look() {
+    seen.resize(std::size_t(groups));
+    for (int g = 0; g < groups; ++g)
+      seen[g].range = extremes(begin[g], begin[g + 1], seen[g].first,
+                               [&](std::ptrdiff_t k) { return widened(F.data() + k); });
+  }
+
+  // `at(k)` gives the gradients from k on.
+  template <class At>
+  MERCER_INLINE Range extremes(std::ptrdiff_t from, std::ptrdiff_t to, std::ptrdiff_t& first,
+                               At at) const {
     Doubles low = broadcast<double>(infinity), high = broadcast<double>(-infinity);
     Longs where = positions(0) * 0 - 1, here = positions(from);
+    first = -1;
     for (std::ptrdiff_t k = from; k < to; k += lanes, here += lanes) {
-      const Doubles f = widened(F.data() + k);
+      const Doubles f = at(k);
       const Doubles up = f + widened(rise.data() + k), down = f + widened(fall.data() + k);
       const Longs lower = up < low;
       low = lower ? up : low;
@@ -182,7 +203,8 @@ struct Small {
   // the first free to follow where it has met no bound.
   bool free_step(double tol, double flat, Outcome& found) {
     std::ptrdiff_t ignored = -1;
-    const Range range = extremes(0, size, ignored);
+    const Range range =
+        extremes(0, size, ignored, [&](std::ptrdiff_t k) { return widened(F.data() + k); });
     found.violation = std::max({0.0, range.highest, -range.lowest});
     if (found.violation <= tol) return false;
     const std::ptrdiff_t i = best_move(nullptr, 0.0, 0.0, flat);

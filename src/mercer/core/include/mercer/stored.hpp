@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "mercer/simd.hpp"
@@ -98,6 +99,59 @@ bool symmetric_times(const T* K, std::ptrdiff_t n, const T* V, int c, double* ou
       out[i * c + k] = sum;
     }
   return true;
+}
+
+// The largest |K_ij - K_ji| and the largest |K_ij| of K[n, n]; infinite where K holds an infinity
+// or what is no number.
+struct Symmetry {
+  double gap = 0.0, largest = 0.0;
+};
+
+template <class T, class Interrupted>
+bool symmetry(const T* K, std::ptrdiff_t n, Symmetry& found, int threads, Interrupted interrupted) {
+  constexpr std::ptrdiff_t side = 32;  // a block and its mirror image stay in the first-level cache
+  constexpr int W = Simd<T>::width;
+  using V = Vector<T>;
+  static_assert(side % W == 0);
+  const std::ptrdiff_t blocks = (n + side - 1) / side;
+  std::vector<Symmetry> rows(static_cast<std::size_t>(blocks));
+  const auto larger = [](const V& a, const V& b) -> V { return a > b ? a : b; };
+  const bool done = share(
+      blocks, threads,
+      [&](std::ptrdiff_t block, const Stop& stop) {
+        V gap{}, largest{}, nothing{};  // the last stays zero as long as all numbers are finite
+        T here[side * side] = {}, there[side * side] = {};
+        const std::ptrdiff_t top = block * side, height = std::min(side, n - top);
+        for (std::ptrdiff_t left = top; left < n && !stop; left += side) {
+          const std::ptrdiff_t width = std::min(side, n - left);
+          if (height < side || width < side) {
+            std::fill_n(here, side * side, T(0));
+            std::fill_n(there, side * side, T(0));
+          }
+          for (std::ptrdiff_t i = 0; i < height; ++i)
+            std::copy_n(K + (top + i) * n + left, width, here + i * side);
+          for (std::ptrdiff_t j = 0; j < width; ++j)
+            for (std::ptrdiff_t i = 0; i < height; ++i)
+              there[i * side + j] = K[(left + j) * n + top + i];
+          for (std::ptrdiff_t k = 0; k < side * side; k += W) {
+            const V a = load<T>(here + k), b = load<T>(there + k);
+            gap = larger(larger(a - b, b - a), gap);
+            largest = larger(larger(larger(a, -a), larger(b, -b)), largest);
+            nothing += a * T(0) + b * T(0);
+          }
+        }
+        bool finite = true;
+        for (int l = 0; l < W; ++l) {
+          rows[block].gap = std::max(rows[block].gap, double(gap[l]));
+          rows[block].largest = std::max(rows[block].largest, double(largest[l]));
+          finite = finite && nothing[l] == T(0);
+        }
+        if (!finite) rows[block].gap = rows[block].largest = std::numeric_limits<double>::infinity();
+      },
+      interrupted);
+  for (const Symmetry& row : rows)
+    found = {std::max(found.gap, row.gap), std::max(found.largest, row.largest)};
+  return done;
 }
 
 // out[n, c] = A B for A[n, w] and B[w, c].

@@ -65,11 +65,12 @@ inline void choose(const Box& box, const std::vector<Range>& range, std::ptrdiff
     std::partial_sort(side->begin(), side->begin() + most, side->end());
     side->resize(most);
   }
-  std::size_t next = 0;
+  std::size_t next = 0;  // the sides take turns
   const auto take_violating = [&](std::ptrdiff_t room) {
-    for (; std::ptrdiff_t(chosen.size()) < room && next < std::max(up.size(), down.size()); ++next) {
-      if (next < up.size()) take(up[next].v);
-      if (next < down.size()) take(down[next].v);
+    const std::size_t turns = 2 * std::max(up.size(), down.size());
+    for (; std::ptrdiff_t(chosen.size()) < room && next < turns; ++next) {
+      const auto& side = next % 2 ? down : up;
+      if (next / 2 < side.size()) take(side[next / 2].v);
     }
   };
   take_violating(last.empty() ? q : std::max<std::ptrdiff_t>(2, q / 2));
@@ -87,6 +88,30 @@ struct Rows {
   std::ptrdiff_t columns = 0;
   const std::int64_t* slot = nullptr;  // (columns,), the place of each point's row, or -1
 };
+
+// Neighbouring columns of a Gram matrix, and where they go.
+struct Run {
+  std::ptrdiff_t from, to, length;
+};
+
+// The columns at(0), at(1), ... of the variables that are no gaps, in runs.
+template <class At>
+std::vector<Run> runs_of(const std::vector<std::int32_t>& variable, At at) {
+  std::vector<Run> runs;
+  for (std::ptrdiff_t j = 0, k = 0; j < std::ptrdiff_t(variable.size()); ++j) {
+    if (variable[j] < 0) continue;
+    const std::ptrdiff_t column = at(k++);
+    if (!runs.empty() && runs.back().from + runs.back().length == column &&
+        runs.back().to + runs.back().length == j)
+      ++runs.back().length;
+    else
+      runs.push_back({column, j, 1});
+  }
+  return runs;
+}
+
+// The most variables that a working set is made larger for.
+constexpr std::ptrdiff_t most_together = 1536;
 
 // One of many programmes on some of the points of one Gram matrix.
 struct Problem {
@@ -112,14 +137,23 @@ struct Problem {
     return net;
   }
 
+  // Variables of the next set: q, and where they are not too many all that are free, with half as
+  // many again that may become so. Those interact, and are solved for together soonest.
+  std::ptrdiff_t room() const {
+    std::ptrdiff_t free = 0;
+    for (std::ptrdiff_t v = 0; v < box.n; ++v) free += box.lo[v] < box.a[v] && box.a[v] < box.hi[v];
+    return q + free <= most_together ? std::min(q + free + free / 2, most_together) : q;
+  }
+
   // Look at the violation and, where it is too large, choose the next working set.
-  bool select() {
+  // `grow` where rows of K are stored, so that larger sets cost little.
+  bool select(bool grow = false) {
     const std::vector<Range> range = ranges(box);
     violation = mercer::violation(box, range);
     if (violation <= tol) return false;
     if (!waiting) {
       std::vector<std::int32_t> chosen;
-      choose(box, range, q, set, chosen);
+      choose(box, range, grow ? room() : q, set, chosen);
       set.swap(chosen);
     }
     return true;
@@ -130,20 +164,21 @@ struct Problem {
   template <class T, class Row, class At>
   Outcome work(Small<T>& small, Row row, At at, std::int64_t steps, std::vector<double>& net) {
     small.place(box, set);
-    std::vector<std::ptrdiff_t> where(std::size_t(small.size), 0);  // anywhere for the gaps
-    for (std::ptrdiff_t j = 0, k = 0; j < small.size; ++j)
-      if (small.variable[j] >= 0) where[j] = at(k++);
+    const std::vector<Run> runs = runs_of(small.variable, at);
     for (std::ptrdiff_t i = 0, k = 0; i < small.size; ++i) {
       if (small.variable[i] < 0) continue;
       const T* from = row(k++);
       T* out = small.Q.data() + i * small.ld;
-      for (std::ptrdiff_t j = 0; j < small.size; ++j) out[j] = from[where[j]];
+      for (const Run& run : runs)
+        for (std::ptrdiff_t j = 0; j < run.length; ++j) out[run.to + j] = from[run.from + j];
       if (sign)
         for (std::ptrdiff_t j = 0; j < small.size; ++j)
           if (small.variable[j] >= 0 && sign[small.variable[i]] != sign[small.variable[j]])
             out[j] = -out[j];
     }
-    const Outcome outcome = small.solve(std::max(tol, inner * violation), steps, flat);
+    // With all variables at hand, nothing is learned from a look at the others.
+    const bool whole = std::ptrdiff_t(set.size()) == box.n;
+    const Outcome outcome = small.solve(whole ? tol : std::max(tol, inner * violation), steps, flat);
     fresh = false;
     net.assign(std::size_t(points), 0.0);
     for (std::ptrdiff_t i = 0; i < small.size; ++i)
@@ -235,7 +270,7 @@ Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_
   };
   if (problem.violation == infinity && !refresh()) return wait();
   while (true) {
-    if (!problem.select()) {
+    if (!problem.select(true)) {
       if (!problem.fresh) {
         if (!refresh()) return wait();
         continue;

@@ -1,0 +1,98 @@
+"""Predictions without a stored Gram matrix, and what is asked of matrices and functions given."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+import mercer
+from mercer import kernels as K
+
+
+def peak_of(action):
+    """Bytes of NumPy's arrays in use at most while it runs, beyond those before."""
+    action()  # what is imported and compiled once
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        action()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mercer.KernelRidge(kernel="rbf"),
+        mercer.KernelRidgeClassifier(kernel="rbf"),
+        mercer.KernelPCA(5, kernel="rbf"),
+        mercer.SVR(),
+        mercer.SVC(),
+        mercer.OneClassSVM(),
+        mercer.KernelCentroidClassifier(kernel="rbf"),
+        mercer.KernelMachineRegressor("huber", kernel="rbf"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_predictions_never_store_the_gram_matrix(model, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4)).astype(dtype)
+    y = (X[:, 0] > 0).astype(int)
+    model = clone(model).fit(X, y)
+    new = rng.normal(size=(20_000, 4)).astype(dtype)
+    ask = model.transform if hasattr(model, "transform") else model.predict
+    stored = 600 * len(new) * X.itemsize
+    assert peak_of(lambda: ask(new)) < stored / 8
+
+
+def test_a_given_matrix_is_judged_on_a_part_and_on_its_support_points():
+    """Negative eigenvalues that a part shows are found however many points there are."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    y = (X[:, 0] > 0).astype(int)
+    valid = K.RBF(0.5)(X)
+    mercer.SVC(kernel="precomputed").fit(valid, y)
+    for indefinite in (K.Sigmoid(coef0=1.0)(X), -valid, valid - 0.5, np.tanh(X @ X.T)):
+        with pytest.raises(ValueError, match="not positive semidefinite"):
+            mercer.SVC(kernel="precomputed").fit(indefinite, y)
+        with pytest.raises(ValueError, match="not positive semidefinite"):
+            mercer.KernelRidge(kernel="precomputed").fit(indefinite, y)
+
+
+def test_negative_eigenvalues_among_support_points_are_found():
+    """Where the part drawn shows nothing, what the model depends on does."""
+    rng = np.random.default_rng(1)
+    X = np.vstack([rng.normal(size=(20, 2)), rng.normal(size=(1500, 2)) + 40])
+    y = np.r_[np.arange(20) % 2, np.ones(1500, dtype=int)]
+    gram = K.RBF(0.5)(X)
+    gram[:20, :20] = 2 * np.sign(rng.normal(size=(20, 20)))
+    gram[:20, :20] = (gram[:20, :20] + gram[:20, :20].T) / 2
+    gram[np.arange(20), np.arange(20)] = 1.0
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        mercer.SVC(kernel="precomputed", C=10.0).fit(gram, y)
+
+
+def test_a_function_of_rows_is_called_for_one_half():
+    calls = []
+
+    def f(a, b):
+        calls.append(1)
+        return float(np.exp(-np.sum((a - b) ** 2)))
+
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    found = K.FromFunction(f)(X)
+    assert_allclose(found, K.RBF(1.0)(X), atol=1e-12)
+    assert len(calls) < 0.7 * len(X) ** 2
+
+
+def test_a_function_of_rows_that_is_not_symmetric_is_called_for_all_pairs():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    found = K.FromFunction(lambda a, b: float(a[0] * b[1]))
+    assert_allclose(found(X, X), np.outer(X[:, 0], X[:, 1]))
+    assert mercer.check_kernel(found, X).valid is False
