@@ -9,11 +9,10 @@ import numpy as np
 
 from mercer import core
 from mercer.arrays import rows_in_order
-from mercer.core import Kind
-from mercer.expressions.nodes import Constant, Expression, Statistic, diagonal
-from mercer.expressions.overflow import check_finite, may_overflow
+from mercer.core import Kind, Op
+from mercer.expressions.nodes import Constant, Statistic
+from mercer.expressions.overflow import check_finite
 from mercer.expressions.points import Points, known
-from mercer.expressions.simplification import lower
 
 # Entries of a block of statistics that are computed outside the core and handed to it.
 BLOCK = 2**21
@@ -98,8 +97,9 @@ class Pairs(Points):
     def gram(self) -> np.ndarray:
         """The whole matrix; for Y = None half of it is computed and the rest mirrored."""
         K = self._gram()
-        if self.symmetric and isinstance(self._own, Constant):
-            np.fill_diagonal(K, self._own.value)
+        own = self.lowering.diagonal
+        if self.symmetric and isinstance(own, Constant):
+            np.fill_diagonal(K, own.value)
         if self.symmetric:  # |k(x, z)| is at most the larger of k(x, x) and k(z, z)
             self._check_values(K.diagonal(), "k(x, x)")
         elif self._may_overflow:
@@ -124,11 +124,6 @@ class Pairs(Points):
                 K[columns, rows] = part.T
         return K
 
-    @property
-    def _own(self) -> Expression:
-        """The expression at (x, x)."""
-        return lower(diagonal(self.expression, 0))
-
     def _check_values(self, values: Any, what: str) -> None:
         if self.is_kernel:
             check_finite(values, what)
@@ -139,8 +134,9 @@ class Pairs(Points):
 
     @property
     def _may_overflow(self) -> bool:
-        terms = [*self.lowering.row_terms, *self.lowering.column_terms]
-        return may_overflow(self.lowering.program, terms)
+        """Whether there is an exponential of any size, or a factor that is a user's function."""
+        users = any(point.is_users for point in self.lowering.points)
+        return users or bool(np.any(self.lowering.program.operations[:, 0] == Op.EXP))
 
     def _from_one_statistic(self) -> np.ndarray | None:
         """The matrix in the place of the only statistic computed here, if that can be had whole."""
@@ -280,7 +276,7 @@ class Pairs(Points):
 
     def diagonal(self) -> np.ndarray:
         """The expression at (x, x) for each x in X: shape (n,)."""
-        values = self.side(self._own, 0).copy()
+        values = self.side(self.lowering.diagonal, 0).copy()
         self._check_values(values, "k(x, x)")
         return values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from mercer.expressions.nodes import (
     Power,
     Statistic,
     Tangent,
+    diagonal,
     multiply,
 )
+from mercer.expressions.simplification import lower
 
 _FUNCTIONS = {
     "sqrt": Op.SQRT,
@@ -49,6 +52,7 @@ class Lowering:
     """
 
     def __init__(self, e: Expression):
+        self._expression = e
         self.uses = count_uses(e)
         self.leaves = [node for node in self.uses if isinstance(node, Statistic | Tangent)]
         self.row_terms: list[Any] = []
@@ -69,6 +73,17 @@ class Lowering:
         numbers = np.abs(self.program.constants)
         numbers, info = numbers[(numbers > 0) & (numbers < np.inf)], np.finfo(np.float32)
         self.fits_single = bool(np.all((numbers >= info.tiny) & (numbers <= info.max)))
+
+    @cached_property
+    def diagonal(self) -> Expression:
+        """The expression at (x, x)."""
+        return lower(diagonal(self._expression, 0))
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """The functions of one point in the expression."""
+        terms = [*self.row_terms, *self.column_terms]
+        return [node for term in terms for node in term.walk() if isinstance(node, Point)]
 
     def _emit(
         self, op: Op, *sources: int, c: float = 0.0, d: float = 0.0, term: Operand | None = None

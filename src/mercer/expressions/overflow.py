@@ -8,20 +8,11 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import as_numpy, namespace
-from mercer.core import Op, Program
-from mercer.expressions.nodes import Expression, Point
 
 _ADVICE = (
     "scale the points down, normalise the kernel, or give rescale a formula such as "
     "exp(-0.5 * sqnorm), whose exponent is added to the kernel's"
 )
-
-
-def may_overflow(program: Program, terms: list[Expression]) -> bool:
-    """Whether a program has an exponential of any size, or a factor that is a user's function."""
-    return bool(np.any(program.operations[:, 0] == Op.EXP)) or any(
-        isinstance(node, Point) and node.is_users for term in terms for node in term.walk()
-    )
 
 
 def check_finite(values: Any, what: str = "k(x, z)") -> None:

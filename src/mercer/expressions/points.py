@@ -65,7 +65,7 @@ class Points:
         self._whole: Any = None  # all pairs, as the core has them
         self.dtype = self._check()
         if self._in_units_of_one():
-            self.expression, self.lowering = _made_ready(_without_units(self.formula))
+            self.expression, self.lowering = _made_ready_without_units(self.formula)
         self.shape = (n_rows(X), n_rows(self.raw[1]))
         if self.dtype == np.float32 and not self.lowering.fits_single:
             self.dtype = np.dtype(np.float64)
@@ -153,7 +153,7 @@ class Points:
 
     def _in_units_of_one(self) -> bool:
         """Whether the formula has units of points, and they are one for all of these."""
-        units = [e for e in self.expression.walk() if isinstance(e, Point) and not e.is_users]
+        units = [point for point in self.lowering.points if not point.is_users]
         return bool(units) and all(bool((self._at_points(unit) == 1).all()) for unit in units)
 
     def _wide_enough(self, kinds: list[np.dtype]) -> np.dtype:
@@ -295,6 +295,10 @@ def _made_ready(e: Expression) -> tuple[Expression, Lowering]:
     return _remembered(e) if _holds_no_data(e) else _ready(e)
 
 
+def _made_ready_without_units(e: Expression) -> tuple[Expression, Lowering]:
+    return _remembered_without_units(e) if _holds_no_data(e) else _ready(_without_units(e))
+
+
 def _without_units(e: Expression) -> Expression:
     """A formula for points whose units are all one."""
     if isinstance(e, Point) and not e.is_users:
@@ -309,6 +313,7 @@ def _ready(e: Expression) -> tuple[Expression, Lowering]:
 
 
 _remembered = lru_cache(maxsize=32)(_ready)
+_remembered_without_units = lru_cache(maxsize=32)(lambda e: _ready(_without_units(e)))
 
 
 def _holds_no_data(e: Expression) -> bool:

@@ -388,7 +388,7 @@ class TensorPairs(Pairs):
         return found
 
     def _diagonal(self) -> Any:
-        return self.side(self._own, 0)
+        return self.side(self.lowering.diagonal, 0)
 
 
 def _autograd() -> Any:
