@@ -96,3 +96,47 @@ def test_a_function_of_rows_that_is_not_symmetric_is_called_for_all_pairs():
     found = K.FromFunction(lambda a, b: float(a[0] * b[1]))
     assert_allclose(found(X, X), np.outer(X[:, 0], X[:, 1]))
     assert mercer.check_kernel(found, X).valid is False
+
+
+def test_a_function_of_all_pairs_is_called_once_and_its_matrix_left_alone():
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    y = (X[:, 0] > 0).astype(int)
+    gram, calls = K.RBF(0.5)(X), []
+    before = gram.copy()
+
+    def f(A, B):
+        calls.append((len(A), len(B)))
+        return gram
+
+    mercer.SVC(kernel=f).fit(X, y)
+    assert calls == [(150, 150)]
+    normalised = (2 * K.FromFunction(f, pairwise=False)).normalize()(X)
+    assert_allclose(normalised, before, atol=1e-12)
+    assert np.array_equal(gram, before)
+
+
+def test_a_function_in_float32_is_symmetric_enough_and_one_with_other_halves_is_not():
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    y = (X[:, 0] > 0).astype(int)
+    rounded = K.RBF(0.5)(X).astype(np.float32)
+    rounded[5, 7] = np.nextafter(rounded[5, 7], np.float32(2))
+    assert mercer.SVC(kernel=lambda A, B: rounded).fit(X, y).score(X, y) > 0.8
+    skewed = K.RBF(0.5)(X)
+    skewed[5, 7] += 0.01
+    with pytest.raises(ValueError, match=r"not symmetric: entries \(5, 7\)"):
+        mercer.SVC(kernel=lambda A, B: skewed).fit(X, y)
+    skewed[5, 7] = np.nan
+    with pytest.raises(ValueError, match="has the value nan between training points 5 and 7"):
+        mercer.SVC(kernel=lambda A, B: skewed).fit(X, y)
+
+
+@pytest.mark.parametrize("C", [0.01, 100.0])
+def test_few_and_many_support_points_of_a_given_matrix_predict_alike(C):
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(200, 3)), rng.normal(size=(30, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = mercer.SVC(kernel="precomputed", C=C, tol=1e-8).fit(K.RBF(0.5)(X), y)
+    points = mercer.SVC(kernel=K.RBF(0.5), C=C, tol=1e-8).fit(X, y)
+    assert_allclose(
+        model.decision_function(K.RBF(0.5)(new, X)), points.decision_function(new), atol=1e-6
+    )

@@ -192,7 +192,7 @@ def test_an_asymmetric_gram_is_refused():
 
 
 def test_many_points_of_a_kernel_of_unknown_validity_are_looked_at_in_part(monkeypatch):
-    monkeypatch.setattr("mercer.estimators.inputs.LOOK_AT_MOST", 40)
+    monkeypatch.setattr("mercer.estimators.inputs.MOST_JUDGED", 40)
     points = np.random.default_rng(0).normal(size=(120, 3))
     probe = Probe("precomputed")
     with pytest.raises(ValueError, match="not positive semidefinite"):

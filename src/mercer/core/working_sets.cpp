@@ -98,9 +98,10 @@ class Problem {
   }
 
   template <class T>
-  mercer::Progress advance(const mercer::Rows<T>& kept, double work, std::int64_t max_steps) {
+  mercer::Progress advance(const mercer::Rows<T>& kept, double work, std::int64_t max_steps,
+                           int threads) {
     std::lock_guard alone(busy_);
-    return mercer::advance<T>(problem_, kept, work, max_steps);
+    return mercer::advance<T>(problem_, kept, work, max_steps, threads);
   }
 
   std::int64_t last_column() const { return last_column_; }
@@ -138,10 +139,13 @@ std::tuple<Out<std::int32_t, 1>, Out<std::int64_t, 1>> advance(
   std::vector<std::int64_t> steps(problems.size());
   {
     nb::gil_scoped_release released;
+    // Threads take a problem each; those of a single one share its loops.
+    const bool alone = problems.size() == 1;
     mercer::share(
-        std::ptrdiff_t(problems.size()), threads,
+        std::ptrdiff_t(problems.size()), alone ? 0 : threads,
         [&](std::ptrdiff_t i, const mercer::Stop&) {
-          const mercer::Progress progress = problems[i]->advance<T>(kept[i], work, max_steps[i]);
+          const mercer::Progress progress =
+              problems[i]->advance<T>(kept[i], work, max_steps[i], alone ? threads : 0);
           states[i] = std::int32_t(progress.state);
           steps[i] = progress.steps;
         },

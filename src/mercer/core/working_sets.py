@@ -20,7 +20,7 @@ import numpy as np
 # Multiplications on one working set at most, some hundredths of a second.
 MOST_WORK = 4e6
 # The most variables that a working set is made larger for.
-MOST_TOGETHER = 1536
+MOST_TOGETHER = 1024
 # Where the violation is within tol and the gap still large, the search goes on to this share of it.
 TIGHTER = 0.1
 

@@ -7,6 +7,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -72,17 +73,21 @@ def _parameter_names(owner: type) -> list[str]:
 
 
 def validate_parameters(estimator: Any) -> None:
-    """scikit-learn's check of the parameters, once for each set of plain values."""
+    """scikit-learn's check of the parameters, once for each set of plain values.
+
+    One function is as good as another: nothing but ``callable`` is asked of it.
+    """
     owner = type(estimator)
     values = {name: getattr(estimator, name) for name in _parameter_names(owner)}
-    key = plain_key(values, owner)
+    functions = tuple(name for name, value in values.items() if type(value) is FunctionType)
+    key = plain_key({n: None if n in functions else v for n, v in values.items()}, owner)
     if key is None:
         estimator._validate_params()
-    elif key not in _VALID:
+    elif (functions, key) not in _VALID:
         estimator._validate_params()
         if len(_VALID) >= MOST_VALID:
             _VALID.clear()
-        _VALID.add(key)
+        _VALID.add((functions, key))
 
 
 def _follow(estimator: Any, X: Any, y: Any) -> None:

@@ -55,9 +55,12 @@ from mercer.operators import (
 from mercer.other_libraries import is_recorded
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
-# At most this many points show whether a kernel of unknown validity is valid: a Cholesky factor of
-# them takes about a millisecond, which is little compared with any fit to more points.
-LOOK_AT_MOST = 400
+# Whether a kernel of unknown validity is positive semidefinite is decided on at most this many
+# points, by a Cholesky factor that takes a tenth of a millisecond. From 128 points on, OpenBLAS
+# shares it out over threads, which then stay busy for a while and slow down what follows.
+MOST_JUDGED = 120
+# Relative rounding error of kernel values that a user's function returns.
+FUNCTION_EPS = float(np.finfo(np.float32).eps)
 # Bytes of a block of points that is brought to a device, with all that is made of it.
 BLOCK_BYTES = 2**30
 
@@ -163,19 +166,21 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
     """The Gram operator to train on; its ``carry`` takes coefficients to new points.
 
     An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says. A kernel of
-    unknown validity counts as one if its Gram on the points, or beyond LOOK_AT_MOST of them on a
-    part, has a clearly negative eigenvalue. ``store`` is as for `gram`.
+    unknown validity counts as one if its Gram on the points, or on MOST_JUDGED of them, has a
+    clearly negative eigenvalue. ``store`` is as for `gram`.
     """
     method = estimator.indefinite
     validity = kernel.validity
-    operator = gram(kernel, X, store=store)
+    if is_precomputed(kernel):  # checked as X, and large: not read again
+        operator: GramOperator = DenseGram(as_dense(X), "precomputed")
+    else:
+        operator = gram(kernel, X, store=store)
     if validity.status == "valid":
         # No value of such a kernel is beyond those of the points with themselves.
         refuse_non_finite(operator.diagonal(), kernel)
         return operator
-    stored_whole = isinstance(operator, DenseGram)
     if not is_precomputed(kernel):  # whose numbers are checked as X
-        refuse_non_finite(operator.dense() if stored_whole else operator.diagonal(), kernel)
+        _refuse_unusable(operator, kernel)
     found = validity.counterexample
     if validity.status == "unknown":
         found = _counterexample(operator, X, is_precomputed(kernel))
@@ -187,6 +192,20 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
         raise ValueError(_refusal(estimator, kernel, found))
     fixed, P = corrected(stored(operator), method)
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
+
+
+def _refuse_unusable(operator: GramOperator, kernel: Kernel) -> None:
+    """Raise a ValueError where the training Gram matrix is not finite, or not symmetric."""
+    K = operator.dense() if isinstance(operator, DenseGram) else operator.diagonal()
+    if is_tensor(K) or K.ndim == 1:
+        return refuse_non_finite(K, kernel)
+    gap, largest = symmetry(K)
+    if largest == np.inf:
+        refuse_non_finite(K, kernel)
+    # A function of the user's may compute in float32.
+    elif gap > asymmetry_allowed(largest, FUNCTION_EPS * largest):
+        refuse_asymmetric(K, FUNCTION_EPS * np.abs(K).max(keepdims=True))
+    return None
 
 
 def refuse_non_finite(values: Any, kernel: Kernel) -> None:
@@ -350,15 +369,15 @@ def refuse_indefinite_among(
 ) -> None:
     """Raise a ValueError where a kernel of unknown validity is indefinite on the chosen points.
 
-    For a model that depends on these points alone; of many, LOOK_AT_MOST are looked at. They are
+    For a model that depends on these points alone; of many, MOST_JUDGED are looked at. They are
     ``chosen`` in the operator, and ``rows`` in X.
     """
-    looked_at_all = operator.shape[0] <= LOOK_AT_MOST
-    if kernel.validity.status != "unknown" or looked_at_all or estimator.indefinite != "error":
+    judged_whole = operator.shape[0] <= MOST_JUDGED
+    if judged_whole or estimator.indefinite != "error" or kernel.validity.status != "unknown":
         return
-    if len(chosen) > LOOK_AT_MOST:
-        drawn = np.sort(np.random.RandomState(0).permutation(len(chosen))[:LOOK_AT_MOST])
-        chosen, rows = chosen[drawn], rows[drawn]
+    if len(chosen) > MOST_JUDGED:
+        some = spread_evenly(len(chosen), MOST_JUDGED)
+        chosen, rows = chosen[some], rows[some]
     found = _counterexample_among(operator, chosen, X, rows, is_precomputed(kernel))
     if found is not None:
         raise ValueError(_refusal(estimator, kernel, found))
@@ -390,19 +409,24 @@ def _counterexample_among(
 def _part(operator: GramOperator) -> np.ndarray:
     """All points or, of many, those that show soonest whether a matrix is indefinite.
 
-    A matrix is no less indefinite than its parts. Half of these points are drawn at random with a
-    fixed seed; the others are those nearest to one of them, among which a valid kernel has small
-    eigenvalues and so hides negative ones least.
+    A matrix is no less indefinite than its parts. Half of these points are spread evenly over all;
+    the others are those nearest to one of them, among which a valid kernel has small eigenvalues
+    and so hides negative ones least.
     """
     n = operator.shape[0]
-    if n <= LOOK_AT_MOST:
+    if n <= MOST_JUDGED:
         return np.arange(n)
-    drawn = np.random.RandomState(0).permutation(n)
-    half = LOOK_AT_MOST // 2
-    row = as_numpy(operator.rows(drawn[:1]))[0]
-    rest = drawn[half:]
-    near = rest[np.argpartition(-row[rest], half)[:half]]
-    return np.sort(np.concatenate([drawn[:half], near]))
+    half = MOST_JUDGED // 2
+    spread = spread_evenly(n, half)
+    nearness = as_numpy(operator.rows(spread[:1]))[0].astype(np.float64)
+    nearness[spread] = -np.inf
+    near = np.argpartition(-nearness, half)[:half]
+    return np.sort(np.concatenate([spread, near]))
+
+
+def spread_evenly(n: int, size: int) -> np.ndarray:
+    """``size`` of n indices, at equal distances."""
+    return np.arange(size) * n // size
 
 
 def _collection(estimator: Any, X: Any, reset: bool) -> Any:

@@ -130,10 +130,18 @@ def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def weights_of(sample_weight: Any, X: Any, **check: Any) -> np.ndarray:
     """Weights as a float64 array of shape (n,), by scikit-learn's checks."""
+    if _is_plain_weight(sample_weight, n_rows(X)):
+        return sample_weight  # what scikit-learn would find, too
     refuse_masked(sample_weight, "sample_weight", DROP)
     # These want something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
     return _check_sample_weight(on_host(sample_weight), stand_in, dtype=np.float64, **check)
+
+
+def _is_plain_weight(weight: Any, n: int) -> bool:
+    """Whether these are n positive, finite numbers in a plain array."""
+    plain = type(weight) is np.ndarray and weight.dtype == np.float64 and weight.shape == (n,)
+    return plain and n > 0 and weight.min() > 0 and weight.max() < np.inf
 
 
 def checked_weights(sample_weight: Any, X: Any, *, may_be_zero: bool = False) -> np.ndarray | None:

@@ -74,6 +74,9 @@ SHARE = Interval(Real, 0, 1, closed="right")
 NOT_FINITE = "The dual coefficients or intercepts are not finite:"
 # Kernels of sparse points with more than this share of entries are computed faster from dense ones.
 _DENSE_FROM = 0.01
+# Columns of a given matrix are multiplied where they are, zeros for the others, if at least one of
+# so many is needed.
+MANY_COLUMNS = 4
 # What float32 leaves of tol to the measured rounding.
 _DOUBT = 0.2
 
@@ -220,12 +223,13 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _judge_support(self, training: Training, operator: GramOperator) -> None:
         """Refuse a kernel of unknown validity that is indefinite on the support points."""
-        if training.kernel.validity.status == "unknown" and not is_tensor(training.X):
-            places = np.empty_like(training.order)
-            places[training.order] = np.arange(len(places))
-            refuse_indefinite_among(
-                self, operator, training.X, training.kernel, places[self.support_], self.support_
-            )
+        if is_tensor(training.X):
+            return
+        places = np.empty_like(training.order)
+        places[training.order] = np.arange(len(places))
+        refuse_indefinite_among(
+            self, operator, training.X, training.kernel, places[self.support_], self.support_
+        )
 
     @fitting
     def _learn_alone(
@@ -427,7 +431,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         if is_tensor(X):
             return self._expand_tensor(X, self._columns())
         if is_precomputed(self.kernel):
-            values = self._summed(lambda some, V: X[:, self.support_[some]] @ V)
+            values = self._summed(lambda some, V: _given_product(X, self.support_[some], V))
         elif not len(self.support_):
             values = np.zeros((n_rows(X), len(on_host(self.intercept_))))
         else:
@@ -558,6 +562,16 @@ def refuse_overflow(X: Any) -> None:
             f"{NOT_FINITE} X has values of {largest:.1e}, whose squares exceed what float64 holds; "
             "scale X, for example with sklearn.preprocessing.StandardScaler"
         )
+
+
+def _given_product(K: Any, columns: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """``K[:, columns] @ V`` of a matrix that is large: copying many of its columns takes longer
+    than multiplying all of them."""
+    if sp.issparse(K) or MANY_COLUMNS * len(columns) < K.shape[1]:
+        return K[:, columns] @ V
+    everywhere = np.zeros((K.shape[1], V.shape[1]), dtype=K.dtype)
+    everywhere[columns] = V
+    return K @ everywhere
 
 
 def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:

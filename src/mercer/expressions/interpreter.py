@@ -144,8 +144,10 @@ class Pairs(Points):
         node = given[0] if len(given) == 1 else None
         if not isinstance(node, Statistic) or not node.kind.whole or self.dtype != np.float64:
             return None
-        K = rows_in_order(node.kind.block(*self.prepared(node)))
+        F, G = self.prepared(node)
+        K = rows_in_order(node.kind.block(F, F if self.symmetric else G))
         if self.expression != node and K.size:
+            K = K.copy() if node.kind.shares else K
             pairs, threads = self._on(slice(None), slice(None), {node: K})
             pairs.gram(K, self.symmetric, threads)
         return K

@@ -265,8 +265,10 @@ class PairStatistic:
     is_kernel : bool
         Whether the statistic is positive semidefinite on the points it takes.
     whole : bool
-        Whether ``block`` takes any number of points, and what it returns is new, in float64 and
-        symmetric to the last bit for G = F.
+        Whether ``block`` takes any number of points, and what it returns is in float64 and
+        symmetric for G = F, to the last bit unless a user's function computes it.
+    shares : bool
+        Whether ``block`` may return an array of the user's, which must not be changed.
     summed : callable or None
         ``summed(G, V)``, a function from F to the block times V, (n, c), where there is a way that
         does not look at every pair; F and G are not prepared.
@@ -287,6 +289,7 @@ class PairStatistic:
     vanishes: bool = False
     is_kernel: bool = False
     whole: bool = False
+    shares: bool = False
     summed: Callable[[Any, np.ndarray], Callable[[Any], np.ndarray]] | None = None
     magnitude: Callable[[Any, Any], np.ndarray] | None = None
 

@@ -239,7 +239,7 @@ class FromFunction(Kernel):
 
     def build(self, view: View, path: str) -> Expression:
         self._validate_params()
-        kind = PairStatistic("f", self._block, self._diagonal)
+        kind = PairStatistic("f", self._block, self._diagonal, whole=True, shares=not self.pairwise)
         return Statistic(kind, view.then(Check(self.domain)))
 
     def _block(self, A: Any, B: Any) -> np.ndarray:
@@ -250,7 +250,7 @@ class FromFunction(Kernel):
             if self.pairwise:
                 A, B = _rows(A), _rows(B)
                 return np.array([[_number(self.f(a, b)) for b in B] for a in A]).reshape(n, m)
-            K = np.array(as_dense(self.f(A, B)), dtype=float)
+            K = np.ascontiguousarray(as_dense(self.f(A, B)), dtype=float)
         except Exception as error:
             if CALLED_WITH[self.pairwise] not in str(error):
                 error.add_note(CALLED_WITH[self.pairwise])

@@ -20,9 +20,10 @@ def first_indefinite(K: np.ndarray) -> int:
     A Cholesky factorisation goes through them in order and fails where it meets the eigenvalue.
     """
     bound = float(np.abs(K).sum(axis=1).max())  # at least the largest eigenvalue
-    shifted = np.array(K, dtype=float)
-    shifted[np.diag_indices_from(shifted)] += CLEARLY_NEGATIVE * bound
-    return int(dpotrf(shifted, lower=True, overwrite_a=True)[1])
+    shifted = np.array(K, dtype=float, order="C")
+    shifted.reshape(-1)[:: len(K) + 1] += CLEARLY_NEGATIVE * bound
+    # The transpose of a symmetric matrix in C order is itself in the order that LAPACK reads.
+    return int(dpotrf(shifted.T, lower=True, overwrite_a=True)[1])
 
 
 def corrected(K: np.ndarray, method: str) -> tuple[np.ndarray, np.ndarray | None]:

@@ -76,7 +76,8 @@ def solve_class_pairs(
     column = np.concatenate(members).astype(np.int64)
     first, second = np.triu_indices(len(sizes), 1)
     count = sizes[first] + sizes[second]
-    q = np.array([set_size(int(n)) for n in range(count.max() + 1)], dtype=np.int64)[count]
+    different, which = np.unique(count, return_inverse=True)
+    q = np.array([set_size(int(n)) for n in different], dtype=np.int64)[which]
     threads = core.threads(int(np.sum(count.astype(float) ** 2)), 0)
     found = core.solver().solve_pairs(
         K, starts, column, C, q, fit_intercept, tol, LARGEST_GAP, _MOST_STEPS, threads

@@ -387,7 +387,7 @@ def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None
             [kept.slots[number[id(search)]] for search in going],
             work / len(going),
             [search.steps_until_report(work) for search in going],
-            core.threads(int(likely / core.FEATURES_OF_EXP), 0) if len(going) > 1 else 0,
+            core.threads(int(likely / core.FEATURES_OF_EXP), 0),
         )
         waiting = np.flatnonzero(states == State.WAITING)
         if len(waiting):

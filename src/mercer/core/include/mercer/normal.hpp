@@ -1,6 +1,8 @@
 // Products with K^T K, the matrix of least squares, from one evaluation of each pair.
 #pragma once
 
+#include <vector>
+
 #include "mercer/products.hpp"
 
 namespace mercer {

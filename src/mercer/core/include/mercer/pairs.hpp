@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "mercer/bits.hpp"
 #include "mercer/program.hpp"

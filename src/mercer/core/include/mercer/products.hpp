@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "mercer/gaussian.hpp"
 #include "mercer/pairs.hpp"

@@ -1,20 +1,30 @@
 // Tasks shared out over threads that live for one call: nothing survives a fork, nothing is global.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
-#include <vector>
 
 namespace mercer {
 
 // Long tasks look at it now and then, and leave off when it is true.
 using Stop = std::atomic<bool>;
+
+// The threads of one call. One that the system starts late, as on a busy machine, finds the crew
+// closed and ends without having touched anything of the call, which need not wait for it.
+struct Crew {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int working = 0;
+  bool closed = false;
+  std::exception_ptr error;
+};
 
 // Run task(i, stop) for i in [0, count), each on one thread. interrupted() is asked every twentieth
 // of a second on the calling thread, and ends the work when it answers true. Which thread runs a
@@ -28,52 +38,45 @@ bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted
     return true;
   }
   std::atomic<std::ptrdiff_t> next{0};
-  std::mutex mutex;
-  std::condition_variable finished;
-  int running = 0;
-  std::exception_ptr error;
+  auto crew = std::make_shared<Crew>();
 
   auto work = [&] {
     try {
       for (std::ptrdiff_t i; !stop && (i = next++) < count;) task(i, stop);
     } catch (...) {
-      std::lock_guard lock(mutex);
-      error = std::current_exception();
+      std::lock_guard lock(crew->mutex);
+      crew->error = std::current_exception();
       stop = true;
     }
-    std::lock_guard lock(mutex);
-    --running;
-    finished.notify_all();
+  };
+  auto member = [crew, &work] {
+    {
+      std::lock_guard lock(crew->mutex);
+      if (crew->closed) return;
+      ++crew->working;
+    }
+    work();
+    std::lock_guard lock(crew->mutex);
+    --crew->working;
+    crew->changed.notify_all();
   };
 
   const int workers = int(std::min<std::ptrdiff_t>(threads, count));
-  std::vector<std::thread> pool;
-  {
-    std::unique_lock lock(mutex);
-    pool.reserve(workers);
-    for (int t = 0; t < workers; ++t) {
-      ++running;
-      try {
-        pool.emplace_back(work);
-      } catch (const std::exception&) {  // no more threads, or memory for one: those there are will do
-        --running;
-        break;
-      }
-    }
-    if (pool.empty()) {
-      lock.unlock();
-      ++running;
-      work();
-      lock.lock();
-    }
-    while (!finished.wait_for(lock, std::chrono::milliseconds(50), [&] { return running == 0; })) {
-      lock.unlock();
-      if (!stop && interrupted()) stop = true;
-      lock.lock();
-    }
+  int started = 0;
+  try {
+    for (; started < workers; ++started) std::thread(member).detach();
+  } catch (const std::exception&) {  // no more threads, or memory for one: those there are will do
   }
-  for (auto& thread : pool) thread.join();
-  if (error) std::rethrow_exception(error);
+  if (started == 0) work();
+  std::unique_lock lock(crew->mutex);
+  const auto finished = [&] { return crew->working == 0 && (stop || next >= count); };
+  while (!crew->changed.wait_for(lock, std::chrono::milliseconds(50), finished)) {
+    lock.unlock();
+    if (!stop && interrupted()) stop = true;
+    lock.lock();
+  }
+  crew->closed = true;
+  if (crew->error) std::rethrow_exception(crew->error);
   return !stop;
 }
 

@@ -16,6 +16,7 @@
 
 #include "mercer/box.hpp"
 #include "mercer/small_program.hpp"
+#include "mercer/threads.hpp"
 
 namespace mercer {
 
@@ -111,7 +112,30 @@ std::vector<Run> runs_of(const std::vector<std::int32_t>& variable, At at) {
 }
 
 // The most variables that a working set is made larger for.
-constexpr std::ptrdiff_t most_together = 1536;
+constexpr std::ptrdiff_t most_together = 1024;
+
+// Operations from which on other threads take part in a loop.
+constexpr double worth_sharing = 3e5;
+
+// part(first, last) over [0, count) in blocks, on threads where there is enough to do: `each` is the
+// number of operations for one of them.
+template <class Part>
+void in_blocks(std::ptrdiff_t count, std::ptrdiff_t block, std::ptrdiff_t each, int threads, Part part) {
+  share(
+      (count + block - 1) / block, double(count) * double(each) < worth_sharing ? 0 : threads,
+      [&](std::ptrdiff_t b, const Stop&) { part(b * block, std::min(count, (b + 1) * block)); },
+      [] { return false; });
+}
+
+// Copy the half of a square matrix above the diagonal to the half below, a block at a time.
+template <class T>
+void mirror(T* Q, std::ptrdiff_t n, std::ptrdiff_t ld) {
+  constexpr std::ptrdiff_t side = 16;
+  for (std::ptrdiff_t top = 0; top < n; top += side)
+    for (std::ptrdiff_t left = 0; left <= top; left += side)
+      for (std::ptrdiff_t i = top; i < std::min(n, top + side); ++i)
+        for (std::ptrdiff_t j = left; j < std::min(i, left + side); ++j) Q[i * ld + j] = Q[j * ld + i];
+}
 
 // One of many programmes on some of the points of one Gram matrix.
 struct Problem {
@@ -162,20 +186,42 @@ struct Problem {
   // Solve the programme over the working set, whose entry (i, j) of K is row(i)[at(j)], and leave
   // the coefficients' changes, summed by point, in net: (points,).
   template <class T, class Row, class At>
-  Outcome work(Small<T>& small, Row row, At at, std::int64_t steps, std::vector<double>& net) {
+  Outcome work(Small<T>& small, Row row, At at, std::int64_t steps, std::vector<double>& net,
+               int threads = 0) {
     small.place(box, set);
     const std::vector<Run> runs = runs_of(small.variable, at);
-    for (std::ptrdiff_t i = 0, k = 0; i < small.size; ++i) {
-      if (small.variable[i] < 0) continue;
-      const T* from = row(k++);
-      T* out = small.Q.data() + i * small.ld;
+    // Columns far apart are read one by one, without a branch between: each is a wait for memory,
+    // and the processor then has many of them under way at once.
+    const bool apart = std::ptrdiff_t(runs.size()) * 4 > std::ptrdiff_t(set.size());
+    std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> moves;  // of a row, from where to where
+    std::vector<T> signs;
+    if (apart)
       for (const Run& run : runs)
-        for (std::ptrdiff_t j = 0; j < run.length; ++j) out[run.to + j] = from[run.from + j];
-      if (sign)
-        for (std::ptrdiff_t j = 0; j < small.size; ++j)
-          if (small.variable[j] >= 0 && sign[small.variable[i]] != sign[small.variable[j]])
-            out[j] = -out[j];
-    }
+        for (std::ptrdiff_t j = 0; j < run.length; ++j) moves.emplace_back(run.from + j, run.to + j);
+    if (sign)
+      for (const std::int32_t v : small.variable) signs.push_back(v < 0 ? T(1) : T(sign[v]));
+    std::vector<std::ptrdiff_t> filled;  // rows that are no gaps
+    for (std::ptrdiff_t i = 0; i < small.size; ++i)
+      if (small.variable[i] >= 0) filled.push_back(i);
+    // Operations that a number from far apart takes as long as.
+    constexpr std::ptrdiff_t wait = 16;
+    const std::ptrdiff_t count = std::ptrdiff_t(filled.size()), ld = small.ld;
+    T* Q = small.Q.data();
+    in_blocks(count, 16, apart ? wait * count : count, threads,
+              [&](std::ptrdiff_t first, std::ptrdiff_t last) {
+                for (std::ptrdiff_t k = first; k < last; ++k) {
+                  const T* from = row(k);
+                  T* out = Q + filled[k] * ld;
+                  if (apart)  // the half above the diagonal
+                    for (std::ptrdiff_t m = k; m < count; ++m) out[moves[m].second] = from[moves[m].first];
+                  else
+                    for (const Run& run : runs) std::copy_n(from + run.from, run.length, out + run.to);
+                  if (sign)
+                    for (std::ptrdiff_t j = 0; j < small.size; ++j)
+                      out[j] *= signs[filled[k]] * signs[j];
+                }
+              });
+    if (apart) mirror(Q, small.size, ld);
     // With all variables at hand, nothing is learned from a look at the others.
     const bool whole = std::ptrdiff_t(set.size()) == box.n;
     const Outcome outcome = small.solve(whole ? tol : std::max(tol, inner * violation), steps, flat);
@@ -209,9 +255,9 @@ struct Progress {
 // long; false where a row it takes is missing.
 template <class T>
 bool multiply(const Rows<T>& kept, Problem& problem, const std::vector<double>& net,
-              std::vector<double>& change) {
+              std::vector<double>& change, int threads = 0) {
   // Entries of `change` that stay in the first-level cache while rows are added to them.
-  constexpr std::ptrdiff_t most = 1024;
+  constexpr std::ptrdiff_t most = 512;
   const std::int64_t* column = problem.column;
   std::vector<std::pair<const T*, double>> rows;
   problem.needed.clear();
@@ -225,21 +271,26 @@ bool multiply(const Rows<T>& kept, Problem& problem, const std::vector<double>& 
   change.assign(std::size_t(problem.points), 0.0);
   std::ptrdiff_t runs = 1;
   for (std::ptrdiff_t k = 1; k < problem.points; ++k) runs += column[k] != column[k - 1] + 1;
-  if (runs * 16 > problem.points) {
-    for (const auto& [row, by] : rows)
-      for (std::ptrdiff_t k = 0; k < problem.points; ++k) change[k] += by * double(row[column[k]]);
-    return true;
-  }
-  for (std::ptrdiff_t from = 0; from < problem.points;) {
-    std::ptrdiff_t to = from + 1;
-    while (to < problem.points && to - from < most && column[to] == column[to - 1] + 1) ++to;
-    double* out = change.data() + from;
-    for (const auto& [row, by] : rows) {
-      const T* values = row + column[from];
-      for (std::ptrdiff_t j = 0; j < to - from; ++j) out[j] += by * double(values[j]);
-    }
-    from = to;
-  }
+  const bool apart = runs * 16 > problem.points;
+  in_blocks(problem.points, most, std::ptrdiff_t(rows.size()), threads,
+            [&](std::ptrdiff_t first, std::ptrdiff_t last) {
+              if (apart) {
+                for (const auto& [row, by] : rows)
+                  for (std::ptrdiff_t k = first; k < last; ++k)
+                    change[k] += by * double(row[column[k]]);
+                return;
+              }
+              for (std::ptrdiff_t from = first; from < last;) {
+                std::ptrdiff_t to = from + 1;
+                while (to < last && column[to] == column[to - 1] + 1) ++to;
+                double* out = change.data() + from;
+                for (const auto& [row, by] : rows) {
+                  const T* values = row + column[from];
+                  for (std::ptrdiff_t j = 0; j < to - from; ++j) out[j] += by * double(values[j]);
+                }
+                from = to;
+              }
+            });
   return true;
 }
 
@@ -251,7 +302,8 @@ constexpr double most_work = 4e6;
 // work is taken up again. Where rows are missing, `needed` says which. It is done when the
 // violation is at most tol with F computed afresh.
 template <class T>
-Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_t max_steps) {
+Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_t max_steps,
+                 int threads = 0) {
   Progress progress;
   const auto column = [&](std::ptrdiff_t i) {
     return problem.column[problem.set[i] % problem.points];
@@ -263,7 +315,7 @@ Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_
   Small<T> small;
   std::vector<double> net, change;
   const auto refresh = [&] {
-    if (!multiply(kept, problem, problem.coefficients(), change)) return false;
+    if (!multiply(kept, problem, problem.coefficients(), change, threads)) return false;
     std::copy_n(problem.p, problem.box.n, problem.box.F);
     problem.follow(change.data());
     return problem.fresh = true;
@@ -289,7 +341,7 @@ Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_
                                              std::int64_t(most_work / double(size)) + 1);
     const Outcome outcome = problem.work(
         small, [&](std::ptrdiff_t i) { return kept.rows + kept.slot[column(i)] * kept.columns; },
-        column, most, net);
+        column, most, net, threads);
     progress.steps += outcome.steps;
     if (outcome.unbounded || outcome.steps == 0) {
       progress.state = outcome.unbounded ? State::unbounded : State::stuck;
@@ -299,7 +351,7 @@ Progress advance(Problem& problem, const Rows<T>& kept, double work, std::int64_
       for (std::ptrdiff_t i = 0; i < small.size; ++i)
         if (small.variable[i] >= 0) problem.box.F[small.variable[i]] = small.F[i];
     } else {
-      multiply(kept, problem, net, change);
+      multiply(kept, problem, net, change, threads);
       problem.follow(change.data());
     }
     std::ptrdiff_t moved = 1;
