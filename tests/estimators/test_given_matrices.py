@@ -106,7 +106,7 @@ def test_a_function_of_all_pairs_is_called_once_and_its_matrix_left_alone():
 
     def f(A, B):
         calls.append((len(A), len(B)))
-        return gram
+        return gram if len(A) == len(B) == 150 else K.RBF(0.5)(A, B)
 
     mercer.SVC(kernel=f).fit(X, y)
     assert calls == [(150, 150)]
@@ -120,7 +120,7 @@ def test_a_function_in_float32_is_symmetric_enough_and_one_with_other_halves_is_
     y = (X[:, 0] > 0).astype(int)
     rounded = K.RBF(0.5)(X).astype(np.float32)
     rounded[5, 7] = np.nextafter(rounded[5, 7], np.float32(2))
-    assert mercer.SVC(kernel=lambda A, B: rounded).fit(X, y).score(X, y) > 0.8
+    assert mercer.SVC(kernel=lambda A, B: rounded).fit(X, y).n_support_.sum() < 150
     skewed = K.RBF(0.5)(X)
     skewed[5, 7] += 0.01
     with pytest.raises(ValueError, match=r"not symmetric: entries \(5, 7\)"):
