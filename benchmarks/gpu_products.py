@@ -88,7 +88,7 @@ def exact(kernel, X, Y, V) -> tuple[torch.Tensor, torch.Tensor]:
         X.device,
         torch.float64,
     )
-    values = torch.cat([block for _, block in tiles._blocks()])
+    values = torch.cat([block for _, block in tiles.blocks()])
     return values @ V.double(), values.abs() @ V.double().abs()
 
 

@@ -399,6 +399,8 @@ def solve_pairs(
         points = np.concatenate([column[starts[c] : starts[c + 1]] for c in (i, j)])
         y = np.ones(len(points))
         y[starts[i + 1] - starts[i] :] = -1.0
+        order = np.argsort(points, kind="stable")  # in which K has them
+        points, y = points[order], y[order]
         box = np.minimum(y * C[points], 0.0), np.maximum(y * C[points], 0.0)
         a, flat = np.zeros(len(y)), flat_below(float(K.diagonal()[points].max()))
         group = np.zeros(len(y), dtype=np.int32)
@@ -413,8 +415,10 @@ def solve_pairs(
             if state != State.DONE or measured[-1] <= largest_gap or problem.violation == 0:
                 break
             problem.tol = TIGHTER * problem.violation
-        variables.append(a)
-        gradients.append(problem.F)
+        as_given = np.empty_like(order)
+        as_given[order] = np.arange(len(order))
+        variables.append(a[as_given])
+        gradients.append(problem.F[as_given])
         measures.append((multipliers[0] if intercept else 0.0, *measured))
         counts.append(taken)
         states.append(state)

@@ -47,22 +47,27 @@ void solve_pair(const ClassPairs& all, const T* K, const std::vector<std::int64_
                 const PairsFound& found) {
   const std::ptrdiff_t n = all.n, in_i = all.starts[i + 1] - all.starts[i],
                        size = in_i + all.starts[j + 1] - all.starts[j];
-  std::vector<std::int64_t> column(static_cast<std::size_t>(size));
-  std::copy_n(all.column + all.starts[i], in_i, column.begin());
-  std::copy_n(all.column + all.starts[j], size - in_i, column.begin() + in_i);
-  std::vector<double> p(column.size()), lo(column.size(), 0.0), hi(column.size(), 0.0);
+  std::vector<std::int64_t> given(static_cast<std::size_t>(size)), order(given.size());
+  std::copy_n(all.column + all.starts[i], in_i, given.begin());
+  std::copy_n(all.column + all.starts[j], size - in_i, given.begin() + in_i);
+  // Points in the order that K has them in, so that their entries of a row are next to each other.
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t v, std::int64_t w) { return given[v] < given[w]; });
+  std::vector<std::int64_t> column(given.size());
+  std::vector<double> p(given.size()), lo(given.size(), 0.0), hi(given.size(), 0.0), a(given.size(), 0.0);
   double largest = 0.0;
   for (std::ptrdiff_t v = 0; v < size; ++v) {
-    (v < in_i ? hi : lo)[v] = v < in_i ? all.C[column[v]] : -all.C[column[v]];
-    p[v] = v < in_i ? -1.0 : 1.0;
+    const bool first = order[v] < in_i;
+    column[v] = given[order[v]];
+    (first ? hi : lo)[v] = first ? all.C[column[v]] : -all.C[column[v]];
+    p[v] = first ? -1.0 : 1.0;
     largest = std::max(largest, double(K[column[v] * n + column[v]]));
   }
   const std::vector<std::int32_t> group(column.size(), 0);
-  double *a = found.a + offset, *F = found.F + offset;
-  std::fill_n(a, size, 0.0);
-  std::copy(p.begin(), p.end(), F);
+  std::vector<double> F = p;
   Problem problem;
-  problem.box = {size, a, F, lo.data(), hi.data(), group.data(), all.intercept ? 1 : 0};
+  problem.box = {size, a.data(), F.data(), lo.data(), hi.data(), group.data(), all.intercept ? 1 : 0};
   problem.p = p.data();
   problem.points = size;
   problem.column = column.data();
@@ -81,6 +86,8 @@ void solve_pair(const ClassPairs& all, const T* K, const std::vector<std::int64_
     if (state != State::done || measured.gap <= all.largest_gap || problem.violation == 0.0) break;
     problem.tol = tighter * problem.violation;
   }
+  for (std::ptrdiff_t v = 0; v < size; ++v)
+    found.a[offset + order[v]] = a[v], found.F[offset + order[v]] = F[v];
   found.multiplier[pair] = measured.multipliers.empty() ? 0.0 : measured.multipliers[0];
   found.objective[pair] = measured.objective;
   found.squared_norm[pair] = measured.squared_norm;
