@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files read whole, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ import os
 import secrets
 import stat
 from pathlib import Path
+
+
+def read_regular(path: str | os.PathLike) -> bytes:
+    """The bytes of a regular file; an OSError for pipes and devices, which may never end."""
+    # Without O_NONBLOCK opening a pipe waits for someone to write to it.
+    descriptor = os.open(
+        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    )
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{os.fspath(path)} is not a regular file")
+        return file.read()
 
 
 def write_whole(path: str | os.PathLike, *parts: bytes | memoryview) -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from mercer import kernels as K
-from mercer.cli import readers
+from mercer.cli import readers, text_tables
 from mercer.cli.readers import READERS, SUFFIXES, read, without_names
 
 TRIES = 200 * int(os.environ.get("MERCER_TEST_LENGTH", "1"))
@@ -360,3 +360,18 @@ def test_damaged_files_give_data_or_an_error(tmp_path, form, data):
     except ValueError:
         return
     assert found.X is not None
+
+
+def test_thousands_of_columns_of_one_name_are_told_apart():
+    names = text_tables._apart(["x"] * 20_000 + ["x.1", "y"])
+    assert len(set(names)) == 20_002
+    assert names[:3] == ["x", "x.2", "x.3"]
+    assert names[-2:] == ["x.1", "y"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_and_devices_are_not_data(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), "/dev/zero"):
+        with pytest.raises(OSError, match="pass - to read from a pipe"):
+            readers.read(path)

@@ -22,7 +22,7 @@ from mercer.persistence import files
 HEADER = {
     "sha256": files.NO_CHECKSUM,
     "version": 1,
-    "class": "",
+    "class": "mercer.kernels.Constant",
     "functions": {},
     "mercer": "0",
     "notes": {},
@@ -202,7 +202,7 @@ def test_keys_that_take_ages_to_hash(tmp_path):
     """A tuple of two tuples of two tuples ...: 2^60 parts in sixty records."""
     records = [["tuple", 1, 2], *(["tuple", [i], [i]] for i in range(60))]
     for form in (["dict", [60], 1], ["set", [60]], ["frozenset", [60]], ["numbering", [60]]):
-        with pytest.raises(ValueError, match="key is too large"):
+        with pytest.raises(ValueError, match="too many parts"):
             mercer.load(forge(tmp_path / "it", constant(*records, form)))
     deep = [["tuple"], *(["tuple", [i]] for i in range(200_000))]
     with pytest.raises(ValueError, match="key is too large"):
@@ -411,3 +411,110 @@ def test_damage_under_a_right_checksum(saved, data):
     # Wrong numbers may give any error, and end no process.
     with np.errstate(all="ignore"), contextlib.suppress(Exception):
         loaded.decision_function(X)
+
+
+def test_a_value_written_out_is_not_much_larger_than_its_file(tmp_path):
+    """Tuples of two equal tuples, sixty deep, would never be printed."""
+    records = [["tuple", 1, 2], *(["tuple", [i], [i]] for i in range(60))]
+    with pytest.raises(ValueError, match="too many parts"):
+        mercer.load(forge(tmp_path / "it", constant(*records)))
+    shared = [["list", *range(1000)], ["list", *([0] for _ in range(50))]]
+    assert len(mercer.load(forge(tmp_path / "it", constant(*shared))).value) == 50
+
+
+@pytest.mark.parametrize("form", ["set", "frozenset", "numbering", "dict"])
+def test_keys_of_one_hash_are_refused(form, tmp_path):
+    keys = [k * (2**61 - 1) for k in range(1, 200)]
+    parts = [part for key in keys for part in (key, 0)] if form == "dict" else keys
+    with pytest.raises(ValueError, match="199 keys have the same hash"):
+        mercer.load(forge(tmp_path / "it", constant([form, *parts])))
+    apart = [part for key in range(199) for part in (key, 0)] if form == "dict" else range(199)
+    assert len(mercer.load(forge(tmp_path / "it", constant([form, *apart]))).value) == 199
+
+
+@pytest.mark.parametrize("change", [{"version": True}, {"version": 1.0}, {"class": "mercer.SVC"}])
+def test_headers_that_do_not_fit(change, tmp_path):
+    path = forge(tmp_path / "it", constant(["list"]), header={**HEADER, **change})
+    with pytest.raises(ValueError, match=r"it has the format|its header says"):
+        mercer.load(path)
+
+
+def test_arrays_that_nothing_holds_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="nothing in it has the array 'more'"):
+        mercer.load(forge(tmp_path / "it", constant(["list"]), {"more": np.zeros(3)}))
+
+
+def state_of(generator):
+    """Records of a generator's state, for tests to change."""
+    model = K.Constant(generator)
+    return files.Packed(model, "K")
+
+
+def with_field(packed, name, value):
+    """The records with another value of one field, wherever it is."""
+    records = json.loads(json.dumps(packed.records))
+    changed = 0
+    for record in records:
+        for i in range(1, len(record) - 1):
+            if record[i] == name and isinstance(record[i], str):
+                record[i + 1], changed = value, changed + 1
+    assert changed
+    return records
+
+
+@pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+def test_states_of_generators_are_checked_field_by_field(name, tmp_path):
+    generator = np.random.Generator(getattr(np.random, name)(7))
+    generator.integers(9, size=3, dtype=np.uint32)
+    packed = state_of(generator)
+    made = mercer.load(forge(tmp_path / "it", packed.records, packed.tensors)).value
+    assert made.integers(10**6) == generator.integers(10**6)
+    wrong = {
+        "MT19937": [("pos", 10**8), ("pos", -1), ("pos", 625), ("pos", 1.0), ("key", None)],
+        "PCG64": [("has_uint32", 2), ("uinteger", 2**32), ("inc", -1), ("state", 3)],
+        "PCG64DXSM": [("has_uint32", -1), ("uinteger", "1"), ("inc", 2**128)],
+        "Philox": [("buffer_pos", 10**8), ("buffer_pos", 5), ("buffer", None), ("counter", 1)],
+        "SFC64": [("has_uint32", 10**8), ("state", None)],
+    }[name]
+    for field, value in wrong:
+        records = with_field(packed, field, value)
+        with pytest.raises(ValueError, match="generator is"):
+            mercer.load(forge(tmp_path / "it", records, packed.tensors))
+
+
+def test_random_states_are_checked_field_by_field(tmp_path):
+    packed = state_of(np.random.RandomState(3))
+    at = next(i for i, r in enumerate(packed.records) if r[0] == "random state")
+    made = mercer.load(forge(tmp_path / "it", packed.records, packed.tensors)).value
+    assert made.randint(10**6) == np.random.RandomState(3).randint(10**6)
+    for place, value in ((3, 10**8), (3, -1), (3, True), (4, 2), (5, "0"), (2, None)):
+        records = json.loads(json.dumps(packed.records))
+        records[at][place] = value
+        with pytest.raises(ValueError, match="random state is damaged"):
+            mercer.load(forge(tmp_path / "it", records, packed.tensors))
+
+
+def test_folders_processes_and_printing_are_not_restored(tmp_path):
+    """A cache beside a model would be unpickled by the next fit."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    columns = ColumnTransformer([("all", StandardScaler(), [0])], n_jobs=2, verbose=True)
+    X, y = np.arange(6.0)[:, None], np.arange(6.0)
+    cache = str(tmp_path / "cache")
+    model = make_pipeline(columns, mercer.SVR(), memory=cache, verbose=True).fit(X, y)
+    mercer.save(model, tmp_path / "it")
+    loaded = mercer.load(tmp_path / "it")
+    assert (loaded.memory, loaded.verbose) == (None, False)
+    assert (loaded[0].n_jobs, loaded[0].verbose) == (None, False)
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_and_devices_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", tmp_path):
+        for read in (mercer.load, mercer.read_libsvm, mercer.persistence.files.read_notes):
+            with pytest.raises(OSError, match=r"not a regular file|directory"):
+                read(path)

@@ -349,3 +349,15 @@ def test_any_damage_gives_a_model_or_a_value_error(tmp_path, cut, at, inserted):
         return
     assert np.isfinite(machine.intercept_).all()
     assert len(machine.support_) == machine.n_support_.sum()
+
+
+def test_a_damaged_line_of_many_numbers_is_refused_at_once(tmp_path):
+    """Numbers can be read in one way only: else two to the power of their number would be tried."""
+    path = tmp_path / "damaged.model"
+    features = " ".join(f"{i}:1234567890" for i in range(1, 400))
+    path.write_text(
+        "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 1 -1\n"
+        f"nr_sv 1 1\nSV\n0.5 {features} word\n-0.5 1:-1\n"
+    )
+    with pytest.raises(ValueError, match="cannot be read as LIBSVM's"):
+        mercer.read_libsvm(path)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from mercer.cli.text_tables import Table, named, names_are_values, read_table
+from mercer.whole_files import read_regular
 
 # A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
 DENSE_ENTRIES = 50_000_000
@@ -101,7 +102,7 @@ def read(
     """
     if path != "-" and Path(path).is_dir():
         return _chosen(_graphs(path), path, target)
-    content = standard_input() if path == "-" else Path(path).read_bytes()
+    content = standard_input() if path == "-" else _file(path)
     if form not in (None, *READERS):
         raise ValueError(f"--format {form}; expected one of {', '.join(READERS)}")
     try:
@@ -127,6 +128,15 @@ def read(
     return _chosen(data, path, target)
 
 
+def _file(path: str) -> bytes:
+    try:
+        return read_regular(path)
+    except OSError as error:
+        if Path(path).exists() and not Path(path).is_file():
+            raise OSError(f"{path} is not a regular file; pass - to read from a pipe") from error
+        raise
+
+
 def standard_input() -> bytes:
     if sys.stdin is None:
         raise ValueError("standard input is closed")
@@ -144,6 +154,8 @@ def is_model(content: bytes) -> bool:
 
 
 def is_model_file(path: str) -> bool:
+    if not Path(path).is_file():  # a pipe would be read for ever
+        return False
     with open(path, "rb") as file:
         return is_model(file.read(40))
 

@@ -182,8 +182,12 @@ def _days(column: Any) -> Any:
 def _apart(names: list[str]) -> list[str]:
     """The names, with a number after those that others have before them, as pandas does."""
     apart: list[str] = []
+    taken, seen, last = set(names), set(), dict.fromkeys(names, 0)
     for name in names:
-        numbered = (f"{name}.{k}" for k in range(1, len(names) + 1))
-        free = (other for other in numbered if other not in names and other not in apart)
-        apart.append(next(free) if name in apart else name)
+        other = name
+        while other in seen or (other != name and other in taken):
+            last[name] += 1
+            other = f"{name}.{last[name]}"
+        seen.add(other)
+        apart.append(other)
     return apart

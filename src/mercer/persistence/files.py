@@ -12,7 +12,6 @@ import hashlib
 import inspect
 import json
 import os
-import stat
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -31,7 +30,7 @@ from mercer.persistence.libsvm import is_libsvm
 from mercer.persistence.objects import is_users
 from mercer.persistence.records import Packed, unpacked
 from mercer.persistence.registry import class_name
-from mercer.whole_files import write_whole
+from mercer.whole_files import read_regular, write_whole
 
 VERSION = 1
 # Stands in the file while its checksum is taken.
@@ -125,6 +124,10 @@ def load(path: str | os.PathLike, *, functions: Mapping[str, Any] | None = None)
         records = _from_bytes(tensors.pop("records", None))
         made = unpacked(records, tensors, functions)
         require(_is_root(made), f"it holds a {type(made).__name__}")
+        held = class_name(type(made))
+        require(
+            held == header["class"], f"its header says {header['class'][:80]!r}, it holds {held}"
+        )
     _warn_of_version(records, header["scikit-learn"])
     return made
 
@@ -270,10 +273,7 @@ def _signed(data: bytes) -> tuple[bytes, bytes, memoryview]:
 
 def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the tensors of a file that is whole and of a version we know."""
-    with open(path, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{os.fspath(path)} is not a regular file")
-        data = file.read()
+    data = read_regular(path)
     require(not is_libsvm(data), "it is a model of LIBSVM's, which mercer.read_libsvm reads")
     try:
         tensors = safetensors.load(data)
@@ -293,7 +293,7 @@ def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray
 def _checked_header(header: Any) -> dict[str, Any]:
     require(isinstance(header, dict), "it has no header")
     version = header.get("version")
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         raise ValueError(
             f"it has the format {version!r:.20}, and this mercer ({mercer.__version__}) reads "
             f"{VERSION}; use the mercer that wrote it, or a later one"

@@ -17,7 +17,6 @@ import scipy.sparse as sp
 PLAIN = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 # Text, bytes, dates, durations, complex numbers.
 AS_BYTES = "USMmc"
-GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 BUILTIN = {"bool": bool, "float": float, "int": int, "object": object, "str": str}
 
 
@@ -155,19 +154,73 @@ def _dtype(name: Any) -> np.dtype:
     return dtype
 
 
-def _random_state(name: Any, key: Any, *rest: Any) -> np.random.RandomState:
-    require(name == "MT19937" and is_vector(key, "u"), "a random state is none")
+def _random_state(name: Any, key: Any, pos: Any, has_gauss: Any, gauss: Any) -> Any:
+    require(name == "MT19937", "a random state is none")
+    require(_is_words(key, np.uint32, 624) and _is_within(pos, 624), "a random state is damaged")
+    require(_is_within(has_gauss, 1) and type(gauss) is float, "a random state is damaged")
     made = np.random.RandomState(0)
-    made.set_state((name, key, *rest))
+    made.set_state((name, key, pos, has_gauss, gauss))
     return made
 
 
 def _generator(state: Any) -> np.random.Generator:
     known = isinstance(state, dict) and state.get("bit_generator") in GENERATORS
     require(known, "a generator is not one of NumPy's")
+    fields = GENERATORS[state["bit_generator"]]
+    require(_has_fields(state, {"bit_generator": _is_name, **fields}), "a generator is damaged")
     made = np.random.Generator(getattr(np.random, state["bit_generator"])(0))
     made.bit_generator.state = state
     return made
+
+
+# NumPy takes the states of its generators as they are and reads memory by them: every field of one
+# that comes from a file is checked.
+
+
+def _is_within(value: Any, largest: int) -> bool:
+    return type(value) is int and 0 <= value <= largest
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_words(value: Any, dtype: Any, size: int) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == (size,)
+
+
+def _has_fields(state: Any, fields: dict[str, Any]) -> bool:
+    """Whether a dict has these fields and no others, each as its test or its own fields say."""
+    if not isinstance(state, dict) or set(state) != set(fields):
+        return False
+    return all(
+        _has_fields(state[name], test) if isinstance(test, dict) else test(state[name])
+        for name, test in fields.items()
+    )
+
+
+def _words(dtype: Any, size: int) -> Callable[[Any], bool]:
+    return lambda value: _is_words(value, dtype, size)
+
+
+def _within(largest: int) -> Callable[[Any], bool]:
+    return lambda value: _is_within(value, largest)
+
+
+_HALF: dict[str, Any] = {"has_uint32": _within(1), "uinteger": _within(2**32 - 1)}
+_PCG: dict[str, Any] = {"state": {"state": _within(2**128 - 1), "inc": _within(2**128 - 1)}}
+GENERATORS: dict[str, dict[str, Any]] = {
+    "MT19937": {"state": {"key": _words(np.uint32, 624), "pos": _within(624)}},
+    "PCG64": {**_PCG, **_HALF},
+    "PCG64DXSM": {**_PCG, **_HALF},
+    "Philox": {
+        "state": {"counter": _words(np.uint64, 4), "key": _words(np.uint64, 2)},
+        "buffer": _words(np.uint64, 4),
+        "buffer_pos": _within(4),
+        **_HALF,
+    },
+    "SFC64": {"state": {"state": _words(np.uint64, 4)}, **_HALF},
+}
 
 
 def _generator_parts(generator: np.random.Generator) -> list[Any]:

@@ -24,7 +24,7 @@ from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import NAMES
 from mercer.estimators.svm_model import like, pairwise_layout
-from mercer.whole_files import write_whole
+from mercer.whole_files import read_regular, write_whole
 
 MACHINES = {
     "c_svc": SVC,
@@ -49,7 +49,8 @@ KEYS = {
     *("nr_class", "total_sv", "rho", "label", "nr_sv"),
     *PROBABILITIES,
 }
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+# One way to read each number, so that a line that is wrong is refused without trying others.
+NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 # Indices are kept in 32 bits, and below the width of a matrix that holds them.
 LARGEST_INDEX = 2**31 - 2
 # Support vectors with a smaller share of non-zero entries stay sparse.
@@ -110,8 +111,7 @@ def read_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> An
     >>> mercer.read_libsvm(path).decision_function([[3.0], [-2.0]])
     array([ 3., -2.])
     """
-    with open(path, "rb") as file:
-        data = file.read()
+    data = read_regular(path)
     try:
         written = _parsed(data)
         machine = _machine(written, n_features)

@@ -21,6 +21,9 @@ from mercer.kernels.labels import Numbering
 from mercer.persistence.forms import Form, require
 from mercer.persistence.registry import METHODS, class_name, name_of, named
 
+# Parameters that name a folder, start processes or print are no part of a model: an object that is
+# loaded has their defaults, so that the next fit reads, starts and writes nothing a file asked for.
+SURROUNDINGS = ("memory", "n_jobs", "verbose")
 # Who listens to a fit is no part of what was learnt.
 LISTENERS = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
 
@@ -103,8 +106,11 @@ def _object(name: Any, *parts: Any) -> Any:
     else:
         for attribute in state:
             _refuse_attribute(cls, name, attribute)
-        missing = _parameters(cls) - set(state)
+        parameters = _parameters(cls)
+        missing = parameters - set(state)
         require(not missing, f"{name} lacks {_short(missing)}")
+        for parameter in parameters.intersection(SURROUNDINGS):
+            state[parameter] = inspect.signature(cls).parameters[parameter].default
     made = object.__new__(cls)
     for attribute, value in state.items():
         object.__setattr__(made, attribute, value)

@@ -9,6 +9,7 @@ has cycles, and trees of any depth are read without recursion. What is shared st
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -26,6 +27,11 @@ FORMS = {**forms.FORMS, **tables.FORMS, **objects.FORMS}
 HASHED = {"dict": 2, "frozenset": 1, "numbering": 1, "set": 1}
 # A key is hashed through all of its parts, and one part may be there any number of times.
 LARGEST_KEY = 10_000
+# Keys of one hash at most: a set of many takes time in proportion to their square.
+MOST_ALIKE = 16
+# A value may be part of several others. Written out, all of them have at most so many parts for
+# each in the file, and so many more.
+MOST_COPIES, COPIES_OF_FEW = 100, 1_000_000
 
 # Where a value is: the place of what holds it, and the way from there.
 Place: TypeAlias = "tuple[Place | None, str]"
@@ -144,6 +150,8 @@ def unpacked(records: Any, tensors: dict[str, np.ndarray], functions: Mapping[st
     require(isinstance(records, list) and records, "it holds no records")
     made: list[Any] = []
     sizes: list[int] = []
+    total = sum(len(record) for record in records if isinstance(record, list))
+    largest = MOST_COPIES * total + COPIES_OF_FEW
     for i, record in enumerate(records):
         try:
             require(isinstance(record, list) and record, "it is none")
@@ -157,14 +165,26 @@ def unpacked(records: Any, tensors: dict[str, np.ndarray], functions: Mapping[st
             step = HASHED.get(kind, 0) if isinstance(kind, str) else 0
             if step:
                 require(max(weights[::step], default=0) <= LARGEST_KEY, "a key is too large")
+                _refuse_alike(parts[::step])
             made.append(_made(kind, parts, functions))
-            sizes.append(min(1 + sum(weights), LARGEST_KEY + 1))
+            sizes.append(1 + sum(weights))
+            require(sizes[-1] <= largest, "it has too many parts, most of them again and again")
         except ImportError:
             raise
         except Exception as error:
             text = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(f"record {i} is wrong: {text}") from error
+    used = {part["tensor"] for record in records for part in record[1:] if isinstance(part, dict)}
+    unused = sorted(set(tensors) - used)
+    require(not unused, f"nothing in it has the array {next(iter(unused), '')[:80]!r}")
     return made[-1]
+
+
+def _refuse_alike(keys: list[Any]) -> None:
+    """Raise where many keys have one hash; those of texts cannot be made alike on purpose."""
+    hashes = [hash(key) for key in keys if not isinstance(key, str)]
+    alike = max(Counter(hashes).values(), default=0)
+    require(alike <= MOST_ALIKE, f"{alike} keys have the same hash")
 
 
 def _made(kind: Any, parts: list[Any], functions: Mapping[str, Any]) -> Any:
