@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import secrets
 import stat
+import time
 from pathlib import Path
+
+# A part of a file that nobody has written to for so long belongs to a process that was killed.
+REMAINS_SECONDS = 3600
 
 
 def read_regular(path: str | os.PathLike) -> bytes:
@@ -33,6 +38,7 @@ def write_whole(path: str | os.PathLike, *parts: bytes | memoryview) -> None:
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)} is not a regular file")
     part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    _remove_remains(target)
     try:
         with open(part, "xb") as file:
             if target.exists():
@@ -47,6 +53,14 @@ def write_whole(path: str | os.PathLike, *parts: bytes | memoryview) -> None:
             error.filename, error.filename2 = os.fspath(path), None
         raise
     _settle(target.parent)
+
+
+def _remove_remains(target: Path) -> None:
+    """Remove what processes that were killed have left of this file, some time ago."""
+    for remains in target.parent.glob(f".{glob.escape(target.name)}.{'?' * 16}.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - remains.stat().st_mtime > REMAINS_SECONDS:
+                remains.unlink()
 
 
 def _settle(folder: Path) -> None:

@@ -375,3 +375,20 @@ def test_pipes_and_devices_are_not_data(tmp_path):
     for path in (str(tmp_path / "pipe"), "/dev/zero"):
         with pytest.raises(OSError, match="pass - to read from a pipe"):
             readers.read(path)
+
+
+def test_what_is_packed_too_well_is_refused_by_its_size(tmp_path):
+    rows = b"a,b\n" + b"1,2\n" * 1_000_000
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(rows))
+    np.savez_compressed(tmp_path / "t.npz", X=np.zeros((1000, 1000)), y=np.zeros(1000))
+    pd.DataFrame({"x": np.zeros(10**6)}).to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv.gz", "t.npz", "t.parquet"):
+        with pytest.raises(ValueError, match=r"more than 0.001 GiB when it is unpacked; --max-gib"):
+            read(str(tmp_path / name), max_gib=0.001)
+        assert read(str(tmp_path / name)).width >= 1
+
+
+def test_nul_bytes_in_a_table_are_named(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n3,\x004\n")
+    with pytest.raises(ValueError, match="line 3 has a NUL byte"):
+        read(str(tmp_path / "t.csv"))

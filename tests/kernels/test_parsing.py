@@ -171,3 +171,12 @@ def test_a_kernel_is_divided_by_a_number_only():
     for text in ("2 / RBF()", "RBF() / Linear()", "RBF() / 0", "1 / 0 * RBF()"):
         with pytest.raises(K.KernelSyntaxError, match="column 1"):
             K.parse(text)
+
+
+def test_nested_lists_and_tiny_divisors_are_refused():
+    with pytest.raises(ValueError, match=r"nested too deeply|dimension|shape"):
+        K.parse(f"FromMatrix({'[' * 60}0{']' * 60})")
+    with pytest.raises(ValueError, match="one over it overflows"):
+        K.parse("Linear() / 1e-320")
+    with pytest.raises(ValueError, match="overflows"):
+        K.parse("Constant(1e308) * Constant(1e308)")

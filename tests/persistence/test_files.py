@@ -14,6 +14,7 @@ import pytest
 import mercer
 from mercer import kernels as K
 from mercer import whole_files
+from mercer.persistence import files
 
 
 def test_the_format_is_safetensors_and_json(tmp_path):
@@ -167,3 +168,17 @@ def test_importing_mercer_does_not_import_this():
     assert {"load", "save", "read_notes"} <= set(dir(mercer))
     with pytest.raises(AttributeError, match="no attribute 'dump'"):
         _ = mercer.dump
+
+
+def test_inspect_lists_what_is_inside_and_builds_nothing(tmp_path, monkeypatch):
+    X = np.arange(6.0)[:, None]
+    model = mercer.KernelRidge(kernel=K.RBF(0.5)).fit(X, X[:, 0])
+    mercer.save(model, tmp_path / "m.mercer", notes={"by": "me"})
+    monkeypatch.setattr("mercer.persistence.files.unpacked", None)
+    found = files.inspect(tmp_path / "m.mercer")
+    assert (found["class"], found["notes"]) == ("mercer.KernelRidge", {"by": "me"})
+    assert found["classes"]["mercer.kernels.RBF"] >= 1
+    assert sum(a["bytes"] for a in found["arrays"].values()) >= X.nbytes
+    (tmp_path / "m.mercer").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        files.inspect(tmp_path / "m.mercer")

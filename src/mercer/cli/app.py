@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from enum import StrEnum
@@ -24,7 +25,16 @@ from mercer.cli.output import (
     write,
     write_table,
 )
-from mercer.cli.readers import READERS, Data, is_model_file, read, suggested, without_names
+from mercer.cli.readers import (
+    MAX_GIB,
+    READERS,
+    Data,
+    is_model_file,
+    read,
+    suggested,
+    without_names,
+)
+from mercer.cli.visible import visible
 
 
 class OneLine(TyperGroup):
@@ -33,6 +43,9 @@ class OneLine(TyperGroup):
     def main(self, *arguments: Any, standalone_mode: bool = True, **named: Any) -> Any:
         if not standalone_mode:
             return super().main(*arguments, standalone_mode=False, **named)
+        for stream in ("stdout", "stderr"):
+            if getattr(sys, stream) is None:  # closed by whoever called: what is said goes nowhere
+                setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115
         try:
             status = super().main(*arguments, standalone_mode=False, **named)
         except BrokenPipeError:
@@ -40,6 +53,9 @@ class OneLine(TyperGroup):
             sys.exit(1)
         except (KeyboardInterrupt, typer.Abort):
             sys.exit(INTERRUPTED)
+        except RecursionError:
+            print("mercer: the input is nested too deeply", file=sys.stderr)
+            sys.exit(2)
         except Exception as error:
             print(f"mercer: {_sentence(error)}", file=sys.stderr)
             sys.exit(2)
@@ -57,7 +73,7 @@ def _sentence(error: Exception) -> str:
         text = str(error) or type(error).__name__
     else:
         text = f"{type(error).__name__}: {error}"
-    return " ".join(text.split())
+    return visible(" ".join(text.split()))
 
 
 app = typer.Typer(
@@ -83,6 +99,12 @@ FormatOption = Annotated[
         metavar="|".join(READERS),
         help="If the file's name does not tell.",
         autocompletion=lambda incomplete: [n for n in READERS if n.startswith(incomplete)],
+    ),
+]
+MaxGibOption = Annotated[
+    float,
+    typer.Option(
+        "--max-gib", min=0.0, help="Largest size of a compressed file when it is unpacked, in GiB."
     ),
 ]
 HeaderOption = Annotated[
@@ -143,6 +165,7 @@ def fit(
         typer.Option(min=0, max=2**32 - 1, help="For the rows held out and all that is random."),
     ] = 0,
     form: FormatOption = None,
+    max_gib: MaxGibOption = MAX_GIB,
     header: HeaderOption = True,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -154,7 +177,7 @@ def fit(
     path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
     refuse_places(path)
     with out.progress(max_time) as step:
-        found = without_names(read(data, form, header, target))
+        found = without_names(read(data, form, header, target, max_gib))
         found = _without(found, ignore or [])
         from mercer.cli import figures, fitting, pages  # slow to import
 
@@ -190,6 +213,30 @@ def fit(
         raise OSError(f"the report was not written: {_sentence(unwritten)}")
 
 
+@app.command("inspect")
+def inspect_model(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    as_json: JsonOption = False,
+) -> None:
+    """List what a model file holds, without building anything of it."""
+    from mercer.persistence.files import inspect
+
+    found = inspect(model)
+    arrays = found["arrays"].values()
+    shown = {
+        "model": found["class"],
+        "written by": f"mercer {found['mercer']}, scikit-learn {found['scikit-learn']}",
+        "format": str(found["format"]),
+        "classes": ", ".join(f"{name} ({n})" for name, n in found["classes"].items()),
+        "other values": ", ".join(f"{name} ({n})" for name, n in found["forms"].items()),
+        "arrays": f"{len(arrays)}, {sum(a['bytes'] for a in arrays):,} bytes",
+        "needs functions": ", ".join(found["functions"]) or "none",
+        "notes": ", ".join(map(str, found["notes"])) or "none",
+    }
+    lines = "\n".join(f"{name:<16} {value}" for name, value in shown.items())
+    Output(as_json).result(found, lines)
+
+
 @app.command()
 def predict(
     model: Annotated[
@@ -204,7 +251,15 @@ def predict(
         bool, typer.Option("--probabilities", help="Of each class, where the model has them.")
     ] = False,
     form: FormatOption = None,
+    max_gib: MaxGibOption = MAX_GIB,
     header: HeaderOption = True,
+    quote_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--quote-formulas/--no-quote-formulas",
+            help="Put ' before text that a spreadsheet would run.",
+        ),
+    ] = True,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -215,7 +270,7 @@ def predict(
     _refuse_swapped(model, data)
     refuse_unwritten(output)
     refuse_places(output, read=(model, data))
-    found = read(data, form, header)
+    found = read(data, form, header, max_gib=max_gib)
     fitted, notes = load_model(model, found.width)
     from mercer.cli.predicting import predictions, score_of, unlike_training
 
@@ -229,7 +284,12 @@ def predict(
     if as_json:
         out.result({name: column.tolist() for name, column in columns.items()})
     if not as_json or output != "-":
-        write_table(output, columns)
+        changed = write_table(output, columns, quote_formulas)
+        if changed:
+            out.say(
+                f"{changed} cells that a spreadsheet would run as formulas begin with ' now; "
+                "--no-quote-formulas writes them as they are"
+            )
     score = score_of(notes, found, columns)
     if score is not None:
         out.say(score)
@@ -301,6 +361,7 @@ def density(
     save: Annotated[str | None, typer.Option(metavar="MODEL", help="Save the density.")] = None,
     report: ReportOption = None,
     form: FormatOption = None,
+    max_gib: MaxGibOption = MAX_GIB,
     header: HeaderOption = True,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -310,7 +371,7 @@ def density(
     refuse_unwritten(output)
     refuse_places(output, save, report, read=(data,))
     refuse_unpaged(report)
-    found = read(data, form, header)
+    found = read(data, form, header, max_gib=max_gib)
     from mercer.cli import pages
     from mercer.cli.density import estimate, rows
 

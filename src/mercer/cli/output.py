@@ -23,6 +23,7 @@ from rich.text import Text
 import mercer
 from mercer.cli.readers import is_model_file, standard_input
 from mercer.cli.tables import facts
+from mercer.cli.visible import quoted, visible
 from mercer.whole_files import write_whole
 
 PLOTTED = ("grid", "held out", "spectrum")
@@ -50,12 +51,13 @@ class Output:
             sys.stdout.write(json.dumps(plain(without_plots(summary)), ensure_ascii=False) + "\n")
         elif not self.quiet:
             shown = facts_table(summary) if shown is None else shown
+            shown = visible(shown) if isinstance(shown, str) else shown
             # A terminal breaks long lines of text by itself, and nothing else should.
             self.console.print(shown, markup=False, soft_wrap=isinstance(shown, str))
 
     def say(self, text: str) -> None:
         if not self.as_json:
-            self.aside.print(text, markup=False, soft_wrap=True)
+            self.aside.print(visible(text), markup=False, soft_wrap=True)
 
     @contextmanager
     def progress(self, budget: float) -> Iterator[Any]:
@@ -65,7 +67,7 @@ class Output:
         bar = Progress(*columns, console=self.aside, transient=True, disable=not live)
         with bar:
             task = bar.add_task("reading", total=budget)
-            yield lambda name: bar.update(task, description=name)
+            yield lambda name: bar.update(task, description=visible(name))
 
 
 class BudgetBar(BarColumn):
@@ -87,7 +89,7 @@ def facts_table(summary: dict[str, Any]) -> Table:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts(summary):
-        table.add_row(name, Text(value))
+        table.add_row(Text(visible(name)), Text(visible(value)))
     return table
 
 
@@ -142,22 +144,31 @@ def refuse_places(*paths: str | None, read: tuple[str, ...] = ()) -> None:
     read : tuple of str
         What is read, and not to be lost.
     """
-    taken = {os.path.realpath(path): "it is read" for path in read if path != "-"}
+    taken = {_place(path): "it is read" for path in read if path != "-"}
     for path in filter(None, paths):
-        place = path if path == "-" else os.path.realpath(path)
+        place = path if path == "-" else _place(path)
         if place in taken:
             shown = "standard output" if path == "-" else path
             raise ValueError(f"nothing can be written to {shown}: {taken[place]}")
         taken[place] = "something else goes there"
         if path == "-":
             continue
-        target = Path(place)
+        target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
             raise FileNotFoundError(f"the folder {target.parent} of {target.name} does not exist")
         if target.exists() and not target.is_file():
             raise OSError(f"{path} is not a regular file")
         if not os.access(target.parent, os.W_OK):
             raise PermissionError(f"{path}: the folder {target.parent} may not be written to")
+
+
+def _place(path: str) -> Any:
+    """What tells a file from others, whatever it is called: links of all kinds are the same."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino
 
 
 def write(path: str, text: str) -> None:
@@ -169,24 +180,31 @@ def write(path: str, text: str) -> None:
         write_whole(path, text.encode())
 
 
-def write_table(path: str, columns: dict[str, np.ndarray]) -> None:
-    """Columns as CSV; as TSV, JSON lines or npz by the file's name."""
+def write_table(path: str, columns: dict[str, np.ndarray], quote: bool = True) -> int:
+    """Columns as CSV; as TSV, JSON lines or npz by the file's name.
+
+    With ``quote``, text in CSV and TSV that a spreadsheet would run as a formula is written behind
+    a quotation mark; how many cells that were is returned.
+    """
     suffix = os.path.splitext(path)[1].lower()
     if suffix == ".npz":
         content = io.BytesIO()
         np.savez(content, **columns)  # type: ignore[arg-type]
         write_whole(path, content.getvalue())
-        return
+        return 0
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    text = io.StringIO()
+    text, changed = io.StringIO(), 0
     if suffix in (".json", ".jsonl"):
         for row in rows:
             text.write(json.dumps(dict(zip(columns, plain(list(row)), strict=True))) + "\n")
     else:
         writer = csv.writer(text, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
+        for row in ([*columns], *rows):
+            cells = [quoted(value) for value in row] if quote else row
+            changed += sum(cell is not value for cell, value in zip(cells, row, strict=True))
+            writer.writerow(cells)
     write(path, text.getvalue())
+    return changed
 
 
 def save_model(model: Any, path: str, notes: dict[str, Any]) -> None:

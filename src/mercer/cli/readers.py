@@ -24,6 +24,8 @@ from mercer.whole_files import read_regular
 
 # A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
 DENSE_ENTRIES = 50_000_000
+# GiB that a compressed file may have when it is unpacked.
+MAX_GIB = 4.0
 # Rows from which on a column can be told to name them.
 _FEW_ROWS = 20
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
@@ -87,7 +89,11 @@ class Data:
 
 
 def read(
-    path: str, form: str | None = None, header: bool = True, target: str | None = None
+    path: str,
+    form: str | None = None,
+    header: bool = True,
+    target: str | None = None,
+    max_gib: float = MAX_GIB,
 ) -> Data:
     """The data of a file, of a folder of graphs, or of standard input where the path is "-".
 
@@ -99,6 +105,8 @@ def read(
         Whether the first line of a table names its columns.
     target : str or None
         The column to be learnt; its name, or its position.
+    max_gib : float
+        GiB that a compressed file may have when it is unpacked.
     """
     if path != "-" and Path(path).is_dir():
         return _chosen(_graphs(path), path, target)
@@ -106,8 +114,7 @@ def read(
     if form not in (None, *READERS):
         raise ValueError(f"--format {form}; expected one of {', '.join(READERS)}")
     try:
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
+        content = _unpacked(content, max_gib)
         for marks, encoding in WIDE_TEXT.items():
             if content.startswith(marks):
                 content = content.decode(encoding).encode()
@@ -126,6 +133,39 @@ def read(
         read_as = f" as {form}" if form else ""
         raise ValueError(f"{_shown(path)} cannot be read{read_as}: {error}") from error
     return _chosen(data, path, target)
+
+
+def _unpacked(content: bytes, max_gib: float) -> bytes:
+    """The content without gzip; a ValueError where that, or what else is packed, is too large."""
+    largest = int(max_gib * 2**30)
+    if content[:2] == b"\x1f\x8b":
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            content = file.read(largest + 1)
+        size = len(content)
+    else:
+        try:
+            size = _packed_size(content)
+        except (ValueError, OSError, zipfile.BadZipFile):
+            return content  # which its reader refuses
+    if size > largest:
+        raise ValueError(
+            f"it has more than {max_gib:g} GiB when it is unpacked; --max-gib allows more"
+        )
+    return content
+
+
+def _packed_size(content: bytes) -> int:
+    """Bytes that a zip archive has when it is unpacked, or a Parquet file at eight to a value."""
+    if content[:2] == b"PK":
+        return sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(content)).infolist())
+    if content[:4] != b"PAR1":
+        return 0
+    try:
+        from pyarrow.parquet import read_metadata
+    except ImportError:
+        return 0  # what reads it says that pyarrow is missing
+    found = read_metadata(io.BytesIO(content))
+    return 8 * found.num_rows * found.num_columns
 
 
 def _file(path: str) -> bytes:
@@ -154,7 +194,7 @@ def is_model(content: bytes) -> bool:
 
 
 def is_model_file(path: str) -> bool:
-    if not Path(path).is_file():  # a pipe would be read for ever
+    if Path(path).exists() and not Path(path).is_file():  # a pipe would be read for ever
         return False
     with open(path, "rb") as file:
         return is_model(file.read(40))
@@ -237,6 +277,10 @@ def suggested(name: str, known: Collection[str]) -> str:
 
 def _table(content: bytes, header: bool, separator: str | None = None) -> Data:
     _pandas()
+    if b"\0" in content:
+        content.decode()  # other files than text are named as such
+        line = content.count(b"\n", 0, content.index(b"\0")) + 1
+        raise ValueError(f"line {line} has a NUL byte, which text does not have")
     table = read_table(content, header, separator)
     left_out = {}
     if table.row_names is not None:

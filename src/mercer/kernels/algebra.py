@@ -55,6 +55,10 @@ def multiply(left: Any, right: Any) -> Kernel:
     left, right = as_kernel(left), as_kernel(right)
     if isinstance(right, Constant) and not isinstance(left, Constant):
         left, right = right, left
+    values = [as_numbers(part.value) for part in (left, right) if isinstance(part, Constant)]
+    are_numbers = len(values) == 2 and all(isinstance(v, Real) and np.isfinite(v) for v in values)
+    if are_numbers and not np.isfinite(float(values[0]) * float(values[1])):
+        raise ValueError(f"{left!r} times {right!r} overflows")
     return _combinable(Product(left, right))
 
 
@@ -64,7 +68,11 @@ def divide(kernel: Kernel, number: Any) -> Kernel:
         raise TypeError(
             f"a kernel cannot be divided by {number!r}; expected a number other than zero"
         )
-    return multiply(1 / float(number), kernel)
+    with np.errstate(over="ignore"):
+        factor = 1 / float(number)
+    if not np.isfinite(factor):
+        raise ValueError(f"a kernel cannot be divided by {number!r}: one over it overflows")
+    return multiply(factor, kernel)
 
 
 def _combinable(kernel: Kernel) -> Kernel:

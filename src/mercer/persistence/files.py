@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import json
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from inspect import isroutine
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,55 @@ def read_notes(path: str | os.PathLike) -> dict[str, Any]:
         return _read(path)[0]["notes"]
 
 
+def inspect(path: str | os.PathLike) -> dict[str, Any]:
+    """What a model file holds, as plain data; nothing in it is made.
+
+    Returns
+    -------
+    dict
+        ``class``, the versions that wrote it, ``functions`` that `load` has to be given, ``notes``,
+        ``classes`` and ``forms`` of its records with how often each is there, ``arrays`` with the
+        type, shape and bytes of each.
+
+    Raises
+    ------
+    ValueError, OSError
+        As `load`.
+
+    Examples
+    --------
+    >>> import mercer, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "kernel.mercer")
+    >>> mercer.save(mercer.kernels.RBF(), path)
+    >>> inspect(path)["classes"]
+    {'mercer.kernels.RBF': 1}
+    """
+    with _naming(path):
+        header, tensors = _read(path)
+        records = _from_bytes(tensors.pop("records", None))
+        require(isinstance(records, list), "it holds no records")
+        kinds = [str(r[0])[:80] for r in records if isinstance(r, list) and r]
+        named = [
+            str(r[1])[:80]
+            for r in records
+            if isinstance(r, list) and len(r) > 1 and r[0] in ("object", "member", "known function")
+        ]
+    return {
+        "class": header["class"],
+        "format": header["version"],
+        "mercer": header["mercer"],
+        "scikit-learn": header["scikit-learn"],
+        "functions": header["functions"],
+        "notes": header["notes"],
+        "classes": dict(sorted(Counter(named).items())),
+        "forms": dict(sorted(Counter(kinds).items())),
+        "arrays": {
+            name: {"type": str(a.dtype), "shape": list(a.shape), "bytes": a.nbytes}
+            for name, a in tensors.items()
+        },
+    }
+
+
 @contextlib.contextmanager
 def _naming(path: str | os.PathLike) -> Iterator[None]:
     try:
@@ -181,7 +231,7 @@ def _refuse_missing(wanted: dict[str, Any], functions: Mapping[str, Any]) -> Non
 
 def _is_object(value: Any) -> bool:
     """Whether it is an object of a class of the user's, which may have parameters."""
-    return not isinstance(value, type) and not inspect.isroutine(value)
+    return not isinstance(value, type) and not isroutine(value)
 
 
 def _written(value: Any) -> str:
