@@ -56,8 +56,8 @@ def multiply(left: Any, right: Any) -> Kernel:
     if isinstance(right, Constant) and not isinstance(left, Constant):
         left, right = right, left
     values = [as_numbers(part.value) for part in (left, right) if isinstance(part, Constant)]
-    are_numbers = len(values) == 2 and all(isinstance(v, Real) and np.isfinite(v) for v in values)
-    if are_numbers and not np.isfinite(float(values[0]) * float(values[1])):
+    factors = [float(v) for v in values if isinstance(v, Real)]
+    if len(factors) == 2 and np.all(np.isfinite(factors)) and np.isinf(factors[0] * factors[1]):
         raise ValueError(f"{left!r} times {right!r} overflows")
     return _combinable(Product(left, right))
 
