@@ -52,7 +52,7 @@ def parse(text: str) -> Kernel:
         raise KernelSyntaxError("the text is nested too deeply or holds a null byte") from None
     try:
         kernel = _Reader(source).read(tree.body)
-    except (RecursionError, RuntimeError):
+    except RuntimeError:  # recursion too deep, of Python or of NumPy
         raise KernelSyntaxError("the text is nested too deeply") from None
     if not isinstance(kernel, Kernel):
         raise source.error(0, f"expected a kernel, found {kernel!r}; write Constant({kernel!r})")

@@ -155,7 +155,7 @@ def _dtype(name: Any) -> np.dtype:
 
 
 def _random_state(name: Any, key: Any, pos: Any, has_gauss: Any, gauss: Any) -> Any:
-    require(name == "MT19937", "a random state is none")
+    require(name == "MT19937", "a random state is not one of NumPy's")
     require(_is_words(key, np.uint32, 624) and _is_within(pos, 624), "a random state is damaged")
     require(_is_within(has_gauss, 1) and type(gauss) is float, "a random state is damaged")
     made = np.random.RandomState(0)
