@@ -35,6 +35,8 @@ class LeafForm(NamedTuple):
         The leaf before this one whose dot products, or features, serve this one too.
     folded : bool
         Whether the norms of a squared distance are numbers of its operands.
+    chained : bool
+        Whether all products of few numbers are summed within the matrix unit, the small ones first.
     """
 
     kind: Kind
@@ -44,6 +46,7 @@ class LeafForm(NamedTuple):
     step: int = 0
     shared: int | None = None
     folded: bool = False
+    chained: bool = False
 
 
 class Operation(NamedTuple):

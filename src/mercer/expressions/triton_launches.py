@@ -42,7 +42,9 @@ def _looped(form: TileForm) -> Launch:
     if _by_features(form):
         return Launch(64, 128, 4, 2)
     if _precisions(form) == {"fp16"} and not _careful(form):
-        return Launch(64, 256, 8) if _width(form) > 512 else Launch(128, 128, 8)
+        if all(leaf.chained for leaf in form.leaves):
+            return Launch(128, 256, 8)
+        return Launch(64, 256, 8, 4) if _width(form) > 1024 else Launch(128, 128, 8)
     return Launch(128, 128, 4 if _precisions(form) == {"tf32"} and not _careful(form) else 8)
 
 
@@ -52,8 +54,9 @@ def _resident(form: TileForm) -> Launch:
         o.op == Op.DIVIDE for o in form.operations
     )
     several, by_features = len(form.leaves) > 1, _by_features(form)
-    little = len(form.leaves) == 2 and len(form.operations) <= LITTLE
-    if not quotients and (by_features > 1 or (by_features and little and not _careful(form))):
+    little = len(form.leaves) == 2 and len(form.operations) <= LITTLE and not _careful(form)
+    roomy = several and (little or not _needs_registers(form))
+    if not quotients and (by_features > 1 or (by_features and roomy)):
         return Launch(128, 32, 4)
     if quotients or (several and (by_features or _careful(form))):
         return Launch(64, 32, 4)
@@ -62,6 +65,13 @@ def _resident(form: TileForm) -> Launch:
     if _precisions(form) == {"fp16"} and _width(form) > 48:
         return Launch(128, 64, 4, 3 if _width(form) <= 128 else 2)
     return Launch(64, 128, 4) if _width(form) <= 64 else Launch(128, 128, 8)
+
+
+def _needs_registers(form: TileForm) -> bool:
+    """Whether absolute differences or tanh leave no registers for more rows."""
+    return any(leaf.kind == Kind.L1 for leaf in form.leaves) or any(
+        o.op == Op.TANH for o in form.operations
+    )
 
 
 def _width(form: TileForm) -> int:

@@ -120,26 +120,25 @@ class Statistics:
             f"x{i} = X{i} + (rows.to(tl.int64) * {leaf.width})[:, None] + {place}",
             f"y{i} = Y{i} + tl.arange(0, BN)[:, None] * {leaf.width} + {place}",
         ]
-        self.inside += [
-            f"s{i} = tl.zeros((BM, BN), {self._type})",
-            f"z{i} = y{i} + tl.cast(j, tl.int64) * (BN * {leaf.width})",
-        ]
+        self.inside.append(f"z{i} = y{i} + tl.cast(j, tl.int64) * (BN * {leaf.width})")
         x, y = f"tl.load(x{i} + f)", f"tl.load(z{i} + f)"
         begun = self._fresh(leaf)
         if begun:
             self.before += [] if UNKNOWN_ONE in self.before else [UNKNOWN_ONE]
             self.inside += [
+                f"s{i} = tl.zeros((BM, BN), {self._type})",
                 f"for f in range(0, {begun}, {leaf.step}):",
                 f"    {self._dot(f't{i}', x, y, '', leaf)}",
                 f"    s{i} += t{i} * one",
             ]
         if begun < leaf.width:
+            total = f"t{i}" if begun else f"s{i}"
             self.inside += [
-                f"t{i} = tl.zeros((BM, BN), {self._type})",
+                f"{total} = tl.zeros((BM, BN), {self._type})",
                 f"for f in range({begun}, {leaf.width}, {leaf.step}):",
-                f"    {self._dot(f't{i}', x, y, f't{i}', leaf)}",
-                f"s{i} += t{i}",
+                f"    {self._dot(total, x, y, total, leaf)}",
             ]
+            self.inside += [f"s{i} += {total}"] if begun else []
         # After the sum: compared with the norms, each of its many terms would be rounded.
         if distance:
             self.inside.append(f"s{i} = s{i} + (u{i} + w{i})")
@@ -151,7 +150,7 @@ class Statistics:
         In float32 its accumulator cuts digits off where addition would round them, so that errors
         of one sign add up. Of numbers in two parts, the products of the first parts count.
         """
-        if leaf.precision == "ieee":
+        if leaf.precision == "ieee" or leaf.chained:
             return 0
         count = -(-leaf.width // 3) if leaf.precision == "fp16" else leaf.width
         return -(-count // leaf.step) * leaf.step

@@ -18,7 +18,7 @@ from typing import Any
 from mercer.arrays import Later
 from mercer.core.programs import Kind, Leaf
 from mercer.expressions.tensor_tiles import PairTiles
-from mercer.expressions.triton_care import needs_care
+from mercer.expressions.triton_care import CHAINED, needs_care
 from mercer.expressions.triton_forms import LeafForm, Operation, Slot, TileForm
 from mercer.expressions.triton_launches import FEWEST, Launch, launch_for
 from mercer.expressions.triton_source import (
@@ -127,8 +127,9 @@ class TritonTiles(PairTiles):
             and precision == "fp16"
             and not (careful or step or shared is not None)
         )
+        chained = precision == "fp16" and d <= CHAINED
         width = _multiple(width + 2 * len(NORM_UNITS) * folded, step or 16)
-        form = LeafForm(leaf.kind, width, 0, precision, step, shared, folded)
+        form = LeafForm(leaf.kind, width, 0, precision, step, shared, folded, chained)
         self._put_operands(i, leaf, form, scale)
         if careful:
             self._put_features(i, leaf)
@@ -145,7 +146,7 @@ class TritonTiles(PairTiles):
                 self._arrays[f"{'UW'[side]}{i}"] = _padded(half)
             if form.shared is not None:
                 continue
-            A = _operand(points, form.precision, scale, side)
+            A = _operand(points, form, scale, side)
             A = _with_norms(A, half, side) if form.folded else A
             A = torch.nn.functional.pad(A, (0, form.width - A.shape[1]))
             self._arrays[f"{'XY'[side]}{i}"] = _padded(A)
@@ -371,14 +372,15 @@ def _padded(A: Any) -> Any:
     return torch.cat([A, A[:1].expand(missing, *A.shape[1:])]) if missing else A.contiguous()
 
 
-def _operand(A: Any, precision: str, scale: float, side: int) -> Any:
+def _operand(A: Any, form: LeafForm, scale: float, side: int) -> Any:
     """Points as the matrix unit takes them."""
-    if precision == "fp16":
+    if form.precision == "fp16":
         A = A * scale
         high = A.to(torch.float16)
         low = (A - high.to(A.dtype)).to(torch.float16)
-        return torch.cat([high, low, high] if side else [high, high, low], dim=1)
-    if precision == "tf32":  # which would be cut off, not rounded
+        rows = [low, high, high] if form.chained else [high, high, low]
+        return torch.cat([high, low, high] if side else rows, dim=1)
+    if form.precision == "tf32":  # which would be cut off, not rounded
         return ((A.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
     return A
 
