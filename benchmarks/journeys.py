@@ -10,6 +10,7 @@ first call of a solver. Functions that run on import or were generated do not co
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import tempfile
 from collections import defaultdict
@@ -38,7 +39,8 @@ def journey(walk: Callable[[], object], end: str | None = None) -> dict[str, set
         place = frame.f_code.co_filename.removeprefix(HOME + "/")
         if end is not None and place.startswith(end):
             raise Reached
-        if not frame.f_code.co_name.startswith("<"):
+        is_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED  # bodies of classes are not
+        if is_function and not frame.f_code.co_name.startswith("<"):
             met[place].add(frame.f_code.co_qualname)
 
     sys.setprofile(note)
@@ -73,6 +75,7 @@ def fit_command() -> dict[str, set[str]]:
         rows = [f"{a:.3f},{b:.3f},{'yn'[int(a + b > 0)]}" for a, b in rng.normal(size=(80, 2))]
         table.write_text("\n".join(["a,b,answer", *rows]))
         asked = ["fit", str(table), "--target", "answer", "-o", str(Path(folder) / "m.mercer")]
+        app(asked, standalone_mode=False)
         return journey(lambda: app(asked, standalone_mode=False), end="solvers/")
 
 
