@@ -30,7 +30,7 @@ class Reached(Exception):
 
 
 def journey(walk: Callable[[], object], end: str | tuple = ()) -> dict[str, set[str]]:
-    """Names of the functions that run, by file; up to the first one in a file whose name begins with ``end``."""
+    """Functions that run, by file, up to the first in a file whose name begins with ``end``."""
     met: dict[str, set[str]] = defaultdict(set)
 
     def note(frame, event, argument):
