@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.cli.text_tables import Table, named, names_are_values, read_table
 from mercer.whole_files import read_regular
 
-# A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
-DENSE_ENTRIES = 50_000_000
 # GiB that a compressed file may have when it is unpacked.
 MAX_GIB = 4.0
 # Rows from which on a column can be told to name them.
@@ -120,7 +119,7 @@ def read(
                 content = content.decode(encoding).encode()
         if is_model(content):
             raise ValueError("it is a model")
-        if not content.removeprefix(codecs.BOM_UTF8).strip():
+        if not content[:1].strip() and not content.removeprefix(codecs.BOM_UTF8).strip():
             raise ValueError("it is empty")
         form = form or _by_name(path) or _by_content(content)
         data = READERS[form](content, header)
@@ -216,7 +215,7 @@ def _by_content(content: bytes) -> str:
         return "npz" if any(name.endswith(".npy") for name in names) else "tu"
     if JSON.match(content):
         raise ValueError("it is JSON; write it as CSV")
-    first = content.lstrip().split(b"\n", 1)[0].strip()
+    first = next((line for line in io.BytesIO(content) if line.strip()), b"").strip()
     if first[:1] == b">":
         return "fasta"
     if b":" in first and LIBSVM_LINE.fullmatch(first):
@@ -364,12 +363,17 @@ def _libsvm(content: bytes, header: bool) -> Data:
     try:
         X, y = load_svmlight_file(io.BytesIO(content))
     except ValueError as error:
-        lines = enumerate(content.splitlines(), 1)
-        wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line)]
+        lines = enumerate(io.BytesIO(content), 1)
+        wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line.strip())]
         where = f"line {wrong[0]} is not label index:value ...; " if wrong else ""
         raise ValueError(f"{where}{error}") from error
-    dense = X.shape[0] * X.shape[1] <= DENSE_ENTRIES
-    return Data(X.toarray() if dense else X.tocsr(), y, target="y", is_text=True)
+    from mercer.auto.sparse import stays_sparse
+
+    if not stays_sparse(X):
+        return Data(X.toarray(), y, target="y", is_text=True)
+    # Numbers of columns are below 2^31 here, and half as long so.
+    parts = (X.data, X.indices.astype(np.int32), X.indptr)
+    return Data(sp.csr_array(parts, shape=X.shape), y, target="y", is_text=True)
 
 
 def _fasta(content: bytes, header: bool) -> Data:

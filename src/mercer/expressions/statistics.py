@@ -225,11 +225,18 @@ def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):  # such pairs are computed again
         distances = size - 2 * dot(X, Y)
         rows, columns = np.nonzero(~(distances > NEAR[distances.dtype] * size))
-        for block in row_blocks(len(rows), X.shape[1] * distances.itemsize, GATHER_BYTES):
+        for block in row_blocks(len(rows), _bytes_per_row(X, Y), GATHER_BYTES):
             i, j = rows[block], columns[block]
             difference = sp.csr_array(F.given[i] - G.given[j])
             distances[i, j] = row_norms(difference, squared=True)
     return distances
+
+
+def _bytes_per_row(X: Array, Y: Array) -> float:
+    """Bytes of the difference of two rows, of which one at least is sparse."""
+    if sp.issparse(X) and sp.issparse(Y):
+        return sum(12 * (A.nnz / max(1, A.shape[0]) + 1) for A in (X, Y))
+    return 8 * X.shape[1]
 
 
 def _sqdist_magnitude(F: _Centred, G: _Centred) -> np.ndarray:
