@@ -160,9 +160,7 @@ class Search:
         self.pace = (time.perf_counter() - start) / (len(looks) * len(Y) ** 3)
         return found[:2]
 
-    def _try(
-        self, name: str, coding: Any, kernel: Kernel, X: Any, rows: np.ndarray
-    ) -> float:
+    def _try(self, name: str, coding: Any, kernel: Kernel, X: Any, rows: np.ndarray) -> float:
         """Look at a candidate, and keep it if it is the best so far."""
         error, alpha = self._best(kernel, X, rows)
         self.note(name, coding, error)

@@ -6,6 +6,7 @@ import codecs
 import difflib
 import gzip
 import io
+import os
 import re
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.cli.text_tables import Table, named, names_are_values, read_table
+from mercer.memory_errors import explained
 from mercer.whole_files import read_regular
 
 # GiB that a compressed file may have when it is unpacked.
@@ -37,6 +39,7 @@ WIDE_TEXT = {
 # What a column is called that numbers or names the rows.
 NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
 
+FEWER_ROWS = "give a file with fewer rows or columns, or use a machine with more memory"
 WHY_LEFT_OUT = ("it numbers the rows", "it names the rows", "it names the sequences")
 
 
@@ -126,8 +129,11 @@ def read(
     except UnicodeDecodeError as error:
         how = "" if b"\0" in content else "; to convert it: iconv -f LATIN1 -t UTF-8"
         raise ValueError(f"{_shown(path)} is not UTF-8 text (byte {error.start}){how}") from error
-    except (ImportError, MemoryError):
+    except ImportError:
         raise
+    except MemoryError as error:
+        doing = f"reading {_shown(path)} ({len(content):,} bytes)"
+        raise explained(error, doing, FEWER_ROWS) from error
     except Exception as error:  # of the libraries that read each format
         read_as = f" as {form}" if form else ""
         raise ValueError(f"{_shown(path)} cannot be read{read_as}: {error}") from error
@@ -174,6 +180,9 @@ def _file(path: str) -> bytes:
         if Path(path).exists() and not Path(path).is_file():
             raise OSError(f"{path} is not a regular file; pass - to read from a pipe") from error
         raise
+    except MemoryError as error:
+        doing = f"reading {path} ({os.path.getsize(path):,} bytes)"
+        raise explained(error, doing, FEWER_ROWS) from error
 
 
 def standard_input() -> bytes:

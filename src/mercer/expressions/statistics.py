@@ -29,9 +29,12 @@ from mercer.arrays import (
 from mercer.core import Kind, Leaf, Program
 from mercer.core.reference import EXACT_FEATURES, NEAR
 from mercer.expressions.bits import bits_of_both
+from mercer.expressions.sparse_rows import sparse_products
 
 Tangents = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 GATHER_BYTES = 2**26
+# Sparse rows from which on the core's tables of them pay, and as many columns as they take.
+SPARSE_ROWS, MOST_COLUMNS = 16, 2**31 - 1
 LENGTHS_BYTES = 2**30
 CENTRE_ROWS = 512
 DIAGONAL_ROWS = 32  # of a block that is computed for its diagonal
@@ -51,9 +54,26 @@ _AS_IT_IS = Program(np.empty((0, 5), dtype=np.int32), np.empty((0, 2)), register
 
 def dot(X: Array, Y: Array) -> np.ndarray:
     """x·z."""
+    if _are_of_core(X, Y):
+        return sparse_products(X, Y)
     dtype = np.result_type(X.dtype, Y.dtype)
     X, Y = (A.astype(dtype, copy=False) for A in (X, Y))
     return np.asarray(safe_sparse_dot(X, Y.T, dense_output=True))
+
+
+def _are_of_core(X: Array, Y: Array) -> bool:
+    """Whether products of sparse rows are left to the core, whose result is dense at once.
+
+    Its tables have an entry for each column, as SciPy's do.
+    """
+    return all(
+        sp.issparse(A)
+        and A.format == "csr"
+        and A.dtype == np.float64
+        and A.shape[0] >= SPARSE_ROWS
+        and A.shape[1] <= MOST_COLUMNS
+        for A in (X, Y)
+    )
 
 
 def sqdist(X: Array, Y: Array) -> np.ndarray:
