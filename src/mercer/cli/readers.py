@@ -371,6 +371,8 @@ def _libsvm(content: bytes, header: bool) -> Data:
 
     try:
         X, y = load_svmlight_file(io.BytesIO(content))
+    except OverflowError as error:
+        raise ValueError("a column is beyond 2,147,483,647, which is as far as is read") from error
     except ValueError as error:
         lines = enumerate(io.BytesIO(content), 1)
         wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line.strip())]
