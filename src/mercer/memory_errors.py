@@ -58,8 +58,8 @@ def explaining_memory(function: Callable) -> Callable:
 
 
 def _of_call(error: MemoryError, name: str, arguments: tuple, named: dict) -> MemoryError:
-    owner = arguments[0] if arguments else None
-    points = arguments[1] if len(arguments) > 1 else named.get("X")
+    owner: Any = arguments[0] if arguments else None
+    points: Any = arguments[1] if len(arguments) > 1 else named.get("X")
     doing = name if owner is None else f"{type(owner).__name__}.{name}"
     shape = getattr(points, "shape", None)
     if shape is not None:

@@ -148,14 +148,15 @@ class SparseCoding(TransformerMixin, BaseEstimator):
 
 
 def _of_length_one(data: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The entries of each row divided by the row's length."""
+    """The entries of each row divided by the row's length, in place."""
     sizes = np.diff(ends)
     filled = np.flatnonzero(sizes)
     if not filled.size:
         return data
     starts, sizes = ends[filled], sizes[filled]
-    data = data / np.repeat(np.maximum.reduceat(np.abs(data), starts), sizes)
-    return data / np.repeat(np.sqrt(np.add.reduceat(data**2, starts)), sizes)
+    data /= np.repeat(np.maximum.reduceat(np.abs(data), starts), sizes)
+    data /= np.repeat(np.sqrt(np.add.reduceat(data**2, starts)), sizes)
+    return data
 
 
 def are_all_equal(points: Any) -> bool:

@@ -122,7 +122,9 @@ def read(
                 content = content.decode(encoding).encode()
         if is_model(content):
             raise ValueError("it is a model")
-        if not content[:1].strip() and not content.removeprefix(codecs.BOM_UTF8).strip():
+        if not any(
+            part.removeprefix(codecs.BOM_UTF8).strip() for part in (content[:1024], content)
+        ):
             raise ValueError("it is empty")
         form = form or _by_name(path) or _by_content(content)
         data = READERS[form](content, header)
