@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,10 @@ from mercer.other_libraries import is_half, is_tensor, taken
 IMPUTE = "fill it in first, for example with X.filled(np.nan) and sklearn.impute.SimpleImputer"
 DROP = "leave out the masked rows"
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+CONTAINER_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
 WORTH_ASKING = 2**26  # bytes of a matrix for which a device is asked what it has free
 Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
 
@@ -154,11 +160,33 @@ def memory_budget() -> int:
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory this machine has, or None where the system does not say."""
+    """Bytes of memory this machine has for us, or None where the system does not say."""
+    limits = [_address_space(), _container()]
+    with suppress(AttributeError, OSError, ValueError):
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _address_space() -> int | None:
+    """Bytes of addresses that this process may have (``ulimit -v``), or None for no limit."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
+        resource = importlib.import_module("resource")
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    except (ImportError, OSError, ValueError):  # another system than Unix
         return None
+    return None if limit == resource.RLIM_INFINITY else int(limit)
+
+
+@functools.cache
+def _container() -> int | None:
+    """Bytes of memory that the container may have that this process is in, or None."""
+    for path in CONTAINER_LIMITS:
+        try:
+            with open(path) as file:
+                return int(file.read())  # or "max"
+        except (OSError, ValueError):
+            continue
+    return None
 
 
 def free_memory(X: Any) -> int | None:

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from mercer.memory_errors import explaining_memory
 from mercer.other_libraries import handed_back, is_recorded, is_tensor, taken
 from mercer.torch_state import computing
 
@@ -44,6 +45,7 @@ def over_blocks(method: Callable) -> Callable:
     """
 
     @computing
+    @explaining_memory
     @functools.wraps(method)
     def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if is_collection(X):

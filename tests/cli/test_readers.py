@@ -231,7 +231,8 @@ def test_libsvm(tmp_path, monkeypatch):
         data = read(put(tmp_path, name, content))
         assert data.X.tolist() == [[0.0, 2.0, 0.0], [1.0, 0.0, 0.5]]
         assert data.y.tolist() == [1, -1]
-    monkeypatch.setattr(readers, "DENSE_ENTRIES", 3)
+    monkeypatch.setattr("mercer.auto.sparse.TABLE_COLUMNS", 2)
+    (tmp_path / "t.svm").write_text("1 1:1 7:2\n-1 4:2\n")
     assert sp.issparse(read(str(tmp_path / "t.svm")).X)
 
 

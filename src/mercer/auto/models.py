@@ -7,22 +7,25 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import (
+    _check_n_features,
     _check_y,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
 )
 
-from mercer.arrays import on_host
+from mercer.arrays import on_host, row_blocks
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, Search, take
-from mercer.auto.tables import as_table, mean_and_spread
+from mercer.auto.sparse import are_all_equal, sparse_rows, stays_sparse
+from mercer.auto.tables import TableCoding, as_table, mean_and_spread
 from mercer.auto.threads import one_blas_thread
 from mercer.elsewhere import over_blocks
 from mercer.estimators import KernelRidge, KernelRidgeCV
@@ -45,6 +48,8 @@ _PATH_ROWS = 1000
 _FACTOR = 4.0
 # Factorisations that an exact fit takes, and as many of the centres' size for each row.
 _FACTORISATIONS = 2
+# Copies of a table, made dense, that its coding holds at once.
+_COPIES = 8
 # Multiplications of matrices that one thread has done in a few seconds.
 _ONE_THREAD = 2**35
 
@@ -74,7 +79,7 @@ class _AutoKernel(BaseEstimator):
         self.kernel_ = search.kernel
         points, n = self.coding_.transform(X), len(Y)
         work = clock.left() / max(_FACTORISATIONS * search.pace, 1e-300)
-        if np.all(points == points[:1]):
+        if are_all_equal(points):
             predictions = self._fit_nothing(points, Y)
         elif n <= _EXACT and n**3 <= work:
             with one_blas_thread() if n <= _PATH_ROWS else nullcontext():
@@ -147,9 +152,17 @@ class _AutoKernel(BaseEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        if sp.issparse(X) and isinstance(self.coding_, TableCoding) and X.shape[0]:
+            _check_n_features(self, X, reset=False)
+            X = X.tocsr()
+            blocks = row_blocks(X.shape[0], _COPIES * 8 * X.shape[1])
+            return np.concatenate([self._scores_of(X[rows].toarray()) for rows in blocks])
+        return self._scores_of(X)
+
+    def _scores_of(self, X: Any) -> np.ndarray:
         points = self.coding_.transform(X, self)
         if not points.shape[1]:
-            return np.zeros((len(points), self.model_.dual_coef_[0].size))
+            return np.zeros((points.shape[0], self.model_.dual_coef_[0].size))
         found = np.asarray(self.model_.predict(points))
         return found.reshape(len(found), -1)
 
@@ -170,6 +183,10 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
     The regulariser is chosen left one out on up to 1000 rows. Up to 5000 rows the fit is exact,
     beyond that on centres.
 
+    A sparse matrix of more than 1000 columns, or more than 8 million entries with the zeros, stays
+    sparse unless half of it is stored: its columns are scaled and not moved, a missing value counts
+    as zero, all features share a width, and a linear kernel is tried too.
+
     Parameters
     ----------
     max_time : float or None, default=None
@@ -183,7 +200,7 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
     kernel_ : Kernel
         On the points that ``coding_`` makes of a table.
     alpha_ : float
-    coding_ : TableCoding
+    coding_ : TableCoding or SparseCoding
     model_ : KernelRidge or KernelRidgeCV
     report_ : dict
         What was tried, with its error and the seconds gone by; what won; the error left one out of
@@ -205,7 +222,7 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
 
         Parameters
         ----------
-        X : DataFrame, array or list of rows
+        X : DataFrame, array, sparse matrix or list of rows
         y : array of shape (n,) or (n, n_targets)
         sample_weight : float or array of shape (n,), optional
             What the error of each row counts beside the others', in the search and in the fit: of
@@ -268,7 +285,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
 
         Parameters
         ----------
-        X : DataFrame, array or list of rows
+        X : DataFrame, array, sparse matrix or list of rows
         y : array of shape (n,)
             Labels.
         sample_weight : float or array of shape (n,), optional
@@ -355,7 +372,7 @@ def _given(y: Any) -> Any:
 
 def _rows_of(X: Any, y: np.ndarray) -> Any:
     """The table, with as many rows as there are targets."""
-    table = as_table(X)
+    table = sparse_rows(X) if stays_sparse(X) else as_table(X)
     check_consistent_length(table, y)
     if len(y) < 2:
         raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")

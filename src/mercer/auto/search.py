@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from mercer import kernels as K
 from mercer.auto.leave_one_out import GAIN, Slopes, best_alpha, weighed
+from mercer.auto.sparse import SPARSE_SCALINGS, SparseCoding
 from mercer.auto.tables import NUMBER, SCALINGS, TableCoding
 from mercer.kernels import Kernel
 
@@ -41,6 +43,13 @@ FAMILIES: dict[str, Callable[..., Kernel]] = {
     "Matern(1.5)": lambda scales: K.Matern(1.5, 1.0, scales=scales),
     "Exponential": lambda scales: K.Exponential(1.0, scales=scales),
 }
+# The same by one length, for sparse points, which have too many features to give each a scale.
+BY_LENGTH: dict[str, Callable[[float], Kernel]] = {
+    "RBF": lambda length: K.RBF(length**-2),
+    "Matern(2.5)": lambda length: K.Matern(2.5, length),
+    "Matern(1.5)": lambda length: K.Matern(1.5, length),
+    "Exponential": lambda length: K.Exponential(1 / length),
+}
 
 
 class Clock:
@@ -62,7 +71,7 @@ class Search:
 
     Parameters
     ----------
-    X : table
+    X : table or CSR matrix
     Y : (n, t) array
         Targets, centred.
     clock : Clock
@@ -73,7 +82,7 @@ class Search:
 
     Attributes
     ----------
-    coding : TableCoding
+    coding : TableCoding or SparseCoding
         Of the best candidate.
     kernel : Kernel
         On the points of ``coding``.
@@ -99,7 +108,8 @@ class Search:
         self.order = random.permutation(len(Y))
         self.tried: list[dict[str, Any]] = []
         self.error, self.alpha, self.width = np.inf, 1.0, 1.0
-        self.coding = TableCoding("standard").fit(X)
+        self.is_sparse = sp.issparse(X)
+        self.coding: Any = SparseCoding().fit(X) if self.is_sparse else TableCoding().fit(X)
         self.kernel: Kernel = K.Constant(1.0)
         self.pace = 0.0
         self.few = int(np.clip(len(Y) // _FIRST_SHARE, *_FIRST_ROWS))
@@ -110,9 +120,12 @@ class Search:
         D = len(self.coding.owners_)
         if D:
             self._scalings_and_widths()
+            if self.is_sparse:
+                self._linear()
             self._families()
-            self._scales_one_by_one()
-        if self.coding.texts_:
+            if not self.is_sparse:
+                self._scales_one_by_one()
+        if not self.is_sparse and self.coding.texts_:
             self._texts(D)
         return self
 
@@ -122,9 +135,11 @@ class Search:
         """Some rows in random order, after others."""
         return self.order[skip : skip + count]
 
-    def points(self, coding: TableCoding, rows: np.ndarray) -> np.ndarray:
+    def points(self, coding: Any, rows: np.ndarray) -> Any:
         """The coordinates of some rows, without texts."""
         points = coding.transform(take(self.X, rows))
+        if self.is_sparse:
+            return points
         return points[:, : len(coding.owners_)].astype(np.float64)
 
     def _late(self) -> bool:
@@ -145,9 +160,7 @@ class Search:
         self.pace = (time.perf_counter() - start) / (len(looks) * len(Y) ** 3)
         return found[:2]
 
-    def _try(
-        self, name: str, coding: TableCoding, kernel: Kernel, X: Any, rows: np.ndarray
-    ) -> float:
+    def _try(self, name: str, coding: Any, kernel: Kernel, X: Any, rows: np.ndarray) -> float:
         """Look at a candidate, and keep it if it is the best so far."""
         error, alpha = self._best(kernel, X, rows)
         self.note(name, coding, error)
@@ -155,7 +168,7 @@ class Search:
             self.error, self.alpha, self.kernel, self.coding = error, alpha, kernel, coding
         return error
 
-    def note(self, name: str, coding: TableCoding, error: float) -> None:
+    def note(self, name: str, coding: Any, error: float) -> None:
         seconds = self.clock.seconds
         self.tried.append(
             {"kernel": name, "scaling": coding.scaling, "error": error, "seconds": seconds}
@@ -166,9 +179,12 @@ class Search:
     def _scalings_and_widths(self) -> None:
         """The median distance for every scaling, and other widths for those that are near."""
         rows, looks = self.rows(self.few), []
-        numbers = self.coding.kinds_.count(NUMBER)
-        for scaling in SCALINGS if numbers else ("standard",):
-            coding = self.coding if scaling == "standard" else TableCoding(scaling).fit(self.X)
+        first = self.coding
+        scalings = SPARSE_SCALINGS if self.is_sparse else SCALINGS
+        if not self.is_sparse and NUMBER not in first.kinds_:
+            scalings = (first.scaling,)
+        for scaling in scalings:
+            coding = first if scaling == first.scaling else type(first)(scaling).fit(self.X)
             looks.append(_Look(self, "RBF", coding, rows))
             looks[-1].at(1.0)
             if self._late():
@@ -191,6 +207,12 @@ class Search:
         if winner.coding is not self.coding:
             self.error, self.coding, self.width = winner.least, winner.coding, winner.best
             self.kernel = winner.kernel(winner.best)
+
+    def _linear(self) -> None:
+        """A linear function of the points: of many sparse features, often enough."""
+        rows = self.rows(self.few)
+        kernel = K.Linear() + 1.0
+        self._try("Linear", self.coding, kernel, self.points(self.coding, rows), rows)
 
     def _families(self) -> None:
         """From smooth to rough, as long as it does not get worse; rougher ones are wider."""
@@ -302,7 +324,7 @@ class Search:
 class _Look:
     """One family of kernels on some rows in one scaling, with widths about the median distance."""
 
-    def __init__(self, search: Search, family: str, coding: TableCoding, rows: np.ndarray):
+    def __init__(self, search: Search, family: str, coding: Any, rows: np.ndarray):
         self.search, self.family, self.coding = search, family, coding
         self.X, self.rows = search.points(coding, rows), rows
         self.median = median_distance(self.X)
@@ -331,6 +353,8 @@ class _Look:
         return f"{self.family}, width {width:g}"
 
     def kernel(self, width: float) -> Kernel:
+        if sp.issparse(self.X):
+            return BY_LENGTH[self.family](width * self.median)
         return FAMILIES[self.family](np.full(self.X.shape[1], width * self.median))
 
     def climb(self, steps: tuple[float, ...]) -> None:
@@ -360,12 +384,13 @@ def _string_kernels(texts: Iterable[str]) -> Iterator[tuple[str, Kernel]]:
         yield "WeightedDegree(8)", K.WeightedDegree(min(8, max(1, len(texts[0]))))
 
 
-def median_distance(X: np.ndarray) -> float:
-    """The median distance between points, 1 where most are the same."""
+def median_distance(X: Any) -> float:
+    """The median distance between points, dense or sparse; 1 where most are the same."""
     few = X[:200]
-    squares = np.einsum("ij,ij->i", few, few)
-    D = squares[:, None] + squares - 2 * few @ few.T
-    between = D[np.triu_indices(len(few), 1)]
+    products = (few @ few.T).toarray() if sp.issparse(few) else few @ few.T
+    squares = products.diagonal()
+    D = squares[:, None] + squares - 2 * products
+    between = D[np.triu_indices(len(D), 1)]
     median = float(np.sqrt(max(np.median(between), 0.0))) if between.size else 0.0
     return median if median > 1e-6 * float(np.sqrt(squares.max(initial=0.0))) else 1.0
 

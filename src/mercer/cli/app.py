@@ -35,6 +35,9 @@ from mercer.cli.readers import (
     without_names,
 )
 from mercer.cli.visible import visible
+from mercer.memory_errors import explained, is_bare
+
+FEWER = "use fewer rows or columns, or a machine with more memory"
 
 
 class OneLine(TyperGroup):
@@ -69,6 +72,8 @@ def _sentence(error: Exception) -> str:
         text = told()
     elif isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    elif isinstance(error, MemoryError) and is_bare(error):
+        text = str(explained(error, "this", FEWER))
     elif isinstance(error, ValueError | TypeError | OSError | ImportError | MemoryError):
         text = str(error) or type(error).__name__
     else:

@@ -100,8 +100,8 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
     if isinstance(data.X, list):
         raise ValueError(f"{data.source} holds graphs; a density is of numbers")
     if data.columns is None:
-        X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
-        names = [f"column {k}" for k in range(X.shape[1])]
+        X, names = _arrays(data, columns)
+        columns = names if hasattr(data.X, "tocsc") else columns
     else:
         frame = data.X.copy(deep=False)
         for k, name in enumerate(data.columns):
@@ -134,6 +134,25 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
         rows = counted(kept.sum(), "complete row")
         raise ValueError(f"{data.source} has {rows}; 2 are needed at least")
     return X[kept], [names[k] for k in chosen], int((~kept).sum())
+
+
+def _arrays(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[str]]:
+    """Columns without names: of many sparse ones those that are asked for."""
+    if not hasattr(data.X, "tocsc"):
+        return np.asarray(data.X), [f"column {k}" for k in range(data.width)]
+    if not columns:
+        raise ValueError(
+            f"{data.source} has {data.width:,} columns, nearly all of them zeros, and a density is "
+            "of few; choose some with --column"
+        )
+    places = [name.removeprefix("column ") for name in columns]
+    wrong = [name for name in places if not name.isdecimal() or int(name) >= data.width]
+    if wrong:
+        raise ValueError(
+            f"--column {wrong[0]}: {data.source} has no such column; there are 0 to "
+            f"{data.width - 1}"
+        )
+    return data.X[:, [int(k) for k in places]].toarray(), [f"column {k}" for k in places]
 
 
 def rows(X: np.ndarray, names: list[str], summary: dict[str, Any]) -> dict[str, np.ndarray]:

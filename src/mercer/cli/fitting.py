@@ -217,8 +217,11 @@ def _described(model: Any, X: Any) -> list[dict[str, Any]]:
         sizes = [graph.n_nodes for graph in X]
         held = f"{min(sizes)} to {max(sizes)} nodes"
         return [{"name": "graphs", "kind": "graph", "missing": 0, "holds": held}]
-    kind = "sparse numbers" if hasattr(X, "tocsr") else "numbers"
-    return [{"name": f"{X.shape[1]} columns", "kind": kind, "missing": 0, "holds": ""}]
+    name = f"{X.shape[1]:,} columns"
+    if not hasattr(X, "tocsr"):
+        return [{"name": name, "kind": "numbers", "missing": 0, "holds": ""}]
+    held = f"{X.nnz:,} entries, {X.nnz / X.shape[0]:.3g} in a row"
+    return [{"name": name, "kind": "sparse numbers", "missing": 0, "holds": held}]
 
 
 def _kept(task: str, y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:

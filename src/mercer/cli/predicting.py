@@ -6,7 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from mercer.auto.sparse import SparseCoding, stays_sparse
 from mercer.cli.columns import written_days
 from mercer.cli.evaluation import quality
 from mercer.cli.readers import WHY_LEFT_OUT, Data, listed, refuse_repeated
@@ -140,6 +142,8 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     is_libsvm = data.is_text and data.columns is None and hasattr(X, "shape")
     if is_libsvm and X.shape[1] < expected:
         return _widened(X, expected)
+    if is_libsvm and X.shape[1] > expected and isinstance(_coding(model), SparseCoding):
+        return _narrowed(X, expected, data.source)
     if expected and hasattr(X, "shape") and X.shape[1] != expected:
         raise ValueError(
             f"{data.source} has {X.shape[1]} columns to predict from, and the model was trained on "
@@ -149,7 +153,24 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
 
 
 def _widened(X: Any, width: int) -> Any:
-    if hasattr(X, "tocsr"):
-        X.resize((X.shape[0], width))
-        return X
-    return np.hstack([X, np.zeros((X.shape[0], width - X.shape[1]))])
+    wide = sp.csr_array(X, copy=True)
+    wide.resize((X.shape[0], width))
+    return wide if hasattr(X, "tocsr") or stays_sparse(wide) else wide.toarray()
+
+
+def _narrowed(X: Any, width: int, source: str) -> Any:
+    """The columns of training: what is in others, such as new words, is not known to the model."""
+    rows = sp.csr_array(X)
+    new = rows.indices >= width
+    warnings.warn(
+        f"{source} has {X.shape[1]:,} columns, and training had {width:,}; the {new.sum():,} of "
+        f"{rows.nnz:,} entries in columns beyond have no part in the predictions",
+        stacklevel=2,
+    )
+    return rows[:, :width]
+
+
+def _coding(model: Any) -> Any:
+    """How a model without settings makes points of a table; None of others."""
+    model = model[-1] if hasattr(model, "steps") else model
+    return getattr(model, "coding_", None)

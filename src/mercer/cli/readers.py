@@ -6,6 +6,7 @@ import codecs
 import difflib
 import gzip
 import io
+import os
 import re
 import sys
 import tempfile
@@ -18,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.cli.text_tables import Table, named, names_are_values, read_table
+from mercer.memory_errors import explained
 from mercer.whole_files import read_regular
 
-# A sparse matrix with fewer entries than this, zeros included, is made dense: scaling then works.
-DENSE_ENTRIES = 50_000_000
 # GiB that a compressed file may have when it is unpacked.
 MAX_GIB = 4.0
 # Rows from which on a column can be told to name them.
@@ -38,6 +39,7 @@ WIDE_TEXT = {
 # What a column is called that numbers or names the rows.
 NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
 
+FEWER_ROWS = "give a file with fewer rows or columns, or use a machine with more memory"
 WHY_LEFT_OUT = ("it numbers the rows", "it names the rows", "it names the sequences")
 
 
@@ -120,15 +122,20 @@ def read(
                 content = content.decode(encoding).encode()
         if is_model(content):
             raise ValueError("it is a model")
-        if not content.removeprefix(codecs.BOM_UTF8).strip():
+        if not any(
+            part.removeprefix(codecs.BOM_UTF8).strip() for part in (content[:1024], content)
+        ):
             raise ValueError("it is empty")
         form = form or _by_name(path) or _by_content(content)
         data = READERS[form](content, header)
     except UnicodeDecodeError as error:
         how = "" if b"\0" in content else "; to convert it: iconv -f LATIN1 -t UTF-8"
         raise ValueError(f"{_shown(path)} is not UTF-8 text (byte {error.start}){how}") from error
-    except (ImportError, MemoryError):
+    except ImportError:
         raise
+    except MemoryError as error:
+        doing = f"reading {_shown(path)} ({len(content):,} bytes)"
+        raise explained(error, doing, FEWER_ROWS) from error
     except Exception as error:  # of the libraries that read each format
         read_as = f" as {form}" if form else ""
         raise ValueError(f"{_shown(path)} cannot be read{read_as}: {error}") from error
@@ -175,6 +182,9 @@ def _file(path: str) -> bytes:
         if Path(path).exists() and not Path(path).is_file():
             raise OSError(f"{path} is not a regular file; pass - to read from a pipe") from error
         raise
+    except MemoryError as error:
+        doing = f"reading {path} ({os.path.getsize(path):,} bytes)"
+        raise explained(error, doing, FEWER_ROWS) from error
 
 
 def standard_input() -> bytes:
@@ -216,7 +226,7 @@ def _by_content(content: bytes) -> str:
         return "npz" if any(name.endswith(".npy") for name in names) else "tu"
     if JSON.match(content):
         raise ValueError("it is JSON; write it as CSV")
-    first = content.lstrip().split(b"\n", 1)[0].strip()
+    first = next((line for line in io.BytesIO(content) if line.strip()), b"").strip()
     if first[:1] == b">":
         return "fasta"
     if b":" in first and LIBSVM_LINE.fullmatch(first):
@@ -363,13 +373,20 @@ def _libsvm(content: bytes, header: bool) -> Data:
 
     try:
         X, y = load_svmlight_file(io.BytesIO(content))
+    except OverflowError as error:
+        raise ValueError("a column is beyond 2,147,483,647, which is as far as is read") from error
     except ValueError as error:
-        lines = enumerate(content.splitlines(), 1)
-        wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line)]
+        lines = enumerate(io.BytesIO(content), 1)
+        wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line.strip())]
         where = f"line {wrong[0]} is not label index:value ...; " if wrong else ""
         raise ValueError(f"{where}{error}") from error
-    dense = X.shape[0] * X.shape[1] <= DENSE_ENTRIES
-    return Data(X.toarray() if dense else X.tocsr(), y, target="y", is_text=True)
+    from mercer.auto.sparse import stays_sparse
+
+    if not stays_sparse(X):
+        return Data(X.toarray(), y, target="y", is_text=True)
+    # Numbers of columns are below 2^31 here, and half as long so.
+    parts = (X.data, X.indices.astype(np.int32), X.indptr)
+    return Data(sp.csr_array(parts, shape=X.shape), y, target="y", is_text=True)
 
 
 def _fasta(content: bytes, header: bool) -> Data:

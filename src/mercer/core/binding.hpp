@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #if defined(__linux__)
@@ -64,8 +65,26 @@ void without_gil(std::mutex& busy, F work) {
   });
 }
 
+// What Python's MemoryError says where an array has no room: its shape and its size.
+class NoRoom : public std::bad_alloc {
+ public:
+  NoRoom(std::initializer_list<std::size_t> shape, std::size_t bytes) {
+    text_ = "Unable to allocate " + std::to_string(bytes >> 20) + " MiB for an array with shape (";
+    const char* between = "";
+    for (std::size_t s : shape) {
+      text_ += between + std::to_string(s);
+      between = ", ";
+    }
+    text_ += ")";
+  }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
 // Memory for a result, to be freed by std::free. Large ones ask for large pages, which takes less
-// time than touching as many small ones.
+// time than touching as many small ones. A null pointer where there is none.
 inline void* room(std::size_t bytes) {
   constexpr std::size_t page = std::size_t(1) << 21;
   void* found = nullptr;
@@ -75,9 +94,7 @@ inline void* room(std::size_t bytes) {
     if (found) madvise(found, bytes, MADV_HUGEPAGE);
   }
 #endif
-  if (!found) found = std::malloc(std::max<std::size_t>(bytes, 1));
-  if (!found) throw std::bad_alloc();
-  return found;
+  return found ? found : std::malloc(std::max<std::size_t>(bytes, 1));
 }
 
 template <class T, int D>
@@ -88,6 +105,7 @@ Out<T, D> new_array(std::initializer_list<std::size_t> shape) {
     size *= s;
   }
   T* data = static_cast<T*>(room(size * sizeof(T)));
+  if (!data) throw NoRoom(shape, size * sizeof(T));
   nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
   return Out<T, D>(data, shape, owner);
 }

@@ -19,6 +19,7 @@ from mercer.arrays import as_numpy, copy_of
 from mercer.elsewhere import distributed, is_collection
 from mercer.estimators.progress import announced
 from mercer.kernels.kernel import plain_key
+from mercer.memory_errors import explaining_memory
 from mercer.other_libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
 from mercer.torch_state import learning
 
@@ -64,7 +65,7 @@ def fitting(fit: Callable) -> Callable:
             vars(self).update(before)
             raise
 
-    return learning(guarded)
+    return learning(explaining_memory(guarded))
 
 
 @functools.cache

@@ -341,7 +341,8 @@ def _require_room(M: int, X: Any) -> None:
     """Raise a MemoryError where matrices of M centres exceed the memory where X is."""
     needed, free = MATRICES * 8 * M**2, free_memory(X)
     if free is not None and needed > free:
+        where = X.device if is_tensor(X) else "this machine"
         raise MemoryError(
             f"{M:,} centres need {needed // 2**20:,} MiB ({MATRICES} matrices of {M:,} x {M:,}), "
-            f"and {X.device} has {free // 2**20:,} MiB free; choose fewer, with n_centers"
+            f"and {where} has {free // 2**20:,} MiB; choose fewer, with n_centers"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import core
-from mercer.arrays import rows_in_order
+from mercer.arrays import refuse_matrix, rows_in_order
 from mercer.core import Kind, Op
 from mercer.expressions.nodes import Constant, Statistic
 from mercer.expressions.overflow import check_finite
@@ -110,6 +110,7 @@ class Pairs(Points):
         whole = self._from_one_statistic()
         if whole is not None:
             return whole
+        refuse_matrix(*self.shape, self.dtype, None)
         K = np.empty(self.shape, dtype=self.dtype)
         for rows, columns in self._chunks(upper=self.symmetric):
             pairs, threads = self._on(rows, columns)

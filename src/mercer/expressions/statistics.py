@@ -29,9 +29,12 @@ from mercer.arrays import (
 from mercer.core import Kind, Leaf, Program
 from mercer.core.reference import EXACT_FEATURES, NEAR
 from mercer.expressions.bits import bits_of_both
+from mercer.expressions.sparse_rows import sparse_products
 
 Tangents = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 GATHER_BYTES = 2**26
+# Sparse rows from which on the core's tables of them pay, and as many columns as they take.
+SPARSE_ROWS, MOST_COLUMNS = 16, 2**31 - 1
 LENGTHS_BYTES = 2**30
 CENTRE_ROWS = 512
 DIAGONAL_ROWS = 32  # of a block that is computed for its diagonal
@@ -51,9 +54,26 @@ _AS_IT_IS = Program(np.empty((0, 5), dtype=np.int32), np.empty((0, 2)), register
 
 def dot(X: Array, Y: Array) -> np.ndarray:
     """x·z."""
+    if _are_of_core(X, Y):
+        return sparse_products(X, Y)
     dtype = np.result_type(X.dtype, Y.dtype)
     X, Y = (A.astype(dtype, copy=False) for A in (X, Y))
     return np.asarray(safe_sparse_dot(X, Y.T, dense_output=True))
+
+
+def _are_of_core(X: Array, Y: Array) -> bool:
+    """Whether products of sparse rows are left to the core, whose result is dense at once.
+
+    Its tables have an entry for each column, as SciPy's do.
+    """
+    return all(
+        sp.issparse(A)
+        and A.format == "csr"
+        and A.dtype == np.float64
+        and A.shape[0] >= SPARSE_ROWS
+        and A.shape[1] <= MOST_COLUMNS
+        for A in (X, Y)
+    )
 
 
 def sqdist(X: Array, Y: Array) -> np.ndarray:
@@ -225,11 +245,18 @@ def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):  # such pairs are computed again
         distances = size - 2 * dot(X, Y)
         rows, columns = np.nonzero(~(distances > NEAR[distances.dtype] * size))
-        for block in row_blocks(len(rows), X.shape[1] * distances.itemsize, GATHER_BYTES):
+        for block in row_blocks(len(rows), _bytes_per_row(X, Y), GATHER_BYTES):
             i, j = rows[block], columns[block]
             difference = sp.csr_array(F.given[i] - G.given[j])
             distances[i, j] = row_norms(difference, squared=True)
     return distances
+
+
+def _bytes_per_row(X: Array, Y: Array) -> float:
+    """Bytes of the difference of two rows, of which one at least is sparse."""
+    if sp.issparse(X) and sp.issparse(Y):
+        return sum(12 * (A.nnz / max(1, A.shape[0]) + 1) for A in (X, Y))
+    return 8 * X.shape[1]
 
 
 def _sqdist_magnitude(F: _Centred, G: _Centred) -> np.ndarray:

@@ -14,6 +14,7 @@ from mercer.arrays import Array, as_vectors, n_rows, read_on_host, take_rows
 from mercer.elsewhere import over_blocks
 from mercer.kernels.algebra import spectral_terms
 from mercer.kernels.kernel import Kernel
+from mercer.memory_errors import explaining_memory
 
 
 class ApproximateMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -61,6 +62,7 @@ class FourierMap(ApproximateMap):
     Rahimi and Recht (2007), "Random features for large-scale kernel machines", NIPS.
     """
 
+    @explaining_memory
     def fit(self, X: Any, y: Any = None) -> FourierMap:
         X = as_vectors(self._read(X))
         if not self.kernel.is_stationary:
@@ -104,6 +106,7 @@ class NystromMap(ApproximateMap):
     Williams and Seeger (2001), "Using the Nyström method to speed up kernel machines", NIPS.
     """
 
+    @explaining_memory
     def fit(self, X: Any, y: Any = None) -> NystromMap:
         X = self._read(X)
         n = n_rows(X)
@@ -134,6 +137,7 @@ class SketchMap(ApproximateMap):
     Pham and Pagh (2013), "Fast and scalable polynomial kernels via explicit feature maps", KDD.
     """
 
+    @explaining_memory
     def fit(self, X: Any, y: Any = None) -> SketchMap:
         from sklearn.kernel_approximation import PolynomialCountSketch  # slow to import
 

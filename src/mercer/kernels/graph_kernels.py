@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, Options
 
 from mercer import core
 from mercer.expressions import PairStatistic
+from mercer.expressions.sparse_rows import sparse_minima
 from mercer.kernels.domains import GRAPHS, Domain
 from mercer.kernels.graphlets import class_edges, graphlet_counts
 from mercer.kernels.graphs import Graph, parse_graphs
@@ -25,7 +26,7 @@ from mercer.kernels.joined_graphs import Joined, join
 from mercer.kernels.keys import KeyVocabulary
 from mercer.kernels.labels import Numbering, digest, label_bytes
 from mercer.kernels.ragged import ragged_arange
-from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects, sparse_minima
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
 from mercer.kernels.vocabulary import sparse_rows
 from mercer.kernels.walks import check_convergence, walk_sums
 

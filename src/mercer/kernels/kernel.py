@@ -30,6 +30,7 @@ from mercer.expressions import statistic as statistic_node
 from mercer.kernels.domains import REALS, Domain
 from mercer.kernels.expansions import Expansion
 from mercer.kernels.validity import Validity, search, valid
+from mercer.memory_errors import explaining_memory
 from mercer.other_libraries import handed_back, taken
 from mercer.torch_state import computing
 
@@ -154,6 +155,7 @@ class Kernel:
         return {path: value for path, value in given if is_tensor(value) and value.requires_grad}
 
     @computing
+    @explaining_memory
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
         """The Gram matrix, shape (n, m); symmetric to the last bit where Y is None.
 
@@ -162,6 +164,7 @@ class Kernel:
         return handed_back(self.over(X, Y).gram(), X)
 
     @computing
+    @explaining_memory
     def diag(self, X: Any) -> np.ndarray:
         """k(x, x) for each x, shape (n,)."""
         return handed_back(self.over(X).diagonal(), X)
@@ -171,6 +174,7 @@ class Kernel:
         return rounding(self.over(X))
 
     @computing
+    @explaining_memory
     def gradient(self, X: Any, Y: Any = None) -> dict[str, np.ndarray]:
         """The Gram's derivative with respect to each hyperparameter.
 

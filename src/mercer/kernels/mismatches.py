@@ -14,10 +14,11 @@ import scipy.sparse as sp
 
 from mercer import core
 from mercer.expressions import PairStatistic
+from mercer.expressions.sparse_rows import sparse_products
 from mercer.kernels.budget import BYTES_PER_WORD, quantity, refuse_oversized
 from mercer.kernels.sequences import Alphabet, Symbols, parse_sequence, spell
 from mercer.kernels.strings import NATURAL, POSITIVE, WordKernel
-from mercer.kernels.structured import same_objects, sparse_products
+from mercer.kernels.structured import same_objects
 from mercer.kernels.vocabulary import WordVocabulary
 
 # With more words near each word sums over a model's points go by pairs of words as well.

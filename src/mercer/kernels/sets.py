@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.expressions import PairStatistic
+from mercer.expressions.sparse_rows import sparse_products
 from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import SETS, Domain
 from mercer.kernels.labels import joined, label_bytes
@@ -19,7 +20,6 @@ from mercer.kernels.structured import (
     ExplicitKernel,
     PairwiseKernel,
     same_objects,
-    sparse_products,
 )
 from mercer.kernels.vocabulary import sparse_rows
 

@@ -16,6 +16,7 @@ from mercer.kernels import Kernel
 
 # Private or not, whatever fitted models are made of, by module.
 PARTS = {
+    "mercer.auto.sparse": ["SparseCoding"],
     "mercer.auto.tables": ["TableCoding"],
     "mercer.estimators.columns": ["ColumnCoding"],
     "mercer.estimators.ridge_nystrom": ["Centres"],
