@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import (
     _check_y,
     check_consistent_length,
-    check_is_fitted,
     column_or_1d,
 )
 
@@ -27,6 +26,7 @@ from mercer.auto.threads import one_blas_thread
 from mercer.elsewhere import over_blocks
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import require_fitted
 from mercer.estimators.labels import (
     check_labels,
     checked_weights,
@@ -146,7 +146,7 @@ class _AutoKernel(BaseEstimator):
         return np.asarray(self.model_.loo_predictions_).reshape(Y.shape)
 
     def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
+        require_fitted(self)
         points = self.coding_.transform(X, self)
         if not points.shape[1]:
             return np.zeros((len(points), self.model_.dual_coef_[0].size))

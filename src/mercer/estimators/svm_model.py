@@ -38,7 +38,7 @@ from mercer.estimators.inputs import (
     training_gram,
     validate_query,
 )
-from mercer.estimators.kept_sums import kept_sum, may_keep_sum
+from mercer.estimators.kept_sums import kept_sum, may_keep_sum, plain_sums
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import labelled, weights_of
 from mercer.estimators.progress import reporter
@@ -77,6 +77,8 @@ _DENSE_FROM = 0.01
 # Columns of a given matrix are multiplied where they are, zeros for the others, if at least one of
 # so many is needed.
 MANY_COLUMNS = 4
+# Values that a user's function of two sets of points is asked for at once.
+AT_ONCE = 2**21
 # What float32 leaves of tol to the measured rounding.
 _DOUBT = 0.2
 
@@ -424,6 +426,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _expand(self, X: Any) -> np.ndarray:
         """Every function at the points of X, (m, n_functions)."""
+        values = self._expand_plain(X)
+        if values is not None:
+            return values + on_host(self.intercept_)
         check_is_fitted(self)
         given, X = X, validate_query(self, X)
         if is_recorded(given) and not is_precomputed(self.kernel):
@@ -438,6 +443,17 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             values = self._expand_points(X)
         return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
 
+    def _expand_plain(self, X: Any) -> np.ndarray | None:
+        """The functions without intercepts at rows of plain numbers; None for anything else."""
+        points = vars(self).get("support_vectors_")
+        if type(points) is not np.ndarray or not len(points) or self._sums_by_class():
+            return None
+        return plain_sums(self, X, points, self._columns())
+
+    def _sums_by_class(self) -> bool:
+        """Whether functions are summed over the support vectors of one class at a time."""
+        return False
+
     def _expand_points(self, X: Any) -> np.ndarray:
         """The functions without intercepts, from kernel values of X and the support vectors."""
         points = self._points()
@@ -445,6 +461,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             return kept(X)
         if not self._single_is_enough(X):
             X, points = doubled(X), doubled(points)
+        if self._is_function() and n_rows(X) * n_rows(points) <= AT_ONCE:
+            function: Any = self.kernel_
+            return self._summed(lambda some, V: function.block(X, take_rows(points, some)) @ V)
         X, points = self._readable(X), self._readable(points)
         return self._summed(lambda some, V: expansion(self.kernel_, X, take_rows(points, some), V))
 

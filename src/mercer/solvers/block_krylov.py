@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.core import krylov_steps
+
 # Directions beside those asked for, which let the last ones converge as fast as the others.
 EXTRA = 6
 # Blocks kept before the basis is reduced to what matters.
@@ -19,6 +21,9 @@ BLOCKS = 16
 LOST = 1e-13
 # Squared lengths below which directions of unit vectors are too near to others to be told at once.
 SOUND = 1e-8
+# Of a stored matrix: rows and blocks of the basis before it is reduced, and block steps before the
+# first look at the residuals, which takes longer than a step of a small matrix.
+STORED_ROWS, STORED_BLOCKS, FIRST_LOOK = 96, 16, 6
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,81 @@ def block_krylov(
             T[range(kept), range(kept)] = values[:kept]
             size = kept
     vectors = V @ rotation[:, :k]
+    return KrylovPairs(values[:k], vectors, residuals, bool(converged), products, stopped)
+
+
+def stored_krylov(
+    K: np.ndarray,
+    start: np.ndarray,
+    k: int,
+    *,
+    tol: float,
+    floor: float = 0.0,
+    centred: bool = False,
+    max_products: int = 100,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> KrylovPairs | None:
+    """`block_krylov` for a stored matrix and narrow blocks, whose steps are the core's.
+
+    None where the blocks lose rank, as those of a matrix of low rank do.
+
+    Parameters
+    ----------
+    K : (n, n) array of float64
+    start : (n, b) array with b >= k
+    centred : bool
+        Whether the means of rows and columns are subtracted from K.
+    k, tol, floor, max_products, report
+        As in `block_krylov`.
+
+    Examples
+    --------
+    >>> K = np.diag(np.arange(50.0))
+    >>> start = np.random.default_rng(0).normal(size=(50, 2))
+    >>> stored_krylov(K, start, 2, tol=1e-10).values.round(8)
+    array([49., 48.])
+    """
+    n, width = start.shape
+    room = max(STORED_ROWS, STORED_BLOCKS * width)
+    if room > n:
+        return None
+    Q = _orthonormal(start - start.mean(axis=0) if centred else start, start[:, :0], 0.0)
+    if Q.shape[1] < width:
+        return None
+    basis, T = np.empty((room, n)), np.zeros((room, room))
+    basis[:width] = Q.T
+    size, products, steps, before = width, 0, FIRST_LOOK, (0, 1.0)
+    while True:
+        steps = 1 if report is not None else steps
+        steps = min(steps, (room - size) // width, max_products - products)
+        taken, rest = krylov_steps(K, basis, T, size, width, steps, centred)
+        if taken < steps:
+            return None
+        products, size = products + steps, size + steps * width
+        m = size - width  # rows that K was multiplied with
+        values, rotation = np.linalg.eigh(T[:m, :m])
+        values, rotation = values[::-1], rotation[:, ::-1]
+        residuals = column_norms(rest @ rotation[m - width : m, :k])
+        worst, scale = float(residuals.max()), float(np.abs(values[:k]).max())
+        share, enough = worst / scale if scale else worst, max(tol * scale, floor)
+        converged = m >= k and worst <= enough
+        stopped = report is not None and bool(report(products, share))
+        if converged or stopped or products >= max_products:
+            break
+        # Residuals fall by about the same factor from step to step.
+        fall = np.log(before[1] / share) / (products - before[0])
+        left = np.log(worst / enough) / fall if fall > 0 else np.inf
+        steps = max(1, int(min(np.ceil(left), FIRST_LOOK)))
+        before = products, share
+        if size + width > room:
+            kept = min(max(2 * width, k + EXTRA), m)
+            last = basis[m:size].copy()
+            basis[:kept] = rotation[:, :kept].T @ basis[:m]
+            basis[kept : kept + width] = last
+            T[:] = 0
+            T[range(kept), range(kept)] = values[:kept]
+            size = kept + width
+    vectors = (rotation[:, :k].T @ basis[:m]).T
     return KrylovPairs(values[:k], vectors, residuals, bool(converged), products, stopped)
 
 
