@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
 from mercer.arrays import (
@@ -35,6 +34,7 @@ from mercer.estimators.inputs import (
     input_tags,
     is_precomputed,
     refuse_indefinite_among,
+    require_fitted,
     training_gram,
     validate_query,
 )
@@ -429,7 +429,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         values = self._expand_plain(X)
         if values is not None:
             return values + on_host(self.intercept_)
-        check_is_fitted(self)
+        require_fitted(self)
         given, X = X, validate_query(self, X)
         if is_recorded(given) and not is_precomputed(self.kernel):
             return self._expand_tensor(as_vectors(given), self._columns())

@@ -21,9 +21,11 @@ BLOCKS = 16
 LOST = 1e-13
 # Squared lengths below which directions of unit vectors are too near to others to be told at once.
 SOUND = 1e-8
-# Of a stored matrix: rows and blocks of the basis before it is reduced, and block steps before the
-# first look at the residuals, which takes longer than a step of a small matrix.
-STORED_ROWS, STORED_BLOCKS, FIRST_LOOK = 96, 16, 6
+# Of a stored matrix: rows of the basis before it is reduced, at least, by blocks and by pairs; and
+# block steps before the first look at the residuals, which takes longer than some steps.
+STORED_ROWS, STORED_BLOCKS, STORED_PAIRS, FIRST_LOOK = 96, 16, 8, 12
+# Eigenvalues that differ by this share of the largest may be equal.
+EQUAL = 1e-7
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,13 @@ def stored_krylov(
 ) -> KrylovPairs | None:
     """`block_krylov` for a stored matrix and narrow blocks, whose steps are the core's.
 
-    None where the blocks lose rank, as those of a matrix of low rank do.
+    Blocks of b vectors find at most b eigenvectors of one eigenvalue. None where there may be more
+    among the k, and where the blocks lose rank, as those of a matrix of low rank do.
 
     Parameters
     ----------
     K : (n, n) array of float64
-    start : (n, b) array with b >= k
+    start : (n, b) array
     centred : bool
         Whether the means of rows and columns are subtracted from K.
     k, tol, floor, max_products, report
@@ -166,7 +169,7 @@ def stored_krylov(
     array([49., 48.])
     """
     n, width = start.shape
-    room = max(STORED_ROWS, STORED_BLOCKS * width)
+    room = max(STORED_ROWS, STORED_BLOCKS * width, STORED_PAIRS * k)
     if room > n:
         return None
     Q = _orthonormal(start - start.mean(axis=0) if centred else start, start[:, :0], 0.0)
@@ -182,21 +185,23 @@ def stored_krylov(
         if taken < steps:
             return None
         products, size = products + steps, size + steps * width
-        m = size - width  # rows that K was multiplied with
+        m = size - width  # rows of the basis that K was multiplied with
         values, rotation = np.linalg.eigh(T[:m, :m])
         values, rotation = values[::-1], rotation[:, ::-1]
         residuals = column_norms(rest @ rotation[m - width : m, :k])
-        worst, scale = float(residuals.max()), float(np.abs(values[:k]).max())
+        worst = float(residuals.max()) if m >= k else np.inf
+        scale = float(np.abs(values[:k]).max())
         share, enough = worst / scale if scale else worst, max(tol * scale, floor)
-        converged = m >= k and worst <= enough
+        converged = worst <= enough
         stopped = report is not None and bool(report(products, share))
         if converged or stopped or products >= max_products:
             break
-        # Residuals fall by about the same factor from step to step.
+        # Residuals fall from step to step, by more and more: half of the steps that are left by
+        # what they fell so far.
         fall = np.log(before[1] / share) / (products - before[0])
         left = np.log(worst / enough) / fall if fall > 0 else np.inf
-        steps = max(1, int(min(np.ceil(left), FIRST_LOOK)))
-        before = products, share
+        steps = max(1, int(min(np.ceil(left / 2), FIRST_LOOK)))
+        before = (products, share) if m >= k else before
         if size + width > room:
             kept = min(max(2 * width, k + EXTRA), m)
             last = basis[m:size].copy()
@@ -205,6 +210,9 @@ def stored_krylov(
             T[:] = 0
             T[range(kept), range(kept)] = values[:kept]
             size = kept + width
+    equal = values[: max(k - width, 0)] - values[width - 1 : max(k, width) - 1] <= EQUAL * scale
+    if np.any(equal) or m < k:
+        return None
     vectors = (rotation[:, :k].T @ basis[:m]).T
     return KrylovPairs(values[:k], vectors, residuals, bool(converged), products, stopped)
 

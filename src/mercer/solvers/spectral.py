@@ -29,11 +29,9 @@ SKETCH_ACCURACY = 1e-2
 #: whose errors are of the order of their squares, are then right to rounding.
 KRYLOV_ACCURACY = 1e-10
 
-#: Components up to which a stored matrix is multiplied with blocks no wider than need be: narrow
-#: products are limited by memory, and take less time than the columns they save cost.
-NARROW = 10
-#: Points per component from which Lanczos is faster than LAPACK, where the matrix is stored.
-POINTS_PER_PAIR = 32
+#: Components of a stored matrix up to which blocks are narrow, if there are so many points for each:
+#: products with two columns take the core the time that memory takes to be read.
+NARROW, NARROW_BLOCK, POINTS_PER_PAIR = 20, 2, 10
 
 #: Entries of a vector that differ by this share are equal but for rounding.
 TIE = 1e-6
@@ -196,7 +194,7 @@ def _choose(
         )
     if method == "auto":
         few = n > 200 and k < max(10, n // 50)
-        few = few or (stored and k <= min(NARROW, n // POINTS_PER_PAIR))
+        few = few or (stored and n >= 200 and k <= min(NARROW, n // POINTS_PER_PAIR))
         method = "krylov" if few else "dense"
         why = f"chosen for {k} components of {n} points"
     else:
@@ -250,7 +248,8 @@ def _blocks(
     tol = max(tol, KRYLOV_ACCURACY)
     matrix, centred = stored_matrix(K)
     if matrix is not None and k <= NARROW:
-        width = k + k % 2  # the core multiplies with two columns at a time
+        free = max_iter is None and report is None
+        width = NARROW_BLOCK if free else k + k % 2  # a stopped search has k pairs, too
         # As many directions are searched as the wide blocks would.
         most = 100 * (k + EXTRA) // width if max_iter is None else max_iter
         found = stored_krylov(
