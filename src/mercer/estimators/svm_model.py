@@ -77,6 +77,8 @@ _DENSE_FROM = 0.01
 # Columns of a given matrix are multiplied where they are, zeros for the others, if at least one of
 # so many is needed.
 MANY_COLUMNS = 4
+# Kernel values of float32 points that are computed in double without a further look.
+FEW_SINGLE = 2**17
 # Values that a user's function of two sets of points is asked for at once.
 AT_ONCE = 2**21
 # What float32 leaves of tol to the measured rounding.
@@ -448,6 +450,11 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         points = vars(self).get("support_vectors_")
         if type(points) is not np.ndarray or not len(points) or self._sums_by_class():
             return None
+        if is_single(X) and type(X) is np.ndarray and X.ndim == 2:
+            # Few values take less time in double than to find out whether single will do.
+            if not is_single(points) or len(X) * len(points) > FEW_SINGLE:
+                return None
+            X = doubled(X)
         return plain_sums(self, X, points, self._columns())
 
     def _sums_by_class(self) -> bool:
@@ -457,13 +464,15 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _expand_points(self, X: Any) -> np.ndarray:
         """The functions without intercepts, from kernel values of X and the support vectors."""
         points = self._points()
+        if self._is_function() and n_rows(X) * n_rows(points) <= AT_ONCE:
+            if not self._single_is_enough(X):
+                X, points = doubled(X), doubled(points)
+            function: Any = self.kernel_
+            return self._summed(lambda some, V: function.block(X, take_rows(points, some)) @ V)
         if may_keep_sum(self.kernel_) and (kept := kept_sum(self, points, self._columns())):
             return kept(X)
         if not self._single_is_enough(X):
             X, points = doubled(X), doubled(points)
-        if self._is_function() and n_rows(X) * n_rows(points) <= AT_ONCE:
-            function: Any = self.kernel_
-            return self._summed(lambda some, V: function.block(X, take_rows(points, some)) @ V)
         X, points = self._readable(X), self._readable(points)
         return self._summed(lambda some, V: expansion(self.kernel_, X, take_rows(points, some), V))
 

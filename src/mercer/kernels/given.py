@@ -237,6 +237,11 @@ class FromFunction(Kernel):
     def domain(self) -> Domain:
         return ANYTHING
 
+    def _validate_params(self) -> None:
+        plain = type(self.pairwise) is bool and (self.valid is None or type(self.valid) is bool)
+        if not (plain and callable(self.f)):  # scikit-learn's check takes longer
+            super()._validate_params()
+
     def build(self, view: View, path: str) -> Expression:
         self._validate_params()
         kind = PairStatistic("f", self.block, self._diagonal, whole=True, shares=not self.pairwise)

@@ -29,7 +29,7 @@ SKETCH_ACCURACY = 1e-2
 #: whose errors are of the order of their squares, are then right to rounding.
 KRYLOV_ACCURACY = 1e-10
 
-#: Components of a stored matrix up to which blocks are narrow, if there are so many points for each:
+#: Components of a stored matrix up to which blocks are narrow, given so many points for each:
 #: products with two columns take the core the time that memory takes to be read.
 NARROW, NARROW_BLOCK, POINTS_PER_PAIR = 20, 2, 10
 
