@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from instruction_levels import LEVELS, module_of
-from mercer.core import Kind, Op
+from mercer.core import Kind, Op, krylov
 from native_pairs import DTYPES, EPS, GAUSSIAN, IDENTITY, build, gram, leaf, points, program
 
 pytestmark = pytest.mark.skipif(not LEVELS, reason="no native module")
@@ -201,3 +201,91 @@ def test_a_tall_matrix_times_vectors(level, n, w, c):
     for transposed, rows in ((False, w + 1), (True, n + 1)):
         with pytest.raises(ValueError, match="B fits A"):
             module.tall_times(A, np.ones((rows, 1)), transposed, 1)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n", [13, 33, 150])
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("centred", [False, True])
+def test_steps_of_block_lanczos_are_those_of_the_twin(level, n, width, centred):
+    module, rng = module_of(level), np.random.default_rng(n)
+    A = rng.normal(size=(n, n))
+    A = A + A.T
+    room, steps = 4 * width, 3
+    Q = rng.normal(size=(width, n))
+    Q = np.linalg.qr((Q - centred * Q.mean(axis=1, keepdims=True)).T)[0].T
+    found = []
+    for routine, threads in ((module, 0), (module, 3), (krylov, 1)):
+        basis, T = np.zeros((room, n)), np.zeros((room, room))
+        basis[:width] = Q
+        taken, rest = routine.krylov_steps(A, basis, T, width, width, steps, centred, threads)
+        assert taken == steps
+        np.testing.assert_allclose(basis @ basis.T, np.eye(room), atol=1e-12)
+        C = A - A.mean(axis=0) if centred else A
+        C = C - C.mean(axis=1, keepdims=True) if centred else C
+        done, last = slice(0, steps * width), slice((steps - 1) * width, steps * width)
+        np.testing.assert_allclose(T[done, done], basis[done] @ C @ basis[done].T, atol=1e-11)
+        left = C @ basis[last].T - basis[done].T @ T[done, last]
+        np.testing.assert_allclose(left, basis[steps * width :].T @ rest, atol=1e-11)
+        found.append((basis, T, rest))
+    for one, other in zip(found[0], found[1], strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(found[0], found[2], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-8)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_block_lanczos_ends_where_the_matrix_has_no_more_rank(level):
+    module, rng = module_of(level), np.random.default_rng(0)
+    F = rng.normal(size=(60, 5))
+    basis, T = np.zeros((16, 60)), np.zeros((16, 16))
+    basis[:2] = np.linalg.qr(rng.normal(size=(60, 2)))[0].T
+    for routine in (module, krylov):
+        assert routine.krylov_steps(F @ F.T, basis, T, 2, 2, 7, False, 0)[0] < 7
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("size", "width", "steps"),
+    [(0, 1, 1), (2, 3, 1), (9, 2, 1), (4, 2, 3), (2, 0, 1), (2, 2, 2**62)],
+)
+def test_block_lanczos_refuses_steps_that_the_basis_has_no_room_for(level, size, width, steps):
+    K, basis, T = np.eye(20), np.zeros((8, 20)), np.zeros((8, 8))
+    module = module_of(level)
+    with pytest.raises((ValueError, TypeError)):
+        module.krylov_steps(K, basis, T, size, width, steps, False, 0)
+    for wrong in (
+        (K[:10].copy(), basis, T),
+        (K, basis[:, :10].copy(), T),
+        (K, basis, T[:3].copy()),
+    ):
+        with pytest.raises(ValueError, match=r"square|as long|row and a column"):
+            module.krylov_steps(*wrong, 2, 2, 1, False, 0)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [2, 40])
+@pytest.mark.parametrize("m", [1, 13, 300])
+def test_other_rows_times_columns_packed_once(level, dtype, d, m):
+    rng = np.random.default_rng(m)
+    Y, V = points(rng, m, d, dtype, Kind.SQDIST), rng.normal(size=(m, 2)).astype(dtype)
+    native, _ = build(level, GAUSSIAN, [leaf(Kind.SQDIST, Y[:1], Y)], n=1, m=m, dtype=dtype)
+    for n in (1, 3, 70):
+        X = points(rng, n, d, dtype, Kind.SQDIST)
+        rows = leaf(Kind.SQDIST, X, Y)
+        alone, _ = build(level, GAUSSIAN, [rows], n=n, m=m, dtype=dtype)
+        found = native.product_at([(rows.X, rows.X_given, rows.X_norms)], [], n, V, 2)
+        np.testing.assert_array_equal(found, alone.product(V, 2))
+        for wrong in (
+            ([], [], n),
+            ([(rows.X, rows.X_given, rows.X_norms)], [], n + 1),
+            ([(rows.X, rows.X_given[:, :1].copy(), rows.X_norms)], [], n),
+            ([(rows.X, rows.X_given, None)], [], n),
+            ([(rows.X, rows.X_given, rows.X_norms)], [np.ones(n, dtype)], n),
+            ([(rows.X, rows.X_given, rows.X_norms)], [], 0),
+        ):
+            if d == 2 and wrong[0] and wrong[0][0][2] is None:
+                continue  # differences of few features need no norms
+            with pytest.raises(ValueError, match=r"for each|X is|norms|row"):
+                native.product_at(*wrong, V, 2)

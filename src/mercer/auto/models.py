@@ -17,7 +17,6 @@ from sklearn.utils.validation import (
     _check_n_features,
     _check_y,
     check_consistent_length,
-    check_is_fitted,
     column_or_1d,
 )
 
@@ -30,6 +29,7 @@ from mercer.auto.threads import one_blas_thread
 from mercer.elsewhere import over_blocks
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import require_fitted
 from mercer.estimators.labels import (
     check_labels,
     checked_weights,
@@ -151,7 +151,7 @@ class _AutoKernel(BaseEstimator):
         return np.asarray(self.model_.loo_predictions_).reshape(Y.shape)
 
     def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
+        require_fitted(self)
         if sp.issparse(X) and isinstance(self.coding_, TableCoding) and X.shape[0]:
             _check_n_features(self, X, reset=False)
             X = X.tocsr()

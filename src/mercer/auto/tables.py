@@ -123,6 +123,9 @@ class TableCoding(TransformerMixin, BaseEstimator):
 
         ``model`` is the estimator whose name errors have, by default this one.
         """
+        points = self._of_plain_numbers(X)
+        if points is not None:
+            return points
         check_is_fitted(self)
         model = self if model is None else model
         if list(getattr(X, "columns", ())) != list(getattr(self, "feature_names_in_", ())):
@@ -151,6 +154,19 @@ class TableCoding(TransformerMixin, BaseEstimator):
         for place, k in enumerate(self.texts_, points.shape[1]):
             table[:, place] = [_word(v) for v in columns[k]]
         return table
+
+    def _of_plain_numbers(self, X: Any) -> np.ndarray | None:
+        """The points of an array of finite numbers, where all columns are numbers; else None."""
+        own = vars(self)
+        width = own.get("n_features_in_")
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size
+        if not plain or X.shape[1] != width or "feature_names_in_" in own:
+            return None
+        if self.days_ or len(self.numbers_) != width or not np.isfinite(X.sum()):
+            return None
+        points = self._scaled(X if len(self.varying_) == width else X[:, self.varying_])
+        gaps = len(self.gaps_)
+        return np.hstack([points, np.zeros((len(X), gaps))]) if gaps else points
 
     def _warn_of_words(self, columns: list[np.ndarray], values: np.ndarray) -> None:
         for k, column in zip(self.numbers_, values.T, strict=True):

@@ -19,6 +19,7 @@ import numpy as np
 from mercer.core import (
     descent,
     graphs,
+    krylov,
     online,
     reference,
     sequences,
@@ -47,6 +48,7 @@ __all__ = [
     "Source",
     "coordinate_descent",
     "graph_routines",
+    "krylov_steps",
     "learner",
     "level",
     "pairs",
@@ -205,6 +207,22 @@ def symmetric_times(K: np.ndarray, V: np.ndarray) -> np.ndarray:
     if native is None or not K.flags.c_contiguous:
         return np.asarray(K @ V, dtype=np.float64)
     return native.symmetric_times(K, V, _threads_to_read(K))
+
+
+def krylov_steps(
+    K: np.ndarray,
+    basis: np.ndarray,
+    T: np.ndarray,
+    size: int,
+    width: int,
+    steps: int,
+    centred: bool,
+) -> tuple[int, np.ndarray]:
+    """Steps of block Lanczos on a stored symmetric K, as `mercer.core.krylov.krylov_steps` says."""
+    native = _native()
+    if native is None or not K.flags.c_contiguous:
+        return krylov.krylov_steps(K, basis, T, size, width, steps, centred)
+    return native.krylov_steps(K, basis, T, size, width, steps, centred, _threads_to_read(K))
 
 
 def tall_times(A: np.ndarray, B: np.ndarray, transposed: bool = False) -> np.ndarray:

@@ -13,6 +13,7 @@
 
 #include "binding.hpp"
 #include "mercer/gram.hpp"
+#include "mercer/krylov.hpp"
 #include "mercer/normal.hpp"
 #include "mercer/products.hpp"
 #include "mercer/reductions.hpp"
@@ -197,6 +198,52 @@ class Pairs {
     return {out, side};
   }
 
+  // K V for n other rows, with the leaves' X, X as given and squared norms of X. The columns are
+  // packed by the first call and kept; calls of several threads go on side by side.
+  using RowArguments = std::tuple<Matrix, Matrix, std::optional<Row>>;
+  Out<double, 2> product_at(std::vector<RowArguments> rows, std::vector<Row> terms, std::size_t n,
+                            Matrix V, int threads) {
+    check_columns(V, pairs_.m);
+    require(n > 0 && n <= most_points, "at least one row, and no more than fit in memory");
+    require(rows.size() == pairs_.leaves.size(), "points for each statistic");
+    require(terms.size() == pairs_.row_terms.size(), "as many terms of rows");
+    std::vector<mercer::Leaf<T>> leaves = pairs_.leaves;
+    for (std::size_t l = 0; l < leaves.size(); ++l) {
+      const auto& [X, X_given, X_norms] = rows[l];
+      mercer::Leaf<T>& leaf = leaves[l];
+      require(!leaf.block, "statistics that the core computes");
+      for (const Matrix* points : {&X, &X_given}) {
+        require_aligned(*points);
+        require(points->shape(0) == n && std::ptrdiff_t(points->shape(1)) == leaf.d,
+                "X is (n, d)");
+      }
+      if (X_norms) require_aligned(*X_norms);
+      require(!leaf.needs_norms() || (X_norms && X_norms->shape(0) == n),
+              "squared distances need the norms of X (n,)");
+      leaf.X = X.data(), leaf.X_given = X_given.data();
+      leaf.X_norms = X_norms ? X_norms->data() : nullptr;
+      leaf.n = std::ptrdiff_t(n);
+    }
+    std::vector<const T*> numbers;
+    for (const Row& term : terms) {
+      require_aligned(term);
+      require(term.shape(0) == n, "a row term has n entries");
+      numbers.push_back(term.data());
+    }
+    auto out = new_array<double, 2>({n, V.shape(1)});
+    mercer::Pairs<T> some;
+    without_gil(busy_, [&] {
+      if (!pairs_.prepared() && !pairs_.prepare(threads, interrupted)) return false;
+      some = pairs_.with_rows(std::move(leaves), std::move(numbers), std::ptrdiff_t(n));
+      return true;
+    });
+    without_gil([&] {
+      return mercer::product<T>(some, V.data(), int(V.shape(1)), out.data(), nullptr, 0, nullptr,
+                                false, threads, interrupted);
+    });
+    return out;
+  }
+
   // K V where both sides have the same points and the expression is the same both ways round.
   Out<double, 2> symmetric_product(Matrix V, int threads) {
     require(pairs_.n == pairs_.m, "a symmetric matrix is square");
@@ -306,6 +353,8 @@ void bind_pairs(nb::module_& module, const char* name) {
       .def("some_rows", &P::some_rows, exactly("rows"), exactly("places"), nb::arg("first"),
            nb::arg("last"), exactly("out"), nb::arg("threads"))
       .def("product", &P::product, exactly("V"), nb::arg("threads"))
+      .def("product_at", &P::product_at, exactly("rows"), exactly("terms"), nb::arg("n"), exactly("V"),
+           nb::arg("threads"))
       .def("symmetric_product", &P::symmetric_product, exactly("V"), nb::arg("threads"))
       .def("products", &P::products, exactly("V"), exactly("U"), nb::arg("threads"))
       .def("normal_product", &P::normal_product, exactly("V"), exactly("targets").none(),
@@ -339,6 +388,33 @@ Out<double, 2> symmetric_times(In<T, 2> K, In<T, 2> V, int threads) {
                                       int(V.shape(1)), out.data(), threads, interrupted);
   });
   return out;
+}
+
+using Writable = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Steps of block Lanczos on a stored symmetric K, in a basis and its T = basis K basis^T, which are
+// extended in place; how many steps were taken, and what the last left outside of the basis.
+std::tuple<int, Out<double, 2>> krylov_steps(In<double, 2> K, Writable basis, Writable T,
+                                             std::size_t size, std::size_t width,
+                                             std::size_t steps, bool centred, int threads) {
+  require_aligned(K);
+  require_aligned(basis);
+  require_aligned(T);
+  const std::size_t n = K.shape(0), room = basis.shape(0);
+  require(n == K.shape(1), "K is square");
+  require(basis.shape(1) == n, "rows of the basis are as long as those of K");
+  require(T.shape(0) == room && T.shape(1) == room, "T has a row and a column for each of the basis");
+  require(room <= std::size_t(most_columns), "no more than a million rows of the basis");
+  require(0 < width && width <= size && size <= room, "the last block is in the basis");
+  require(steps <= (room - size) / width, "the basis has room for the steps");
+  auto rest = new_array<double, 2>({width, width});
+  int taken = 0;
+  without_gil([&] {
+    return mercer::krylov_steps(K.data(), std::ptrdiff_t(n), basis.data(), T.data(), int(room),
+                                int(size), int(width), int(steps), centred, threads, interrupted,
+                                rest.data(), taken);
+  });
+  return {taken, rest};
 }
 
 // A B, or A^T B where `transposed`, for a tall A and few columns.
@@ -378,6 +454,9 @@ NB_MODULE(MERCER_MODULE, module) {
   bind_pairs<double>(module, "Pairs64");
   module.def("tall_times", &tall_times, nb::arg("A").noconvert(), nb::arg("B").noconvert(),
              nb::arg("transposed"), nb::arg("threads"));
+  module.def("krylov_steps", &krylov_steps, nb::arg("K").noconvert(),
+             nb::arg("basis").noconvert(), nb::arg("T").noconvert(), nb::arg("size"),
+             nb::arg("width"), nb::arg("steps"), nb::arg("centred"), nb::arg("threads"));
   module.def("symmetry", &symmetry<float>, nb::arg("K").noconvert(), nb::arg("threads"));
   module.def("symmetry", &symmetry<double>, nb::arg("K").noconvert(), nb::arg("threads"));
   module.def("symmetric_times", &symmetric_times<float>, nb::arg("K").noconvert(),

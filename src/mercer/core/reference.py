@@ -265,6 +265,21 @@ class Pairs:
     def product(self, V: np.ndarray, threads: int) -> np.ndarray:
         return self.products(V, np.zeros((self.n, 0), dtype=self.dtype), threads)[0]
 
+    def product_at(
+        self,
+        rows: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+        terms: Sequence[np.ndarray],
+        n: int,
+        V: np.ndarray,
+        threads: int,
+    ) -> np.ndarray:
+        leaves = [
+            leaf._replace(X=X, X_given=given, X_norms=norms)
+            for leaf, (X, given, norms) in zip(self.leaves, rows, strict=True)
+        ]
+        other = Pairs(self.program, leaves, terms, self.column_terms, n, self.m, self.dtype)
+        return other.product(V, threads)
+
     def symmetric_product(self, V: np.ndarray, threads: int) -> np.ndarray:
         return self.product(V, threads)
 

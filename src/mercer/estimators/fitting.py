@@ -17,6 +17,7 @@ from sklearn.utils.validation import _is_fitted
 
 from mercer.arrays import as_numpy, copy_of
 from mercer.elsewhere import distributed, is_collection
+from mercer.estimators.kept_sums import forget
 from mercer.estimators.progress import announced
 from mercer.kernels.kernel import plain_key
 from mercer.memory_errors import explaining_memory
@@ -43,6 +44,7 @@ def fitting(fit: Callable) -> Callable:
     @functools.wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
         before = dict(vars(self))
+        forget(self)
         skip = get_config()["skip_parameter_validation"]
         if not (skip or (continues and _is_fitted(self))):
             validate_parameters(self)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import (
     _check_n_features,
     _check_y,
     check_consistent_length,
+    check_is_fitted,
     validate_data,
 )
 
@@ -24,6 +25,7 @@ from mercer.arrays import (
     device_budget,
     is_plain,
     is_tensor,
+    memory_budget,
     n_rows,
     namespace,
     on_host,
@@ -37,7 +39,7 @@ from mercer.arrays import (
     take_rows,
 )
 from mercer.core import symmetry
-from mercer.estimators.kept_sums import kept_sum
+from mercer.estimators.kept_sums import kept_sum, plain_sums
 from mercer.estimators.kernel_parameter import refuse_unknown
 from mercer.kernels import Kernel
 from mercer.kernels.given import asymmetry_allowed, refuse_asymmetric
@@ -80,10 +82,11 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
         given = (X,) if y is None else (X, y)
         precomputed = is_precomputed(estimator.kernel)
         plain = _is_gram(X) if precomputed else is_plain(X)
-        simple = check.keys() <= {"y_numeric", "multi_output"}
+        simple = check.keys() <= {"y_numeric", "multi_output", "copy"}
         if plain and simple and _is_plain_target(y, len(X)):
             _remember_width(estimator, X)  # scikit-learn's checks would find the same, later
-            return X if y is None else given
+            X = X.copy() if check.get("copy") else X
+            return X if y is None else (X, y)
         checked = _vectors(estimator, *given, **check)
         if precomputed:
             _require_gram(checked if y is None else checked[0])
@@ -118,6 +121,12 @@ def _remember_width(estimator: Any, X: np.ndarray) -> None:
     """What scikit-learn keeps of training points without names."""
     estimator.n_features_in_ = X.shape[1]
     vars(estimator).pop("feature_names_in_", None)
+
+
+def require_fitted(estimator: Any) -> None:
+    """scikit-learn's `check_is_fitted`, which asks for all tags first, where it may fail."""
+    if "kernel_" not in vars(estimator):
+        check_is_fitted(estimator)
 
 
 def validate_query(estimator: Any, X: Any) -> Any:
@@ -174,7 +183,7 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
     if is_precomputed(kernel):  # checked as X, and large: not read again
         operator: GramOperator = DenseGram(as_dense(X), "precomputed")
     else:
-        operator = gram(kernel, X, store=store)
+        operator = _stored_function(kernel, X) or gram(kernel, X, store=store)
     if validity.status == "valid":
         # No value of such a kernel is beyond those of the points with themselves.
         refuse_non_finite(operator.diagonal(), kernel)
@@ -192,6 +201,14 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
         raise ValueError(_refusal(estimator, kernel, found))
     fixed, P = corrected(stored(operator), method)
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
+
+
+def _stored_function(kernel: Kernel, X: Any) -> DenseGram | None:
+    """The Gram matrix that a user's function of two sets of points returns, if it may be stored."""
+    n = n_rows(X)
+    if type(kernel) is not K.FromFunction or kernel.pairwise or 8 * n**2 > memory_budget():
+        return None
+    return DenseGram(kernel.block(X, X), "stored: as the function returns it")
 
 
 def _refuse_unusable(operator: GramOperator, kernel: Kernel) -> None:
@@ -228,12 +245,16 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
 
     ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
     """
+    columns = coef.reshape(len(coef), -1)
+    if type(columns) is np.ndarray:
+        plain = plain_sums(estimator, X, estimator.X_fit_, columns)
+        if plain is not None:
+            return plain.reshape(-1, *coef.shape[1:])
     given, X = X, validate_query(estimator, X)
     if is_recorded(given) and not is_tensor(X) and not is_precomputed(estimator.kernel):
         return expand_tensor(estimator.kernel_, as_vectors(given), estimator.X_fit_, coef)
     if _comes(estimator, X) and is_tensor(estimator.X_fit_):
         return _brought(estimator, X, coef)
-    columns = coef.reshape(len(coef), -1)
     kept = None if is_tensor(X) else kept_sum(estimator, estimator.X_fit_, columns)
     if kept is not None:
         return kept(X).reshape(-1, *coef.shape[1:])

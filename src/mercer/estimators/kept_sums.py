@@ -1,4 +1,4 @@
-"""What a model on sequences, graphs or sets predicts with, kept from one call to the next."""
+"""What a fitted model predicts with, prepared by the first call and kept for the next ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from mercer.expressions import Sum, is_summable
+from mercer.arrays import FLOATS, doubled, memory_budget
+from mercer.expressions import KeptPoints, Sum, is_summable, kept_points
 from mercer.kernels import Kernel
+from mercer.operators import FEATURES_PAY, small_feature_map
+
+# Points are packed beside the model if that takes no more than one part of the memory budget in so
+# many, and functions are summed over them if they are no more than so many.
+KEPT_SHARE, KEPT_FUNCTIONS = 8, 256
 
 
 class _Kept(NamedTuple):
@@ -21,6 +27,62 @@ class _Kept(NamedTuple):
 # Beside the models and not in them: a model is pickled, saved and compared without what can be
 # made again from the rest of it.
 _kept: WeakKeyDictionary[Any, _Kept] = WeakKeyDictionary()
+
+
+class _Packed(NamedTuple):
+    key: tuple
+    points: Any
+    sums: KeptPoints | None  # None where points are not kept
+    always: bool  # also for many queries, for which explicit features may be the better way
+
+
+_packed: WeakKeyDictionary[Any, _Packed] = WeakKeyDictionary()
+
+
+def forget(model: Any) -> None:
+    """Let go of what is kept for a model, which is fitted again."""
+    _kept.pop(model, None)
+    _packed.pop(model, None)
+
+
+def plain_sums(model: Any, X: Any, points: Any, coef: np.ndarray) -> np.ndarray | None:
+    """Σ_j k(x, p_j) coef_j for a fitted model and plain rows X, with points that are packed once.
+
+    None where this is not the way: X is not an array of finite numbers in float64 as wide as the
+    points of the fit, without names there; the kernel is not one that the core computes alone; or
+    explicit features may be faster.
+
+    Parameters
+    ----------
+    model : fitted estimator with ``kernel_``
+    points : (m, d) array; another one, or another kernel, is packed anew
+    coef : (m, c) array, which may change from call to call
+    """
+    if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2:
+        return None
+    own = vars(model)
+    named = "feature_names_in_" in own or own.get("n_features_in_") != X.shape[1]
+    if named or not X.size or not np.isfinite(X.sum()):
+        return None  # for scikit-learn's checks
+    kept, key = _packed.get(model), own["kernel_"].key()
+    if kept is None or kept.points is not points or kept.key != key:
+        kept = _packed[model] = _pack(own["kernel_"], key, points)
+    few = kept.always or len(X) < FEATURES_PAY
+    if kept.sums is None or not few or coef.shape[1] > KEPT_FUNCTIONS:
+        return None
+    if 8 * len(X) * len(points) > memory_budget():
+        return None
+    return kept.sums(X, coef)
+
+
+def _pack(kernel: Kernel, key: tuple, points: Any) -> _Packed:
+    plain = type(points) is np.ndarray and points.dtype in FLOATS and points.ndim == 2
+    plain = plain and points.size > 0 and KEPT_SHARE * 8 * points.size <= memory_budget()
+    if not plain or not kernel.domain.is_vectors or getattr(kernel, "is_precomputed", False):
+        return _Packed(key, points, None, False)
+    sums = kept_points(kernel.expression(), doubled(points))
+    always = small_feature_map(kernel, points, len(points), look=False)[0] is None
+    return _Packed(key, points, sums, always)
 
 
 def may_keep_sum(kernel: Kernel) -> bool:

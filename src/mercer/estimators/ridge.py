@@ -10,13 +10,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.elsewhere import over_blocks
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import fitting
-from mercer.estimators.inputs import input_tags, takes_vectors
+from mercer.estimators.inputs import input_tags, require_fitted, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, labelled
 from mercer.estimators.ridge_nystrom import Centres
@@ -320,7 +319,7 @@ default="pivoted"
         -------
         ndarray of shape (m,) or (m, n_targets)
         """
-        check_is_fitted(self)
+        require_fitted(self)
         return evaluate(self, X)
 
     def __sklearn_tags__(self) -> Any:

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
 from mercer.arrays import (
@@ -35,10 +34,11 @@ from mercer.estimators.inputs import (
     input_tags,
     is_precomputed,
     refuse_indefinite_among,
+    require_fitted,
     training_gram,
     validate_query,
 )
-from mercer.estimators.kept_sums import kept_sum, may_keep_sum
+from mercer.estimators.kept_sums import kept_sum, may_keep_sum, plain_sums
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import labelled, weights_of
 from mercer.estimators.progress import reporter
@@ -77,6 +77,10 @@ _DENSE_FROM = 0.01
 # Columns of a given matrix are multiplied where they are, zeros for the others, if at least one of
 # so many is needed.
 MANY_COLUMNS = 4
+# Kernel values of float32 points that are computed in double without a further look.
+FEW_SINGLE = 2**17
+# Values that a user's function of two sets of points is asked for at once.
+AT_ONCE = 2**21
 # What float32 leaves of tol to the measured rounding.
 _DOUBT = 0.2
 
@@ -424,7 +428,10 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _expand(self, X: Any) -> np.ndarray:
         """Every function at the points of X, (m, n_functions)."""
-        check_is_fitted(self)
+        values = self._expand_plain(X)
+        if values is not None:
+            return values + on_host(self.intercept_)
+        require_fitted(self)
         given, X = X, validate_query(self, X)
         if is_recorded(given) and not is_precomputed(self.kernel):
             return self._expand_tensor(as_vectors(given), self._columns())
@@ -438,9 +445,30 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             values = self._expand_points(X)
         return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
 
+    def _expand_plain(self, X: Any) -> np.ndarray | None:
+        """The functions without intercepts at rows of plain numbers; None for anything else."""
+        points = vars(self).get("support_vectors_")
+        if type(points) is not np.ndarray or not len(points) or self._sums_by_class():
+            return None
+        if is_single(X) and type(X) is np.ndarray and X.ndim == 2:
+            # Few values take less time in double than to find out whether single will do.
+            if not is_single(points) or len(X) * len(points) > FEW_SINGLE:
+                return None
+            X = doubled(X)
+        return plain_sums(self, X, points, self._columns())
+
+    def _sums_by_class(self) -> bool:
+        """Whether functions are summed over the support vectors of one class at a time."""
+        return False
+
     def _expand_points(self, X: Any) -> np.ndarray:
         """The functions without intercepts, from kernel values of X and the support vectors."""
         points = self._points()
+        if self._is_function() and n_rows(X) * n_rows(points) <= AT_ONCE:
+            if not self._single_is_enough(X):
+                X, points = doubled(X), doubled(points)
+            function: Any = self.kernel_
+            return self._summed(lambda some, V: function.block(X, take_rows(points, some)) @ V)
         if may_keep_sum(self.kernel_) and (kept := kept_sum(self, points, self._columns())):
             return kept(X)
         if not self._single_is_enough(X):

@@ -19,7 +19,7 @@ from mercer.arrays import as_dense, as_numpy, beside, is_tensor, on_host
 from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import fitting, warn_the_caller
-from mercer.estimators.inputs import is_precomputed, validate_query
+from mercer.estimators.inputs import is_precomputed, require_fitted, validate_query
 from mercer.estimators.labels import class_labels, labelled
 from mercer.estimators.scores import Classifier
 from mercer.estimators.svm_forms import Expansion
@@ -250,6 +250,9 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         """Whether LIBSVM's layout is what is computed with: n_classes - 1 functions per point."""
         return len(self.classes_) >= MANY_CLASSES and "pair_coef_" not in self.__dict__
 
+    def _sums_by_class(self) -> bool:
+        return self._by_class
+
     def _summed(self, product: Callable[[slice, np.ndarray], np.ndarray]) -> np.ndarray:
         if not self._by_class:
             return super()._summed(product)
@@ -287,7 +290,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class with most votes, the earliest of equals unless ``break_ties``; shape (m,)."""
-        check_is_fitted(self)
+        require_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         return self._elected(as_numpy(self._expand(X)))

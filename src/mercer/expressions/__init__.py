@@ -3,6 +3,7 @@
 from mercer.expressions.derivative import derivative
 from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import Pairs
+from mercer.expressions.kept import KeptPoints, kept_points
 from mercer.expressions.nodes import (
     Constant,
     Diagonal,
@@ -36,6 +37,7 @@ __all__ = [
     "Diagonal",
     "Expression",
     "InRowUnits",
+    "KeptPoints",
     "Map",
     "PairStatistic",
     "Pairs",
@@ -55,6 +57,7 @@ __all__ = [
     "expression",
     "gradient",
     "is_summable",
+    "kept_points",
     "lower",
     "normalised",
     "over",

@@ -52,6 +52,10 @@ class Pairs(Points):
             self.dtype,
         ), core.threads(n * m, sum(leaf.X.shape[1] for leaf in leaves))
 
+    def whole(self) -> tuple[Any, int]:
+        """The core's view of all pairs, and how many threads they are worth."""
+        return self._on(slice(None), slice(None))
+
     def _chunks(self, upper: bool = False) -> Iterator[tuple[slice, slice]]:
         """All at once if the core does all the work, else blocks (on or above the diagonal)."""
         n, m = self.shape
@@ -102,7 +106,7 @@ class Pairs(Points):
             np.fill_diagonal(K, own.value)
         if self.symmetric:  # |k(x, z)| is at most the larger of k(x, x) and k(z, z)
             self._check_values(K.diagonal(), "k(x, x)")
-        elif self._may_overflow:
+        elif self.may_overflow:
             self._check_values(K, "k(x, z)")
         return K
 
@@ -130,11 +134,11 @@ class Pairs(Points):
             check_finite(values, what)
 
     def _check_sums(self, sums: np.ndarray, V: np.ndarray) -> None:
-        if self._may_overflow and np.isfinite(V).all():
+        if self.may_overflow and np.isfinite(V).all():
             self._check_values(sums, "a sum of k(x, z)")
 
     @property
-    def _may_overflow(self) -> bool:
+    def may_overflow(self) -> bool:
         """Whether there is an exponential of any size, or a factor that is a user's function."""
         users = any(point.is_users for point in self.lowering.points)
         return users or bool(np.any(self.lowering.program.operations[:, 0] == Op.EXP))

@@ -237,12 +237,18 @@ class FromFunction(Kernel):
     def domain(self) -> Domain:
         return ANYTHING
 
+    def _validate_params(self) -> None:
+        plain = type(self.pairwise) is bool and (self.valid is None or type(self.valid) is bool)
+        if not (plain and callable(self.f)):  # scikit-learn's check takes longer
+            super()._validate_params()
+
     def build(self, view: View, path: str) -> Expression:
         self._validate_params()
-        kind = PairStatistic("f", self._block, self._diagonal, whole=True, shares=not self.pairwise)
+        kind = PairStatistic("f", self.block, self._diagonal, whole=True, shares=not self.pairwise)
         return Statistic(kind, view.then(Check(self.domain)))
 
-    def _block(self, A: Any, B: Any) -> np.ndarray:
+    def block(self, A: Any, B: Any) -> np.ndarray:
+        """What f says of two sets of points, checked: shape (n, m), in float64."""
         n, m = n_rows(A), n_rows(B)
         try:
             if self.pairwise and A is B:
@@ -282,7 +288,7 @@ class FromFunction(Kernel):
     def _diagonal(self, A: Any) -> np.ndarray:
         if self.pairwise:
             return np.array([_number(self.f(a, a)) for a in _rows(A)])
-        return np.array([self._block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(n_rows(A))])
+        return np.array([self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(n_rows(A))])
 
     def judge(self) -> Validity:
         self._validate_params()

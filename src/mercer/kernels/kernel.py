@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from mercer.kernels.feature_maps import FeatureMap
 
 REGISTRY: dict[str, type[Kernel]] = {}
-# Formulas of vector kernels whose parameters are plain values, by these.
+# Formulas and proofs of vector kernels whose parameters are plain values, by these.
 _FORMULAS: dict[tuple | None, Expression] = {}
+_VALIDITIES: dict[tuple, Validity] = {}
 MOST_FORMULAS = 256
 
 
@@ -328,6 +329,20 @@ class VectorKernel(Kernel, abstract=True):
 
     def seen_through(self, view: View, path: str) -> View:
         return view.then(Check(self.domain))
+
+    @property
+    def validity(self) -> Validity:
+        own = plain_key(vars(self), type(self))
+        if own is None:
+            return self.judge()
+        key = (type(self).judge, own)
+        found = _VALIDITIES.get(key)
+        if found is None:
+            found = self.judge()
+            if len(_VALIDITIES) >= MOST_FORMULAS:
+                _VALIDITIES.clear()
+            _VALIDITIES[key] = found
+        return found
 
     def judge(self) -> Validity:
         self._validate_params()

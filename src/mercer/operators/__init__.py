@@ -1,6 +1,6 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
-from mercer.operators.choice import expansion, gram, small_feature_map
+from mercer.operators.choice import FEATURES_PAY, expansion, gram, small_feature_map
 from mercer.operators.dependence import centred_alignment, hsic, mmd
 from mercer.operators.gram import (
     CentredGram,
@@ -15,6 +15,7 @@ from mercer.operators.streams import streamed
 from mercer.operators.tensors import TensorGram
 
 __all__ = [
+    "FEATURES_PAY",
     "CentredGram",
     "CorrectedGram",
     "DenseGram",

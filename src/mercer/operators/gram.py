@@ -12,12 +12,15 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense, as_numpy, memory_budget, row_blocks
+from mercer.core import symmetric_times
 from mercer.expressions import Pairs, Sum, gradient, is_summable
 from mercer.other_libraries import handed_back, is_foreign, taken
 
 # From this many columns on, a product spends its time on these, where BLAS is fastest: it is taken
 # some rows at a time, which hold so many bytes.
 MANY_COLUMNS, BLOCK_BYTES = 256, 2**23
+# Columns up to which half of a symmetric matrix is read sooner than BLAS reads all of it.
+HALVED = 16
 # Points widened to float64 at a time.
 WIDENED = 8192
 
@@ -190,6 +193,9 @@ class DenseGram(GramOperator):
         return self.K.T @ V
 
     def symmetric_product(self, V: np.ndarray) -> np.ndarray:
+        few = np.ndim(V) == 2 and V.shape[1] <= HALVED
+        if few and self.K.dtype == V.dtype == np.float64:
+            return symmetric_times(self.K, V)
         # With few columns the sooner of the two for BLAS; in float32, K is not widened.
         product = (V.T.astype(self.K.dtype, copy=False) @ self.K).T
         return product.astype(np.result_type(V, self.K), copy=False)
@@ -208,7 +214,10 @@ class DenseGram(GramOperator):
         return self.K[indices]
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return self.K[np.ix_(rows, columns)]
+        if not self.K.flags.c_contiguous:
+            return self.K[np.ix_(rows, columns)]
+        places = rows[:, None] * self.shape[1] + columns  # sooner than by np.ix_
+        return self.K.reshape(-1).take(places)
 
     def dense(self) -> np.ndarray:
         return self.K

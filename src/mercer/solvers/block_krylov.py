@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.core import krylov_steps
+
 # Directions beside those asked for, which let the last ones converge as fast as the others.
 EXTRA = 6
 # Blocks kept before the basis is reduced to what matters.
@@ -19,6 +21,11 @@ BLOCKS = 16
 LOST = 1e-13
 # Squared lengths below which directions of unit vectors are too near to others to be told at once.
 SOUND = 1e-8
+# Of a stored matrix: rows of the basis before it is reduced, at least, by blocks and by pairs; and
+# block steps before the first look at the residuals, which takes longer than some steps.
+STORED_ROWS, STORED_BLOCKS, STORED_PAIRS, FIRST_LOOK = 96, 16, 8, 12
+# Eigenvalues that differ by this share of the largest may be equal.
+EQUAL = 1e-7
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,87 @@ def block_krylov(
             T[range(kept), range(kept)] = values[:kept]
             size = kept
     vectors = V @ rotation[:, :k]
+    return KrylovPairs(values[:k], vectors, residuals, bool(converged), products, stopped)
+
+
+def stored_krylov(
+    K: np.ndarray,
+    start: np.ndarray,
+    k: int,
+    *,
+    tol: float,
+    floor: float = 0.0,
+    centred: bool = False,
+    max_products: int = 100,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> KrylovPairs | None:
+    """`block_krylov` for a stored matrix and narrow blocks, whose steps are the core's.
+
+    Blocks of b vectors find at most b eigenvectors of one eigenvalue. None where there may be more
+    among the k, and where the blocks lose rank, as those of a matrix of low rank do.
+
+    Parameters
+    ----------
+    K : (n, n) array of float64
+    start : (n, b) array
+    centred : bool
+        Whether the means of rows and columns are subtracted from K.
+    k, tol, floor, max_products, report
+        As in `block_krylov`.
+
+    Examples
+    --------
+    >>> K = np.diag(np.arange(50.0))
+    >>> start = np.random.default_rng(0).normal(size=(50, 2))
+    >>> stored_krylov(K, start, 2, tol=1e-10).values.round(8)
+    array([49., 48.])
+    """
+    n, width = start.shape
+    room = max(STORED_ROWS, STORED_BLOCKS * width, STORED_PAIRS * k)
+    if room > n:
+        return None
+    Q = _orthonormal(start - start.mean(axis=0) if centred else start, start[:, :0], 0.0)
+    if Q.shape[1] < width:
+        return None
+    basis, T = np.empty((room, n)), np.zeros((room, room))
+    basis[:width] = Q.T
+    size, products, steps, before = width, 0, FIRST_LOOK, (0, 1.0)
+    while True:
+        steps = 1 if report is not None else steps
+        steps = min(steps, (room - size) // width, max_products - products)
+        taken, rest = krylov_steps(K, basis, T, size, width, steps, centred)
+        if taken < steps:
+            return None
+        products, size = products + steps, size + steps * width
+        m = size - width  # rows of the basis that K was multiplied with
+        values, rotation = np.linalg.eigh(T[:m, :m])
+        values, rotation = values[::-1], rotation[:, ::-1]
+        residuals = column_norms(rest @ rotation[m - width : m, :k])
+        worst = float(residuals.max()) if m >= k else np.inf
+        scale = float(np.abs(values[:k]).max())
+        share, enough = worst / scale if scale else worst, max(tol * scale, floor)
+        converged = worst <= enough
+        stopped = report is not None and bool(report(products, share))
+        if converged or stopped or products >= max_products:
+            break
+        # Residuals fall from step to step, by more and more: half of the steps that are left by
+        # what they fell so far.
+        fall = np.log(before[1] / share) / (products - before[0])
+        left = np.log(worst / enough) / fall if fall > 0 else np.inf
+        steps = max(1, int(min(np.ceil(left / 2), FIRST_LOOK)))
+        before = (products, share) if m >= k else before
+        if size + width > room:
+            kept = min(max(2 * width, k + EXTRA), m)
+            last = basis[m:size].copy()
+            basis[:kept] = rotation[:, :kept].T @ basis[:m]
+            basis[kept : kept + width] = last
+            T[:] = 0
+            T[range(kept), range(kept)] = values[:kept]
+            size = kept + width
+    equal = values[: max(k - width, 0)] - values[width - 1 : max(k, width) - 1] <= EQUAL * scale
+    if np.any(equal) or m < k:
+        return None
+    vectors = (rotation[:, :k].T @ basis[:m]).T
     return KrylovPairs(values[:k], vectors, residuals, bool(converged), products, stopped)
 
 

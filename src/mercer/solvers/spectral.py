@@ -12,7 +12,14 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.utils import check_random_state
 
 from mercer.arrays import refuse_beyond_memory
-from mercer.solvers.block_krylov import EXTRA, KrylovPairs, block_krylov, column_norms
+from mercer.operators import CentredGram, DenseGram
+from mercer.solvers.block_krylov import (
+    EXTRA,
+    KrylovPairs,
+    block_krylov,
+    column_norms,
+    stored_krylov,
+)
 from mercer.solvers.result import Monitor, Result, Status
 
 #: A sketch is given no tolerance, so this residual decides whether it is called converged.
@@ -21,6 +28,10 @@ SKETCH_ACCURACY = 1e-2
 #: Residuals that block Lanczos brings about where machine precision is asked for: eigenvalues,
 #: whose errors are of the order of their squares, are then right to rounding.
 KRYLOV_ACCURACY = 1e-10
+
+#: Components of a stored matrix up to which blocks are narrow, given so many points for each:
+#: products with two columns take the core the time that memory takes to be read.
+NARROW, NARROW_BLOCK, POINTS_PER_PAIR = 20, 2, 10
 
 #: Entries of a vector that differ by this share are equal but for rounding.
 TIE = 1e-6
@@ -73,13 +84,14 @@ def leading_eigenpairs(
         "arpack" implicitly restarted Lanczos on one vector at a time, "randomized" subspace
         iteration from a random start, "primal" the singular values of Φ, where K has ``features``
         Φ of shape (n, D). "auto" takes the primal where there are features, fewer than points, and
-        block Lanczos when few pairs of many points are asked for. ARPACK needs
-        ``n_components < n``; otherwise the dense method answers in its place, and
-        ``result.method`` says so.
+        block Lanczos when few pairs of many points are asked for; its blocks are narrow for few
+        pairs of a matrix that is stored. ARPACK needs ``n_components < n``; otherwise the dense
+        method answers in its place, and ``result.method`` says so.
     tol : float
         Relative accuracy of Lanczos; 0 asks for about machine precision.
     max_iter : int or None
-        Products with blocks ("krylov", 100 if None) or restarts ("arpack", its own limit if None).
+        Products with blocks ("krylov", 100 if None, more of them where blocks are narrow) or
+        restarts ("arpack", its own limit if None).
     iterated_power : int or "auto"
         Power steps of "randomized".
     random_state : int, RandomState or None
@@ -112,7 +124,7 @@ def leading_eigenpairs(
     n = K.shape[0]
     k = min(n_components, n)
     features = getattr(K, "features", None) if method in ("auto", "primal") else None
-    solver, reason = _choose(method, n, k, features)
+    solver, reason = _choose(method, n, k, features, stored_matrix(K)[0] is not None)
     monitor = Monitor(tol=tol, max_iter=max_iter)
     status, steps = Status.EXACT, 0
     if solver == "primal":
@@ -170,7 +182,9 @@ def largest_eigenpairs(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return values[n - k :], vectors[:, n - k :]
 
 
-def _choose(method: str, n: int, k: int, features: np.ndarray | None) -> tuple[str, str]:
+def _choose(
+    method: str, n: int, k: int, features: np.ndarray | None, stored: bool
+) -> tuple[str, str]:
     if features is not None and (method == "primal" or features.shape[1] < n):
         why = f"{features.shape[1]} features of {n} points"
         return "primal", f"singular values of explicit features ({why})"
@@ -180,6 +194,7 @@ def _choose(method: str, n: int, k: int, features: np.ndarray | None) -> tuple[s
         )
     if method == "auto":
         few = n > 200 and k < max(10, n // 50)
+        few = few or (stored and n >= 200 and k <= min(NARROW, n // POINTS_PER_PAIR))
         method = "krylov" if few else "dense"
         why = f"chosen for {k} components of {n} points"
     else:
@@ -229,17 +244,44 @@ def _blocks(
     floor: float,
     report: Callable[[int, float], bool | None] | None,
 ) -> KrylovPairs:
-    n = K.shape[0]
-    start = check_random_state(random_state).normal(size=(n, min(n, k + EXTRA)))
+    n, random = K.shape[0], check_random_state(random_state)
+    tol = max(tol, KRYLOV_ACCURACY)
+    matrix, centred = stored_matrix(K)
+    if matrix is not None and k <= NARROW:
+        free = max_iter is None and report is None
+        width = NARROW_BLOCK if free else k + k % 2  # a stopped search has k pairs, too
+        # As many directions are searched as the wide blocks would.
+        most = 100 * (k + EXTRA) // width if max_iter is None else max_iter
+        found = stored_krylov(
+            matrix,
+            random.normal(size=(n, width)),
+            k,
+            tol=tol,
+            floor=floor,
+            centred=centred,
+            max_products=most,
+            report=report,
+        )
+        if found is not None:
+            return found
     return block_krylov(
         lambda V: _apply(K, V),
-        start,
+        random.normal(size=(n, min(n, k + EXTRA))),
         k,
-        tol=max(tol, KRYLOV_ACCURACY),
+        tol=tol,
         floor=floor,
         max_products=100 if max_iter is None else max_iter,
         report=report,
     )
+
+
+def stored_matrix(K: Any) -> tuple[np.ndarray | None, bool]:
+    """The symmetric matrix that K is, if it is stored in float64, and whether it is centred."""
+    centred = isinstance(K, CentredGram) and K.training is None
+    stored = K.gram if centred else K
+    stored = stored.K if isinstance(stored, DenseGram) else stored
+    plain = isinstance(stored, np.ndarray) and stored.dtype == np.float64
+    return (stored if plain and stored.flags.c_contiguous else None), centred
 
 
 def _lanczos(

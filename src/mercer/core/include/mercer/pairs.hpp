@@ -1,6 +1,7 @@
 // An expression over two sets of points: its tiles, and how they are shared out as tasks.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <vector>
@@ -90,6 +91,26 @@ struct Pairs {
     some.m = m;
     some.columns_ = columns_;
     some.prepare_rows();
+    return some;
+  }
+
+  // The same expression for other rows, n of them, ready; their leaves differ from these in what is of
+  // the rows. Columns that were prepared serve both.
+  Pairs with_rows(std::vector<Leaf<T>> others, std::vector<const T*> terms, std::ptrdiff_t count) const {
+    Pairs some;
+    some.program = program;
+    some.leaves = std::move(others);
+    some.row_terms = std::move(terms);
+    some.column_terms = column_terms;
+    some.n = count;
+    some.m = m;
+    some.prepare_rows();
+    // Which statistics share packed columns depends on which of them have the same rows.
+    if (std::equal(groups_.begin(), groups_.end(), some.groups_.begin(), some.groups_.end(),
+                   [](const Group& a, const Group& b) {
+                     return a.Y == b.Y && a.d == b.d && a.sums == b.sums && a.paired == b.paired;
+                   }))
+      some.columns_ = columns_;
     return some;
   }
 

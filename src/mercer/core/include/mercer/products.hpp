@@ -251,7 +251,7 @@ template <class T, class Interrupted>
 bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2, double* side,
              bool symmetric, int threads, Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
-  if (!pairs.prepare(threads, interrupted)) return false;
+  if (!pairs.prepared() && !pairs.prepare(threads, interrupted)) return false;
   const std::ptrdiff_t blocks = pairs.row_blocks(), tiles = pairs.column_tiles();
   const RightSide<T> right(V, pairs.m, c, tiles);
   const std::ptrdiff_t at_once = std::clamp<std::ptrdiff_t>(

@@ -65,13 +65,10 @@ inline void upper_rows(const T* K, std::ptrdiff_t n, const T* V, std::ptrdiff_t 
   }
 }
 
-// out[n, c] = K V for V[n, c].
+// out[c, n] = (K V)^T for V^T[c, n] as rows one after another.
 template <class T, class Interrupted>
-bool symmetric_times(const T* K, std::ptrdiff_t n, const T* V, int c, double* out, int threads,
-                     Interrupted interrupted) {
-  std::vector<T> across(n * c);
-  for (std::ptrdiff_t i = 0; i < n; ++i)
-    for (int k = 0; k < c; ++k) across[k * n + i] = V[i * c + k];
+bool symmetric_rows(const T* K, std::ptrdiff_t n, const T* across, int c, double* out, int threads,
+                    Interrupted interrupted) {
   std::vector<std::vector<T>> sums(stored_parts);
   // The rows up to x n have 1 - (1 - x)^2 of the work.
   const auto bound = [n](int part) {
@@ -86,18 +83,30 @@ bool symmetric_times(const T* K, std::ptrdiff_t n, const T* V, int c, double* ou
         const std::ptrdiff_t last = part + 1 == stored_parts ? n : bound(int(part) + 1);
         int k = 0;
         for (; k + 2 <= c; k += 2)
-          upper_rows<T, 2>(K, n, across.data() + k * n, first, last, sums[part].data() + k * n);
-        if (k < c)
-          upper_rows<T, 1>(K, n, across.data() + k * n, first, last, sums[part].data() + k * n);
+          upper_rows<T, 2>(K, n, across + k * n, first, last, sums[part].data() + k * n);
+        if (k < c) upper_rows<T, 1>(K, n, across + k * n, first, last, sums[part].data() + k * n);
       },
       interrupted);
   if (!done) return false;
+  std::fill_n(out, n * c, 0.0);
+  for (int part = 0; part < stored_parts; ++part)  // whose sums begin at its first row
+    for (int k = 0; k < c; ++k)
+      for (std::ptrdiff_t i = bound(part); i < n; ++i)
+        out[k * n + i] += double(sums[part][k * n + i]);
+  return true;
+}
+
+// out[n, c] = K V for V[n, c].
+template <class T, class Interrupted>
+bool symmetric_times(const T* K, std::ptrdiff_t n, const T* V, int c, double* out, int threads,
+                     Interrupted interrupted) {
+  std::vector<T> across(n * c);
   for (std::ptrdiff_t i = 0; i < n; ++i)
-    for (int k = 0; k < c; ++k) {
-      double sum = 0;
-      for (const auto& part : sums) sum += double(part[k * n + i]);
-      out[i * c + k] = sum;
-    }
+    for (int k = 0; k < c; ++k) across[k * n + i] = V[i * c + k];
+  std::vector<double> rows(n * c);
+  if (!symmetric_rows<T>(K, n, across.data(), c, rows.data(), threads, interrupted)) return false;
+  for (std::ptrdiff_t i = 0; i < n; ++i)
+    for (int k = 0; k < c; ++k) out[i * c + k] = rows[k * n + i];
   return true;
 }
 
