@@ -11,14 +11,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import (
-    _check_y,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from mercer._sklearn import Interval, check_y
 from mercer.arrays import on_host
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, Search, take
@@ -212,7 +207,7 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
             weight 0, as if it was not there. Columns are scaled without.
         """
         refuse_words(self, y)
-        y = _check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
+        y = check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
         y = np.asarray(y, dtype=np.float64)
         X, y, weight = _weighted_rows(_rows_of(X, y), y, sample_weight)
         self.y_mean_, spread = mean_and_spread(y, weight)
@@ -278,7 +273,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         refuse_missing_labels(y)
         y = column_or_1d(_given(y), warn=True)
         if y.dtype.kind == "f":
-            y = _check_y(y, estimator=self)
+            y = check_y(y, estimator=self)
         check_labels(y)
         X = _rows_of(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
