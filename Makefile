@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests use one process per core, so each of them one BLAS thread.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all gpu-test asan lint format bench gpu-bench docs clean
+.PHONY: demo test test-oldest test-with test-all gpu-test asan lint format bench gpu-bench docs clean
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -35,6 +35,29 @@ demo: .venv/.base
 
 test: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q
+
+# The tests with the oldest version of each dependency that pyproject.toml allows.
+PYTHON_OLDEST ?= python3.11
+.venv-oldest/.dev: pyproject.toml tests/lower_bounds.py $(NATIVE)
+	$(PYTHON_OLDEST) -m venv --clear .venv-oldest
+	$(PYTHON_OLDEST) tests/lower_bounds.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt \
+	  --editable ".[cli,plots,parquet,dask,test]" --config-settings=build-dir=build/oldest
+	@touch $@
+
+test-oldest: .venv-oldest/.dev
+	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n auto -q
+
+# The tests with another version of scikit-learn: make test-with SKLEARN=1.8
+SKLEARN ?= 1.8
+.venv-sklearn-%/.dev: pyproject.toml $(NATIVE)
+	$(PYTHON) -m venv .venv-sklearn-$*
+	.venv-sklearn-$*/bin/python -m pip install --quiet --editable ".[cli,test]" \
+	  "scikit-learn==$*.*" --config-settings=build-dir=build/sklearn-$*
+	@touch $@
+
+test-with: .venv-sklearn-$(SKLEARN)/.dev
+	$(ONE_THREAD) .venv-sklearn-$(SKLEARN)/bin/python -m pytest -n auto -q
 
 # The tests with tensors, which need torch: on the GPU, or on the host with Triton interpreted.
 gpu-test: .venv/.gpu
@@ -85,4 +108,4 @@ docs: .venv/.docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf .venv docs/_build docs/gallery docs/api docs/generated build dist
+	rm -rf .venv .venv-oldest .venv-sklearn-* docs/_build docs/gallery docs/api docs/generated build dist

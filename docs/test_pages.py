@@ -15,6 +15,7 @@ import mercer
 import naive_kernels
 from mercer import kernels as K
 from mercer.kernels import REGISTRY
+from sklearn_versions import needs_callbacks
 
 HERE = pathlib.Path(__file__).parent
 PAGES = [*sorted(HERE.glob("*.md")), HERE.parent / "README.md"]
@@ -103,6 +104,7 @@ def test_the_tensors_of_the_page_on_gpus(tmp_path, monkeypatch):
     assert isinstance(run["model"].predict(X[:10]), np.ndarray)
 
 
+@needs_callbacks
 def test_the_progress_bar_of_the_estimator_page(capsys):
     (code,) = scripts(HERE / "estimators.md")
     X = np.random.default_rng(0).normal(size=(300, 2))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import sklearn
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import check_array
 
+from mercer._sklearn import is_pandas_na, is_scalar_nan
 from mercer.other_libraries import is_half, is_tensor, taken
 
 IMPUTE = "fill it in first, for example with X.filled(np.nan) and sklearn.impute.SimpleImputer"

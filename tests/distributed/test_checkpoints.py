@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer
+from sklearn_versions import needs_callbacks
 
 pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
 da = pytest.importorskip("dask.array")
@@ -75,6 +76,7 @@ def test_a_checkpoint_needs_the_same_centres_again(tmp_path):
         estimator.set_params(random_state=None).fit(POINTS, y)
 
 
+@needs_callbacks
 def test_callbacks_hear_and_stop():
     class Listener:
         def __init__(self):

@@ -14,6 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import mercer
+from sklearn_versions import needs_callbacks
 
 pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
 dd = pytest.importorskip("dask.dataframe")
@@ -96,6 +97,7 @@ def test_the_bits_do_not_depend_on_how_many_workers_there_are(table):
     assert_array_equal(*found)
 
 
+@needs_callbacks
 def test_centres_are_sent_to_each_worker_once_and_threads_are_capped(table):
     def what_is_kept(dask_worker):
         from threadpoolctl import threadpool_info

@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.callback import ProgressBar
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -16,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer.solvers.result import Status
+from sklearn_versions import needs_callbacks
 
 X, Y = load_breast_cancer(return_X_y=True)
 X, Y = StandardScaler().fit_transform(X)[:200], Y[:200]
@@ -58,6 +58,7 @@ ITERATIVE = {
 }
 
 
+@needs_callbacks
 @pytest.mark.parametrize("n_centers", [None, 20])
 def test_a_listener_hears_how_cross_validated_ridge_ended(n_centers):
     listener = Listener()
@@ -66,6 +67,7 @@ def test_a_listener_hears_how_cross_validated_ridge_ended(n_centers):
     assert listener.closed
 
 
+@needs_callbacks
 @pytest.mark.parametrize("name", ITERATIVE)
 def test_a_listener_hears_of_iterations_and_can_stop(name):
     quiet = getattr(mercer, name)(**ITERATIVE[name]).fit(X, Y)
@@ -81,6 +83,7 @@ def test_a_listener_hears_of_iterations_and_can_stop(name):
     assert early.predict(X).shape == (200,)
 
 
+@needs_callbacks
 def test_components_are_announced_and_stopped():
     pca = mercer.KernelPCA(3, kernel="rbf", eigen_solver="krylov", random_state=0)
     exact = pca.fit(X).eigenvalues_
@@ -98,8 +101,11 @@ def test_components_are_announced_and_stopped():
     assert pca.transform(X).shape == (200, 3)
 
 
+@needs_callbacks
 @pytest.mark.parametrize("name", ["SVC", "KernelMachineClassifier"])
 def test_a_bar_shows_the_gap_falling(name, capsys):
+    from sklearn.callback import ProgressBar
+
     model = getattr(mercer, name)(**ITERATIVE[name]).set_callbacks(ProgressBar())
     tol = model.set_params(tol=1e-4).fit(X, Y).tol
     shown = re.findall(r"gap below (1e[+-]\d\d)", capsys.readouterr().out)
@@ -109,6 +115,7 @@ def test_a_bar_shows_the_gap_falling(name, capsys):
     assert levels[-1] <= tol
 
 
+@needs_callbacks
 def test_an_error_still_closes_the_callbacks():
     listener = Listener()
     model = mercer.KernelMachineClassifier(kernel="gauss").set_callbacks(listener)

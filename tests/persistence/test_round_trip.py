@@ -24,6 +24,7 @@ from mercer import kernels as K
 from mercer.estimators.losses import Huber, Loss
 from mercer.persistence import registry
 from naive_kernels import all_cases, points
+from sklearn_versions import needs_callbacks
 
 ESTIMATORS = [name for name in mercer.__all__ if name[0].isupper()]
 
@@ -292,6 +293,7 @@ def test_graphs_of_networkx_come_back_as_ours(tmp_path):
     assert model.predict(graphs).tobytes() == loaded.predict(graphs).tobytes()
 
 
+@needs_callbacks
 def test_who_listens_is_forgotten(tmp_path):
     class Listener:
         def setup(self, estimator, context): ...

@@ -12,14 +12,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import (
-    _check_n_features,
-    _check_y,
-    check_consistent_length,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from mercer._sklearn import Interval, check_n_features, check_y
 from mercer.arrays import on_host, row_blocks
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, Search, take
@@ -153,7 +148,7 @@ class _AutoKernel(BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         require_fitted(self)
         if sp.issparse(X) and isinstance(self.coding_, TableCoding) and X.shape[0]:
-            _check_n_features(self, X, reset=False)
+            check_n_features(self, X, reset=False)
             X = X.tocsr()
             blocks = row_blocks(X.shape[0], _COPIES * 8 * X.shape[1])
             return np.concatenate([self._scores_of(X[rows].toarray()) for rows in blocks])
@@ -229,7 +224,7 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
             weight 0, as if it was not there. Columns are scaled without.
         """
         refuse_words(self, y)
-        y = _check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
+        y = check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
         y = np.asarray(y, dtype=np.float64)
         X, y, weight = _weighted_rows(_rows_of(X, y), y, sample_weight)
         self.y_mean_, spread = mean_and_spread(y, weight)
@@ -295,7 +290,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         refuse_missing_labels(y)
         y = column_or_1d(_given(y), warn=True)
         if y.dtype.kind == "f":
-            y = _check_y(y, estimator=self)
+            y = check_y(y, estimator=self)
         check_labels(y)
         X = _rows_of(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from mercer._sklearn import check_feature_names, check_n_features
 from mercer.arrays import refuse_non_finite
 
 SPARSE_SCALINGS = ("common", "columns", "rows", "rare")
@@ -85,7 +86,7 @@ class SparseCoding(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> SparseCoding:
         rows = sparse_rows(X)
-        _check_n_features(self, rows, reset=True)
+        check_n_features(self, rows, reset=True)
         n, width = rows.shape
         # Not np.unique of the entries, which sorts them.
         if width <= _LOOKUP * rows.nnz:
@@ -130,8 +131,8 @@ class SparseCoding(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         model = self if model is None else model
-        _check_feature_names(model, X, reset=False)
-        _check_n_features(model, X, reset=False)
+        check_feature_names(model, X, reset=False)
+        check_n_features(model, X, reset=False)
         rows = sparse_rows(X)
         places, known = self._places(rows)
         data, ends = rows.data, rows.indptr

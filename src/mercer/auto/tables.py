@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from mercer._sklearn import check_feature_names, check_n_features
 from mercer.arrays import read_on_host
 from mercer.auto.days import is_day, times
 from mercer.estimators.fitting import warn_the_caller
@@ -68,9 +69,9 @@ class TableCoding(TransformerMixin, BaseEstimator):
         self.scaling = scaling
 
     def fit(self, X: Any, y: Any = None) -> TableCoding:
-        _check_feature_names(self, X, reset=True)
+        check_feature_names(self, X, reset=True)
         columns = _columns(as_table(X))
-        _check_n_features(self, np.empty((1, len(columns))), reset=True)
+        check_n_features(self, np.empty((1, len(columns))), reset=True)
         declared = _declared_categories(X)
         self.days_ = [
             k for k, column in enumerate(columns) if k not in declared and _is_of_days(column)
@@ -129,10 +130,10 @@ class TableCoding(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         model = self if model is None else model
         if list(getattr(X, "columns", ())) != list(getattr(self, "feature_names_in_", ())):
-            _check_feature_names(model, X, reset=False)
+            check_feature_names(model, X, reset=False)
         columns = _columns(as_table(X))
         if len(columns) != self.n_features_in_:
-            _check_n_features(model, np.empty((1, len(columns))), reset=False)
+            check_n_features(model, np.empty((1, len(columns))), reset=False)
         n = len(columns[0])
         values = self._values(columns)
         self._warn_of_words(columns, values)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import _check_feature_names
 
+from mercer._sklearn import check_feature_names
 from mercer.arrays import n_rows, take_rows
 from mercer.distributed.reduction import reduced
 from mercer.distributed.rows import is_table, placed, places_of, row_blocks_of
@@ -58,7 +58,7 @@ def log_density(
     model.score_samples(take_rows(queries, slice(1)))  # checked here, before anything is read
     queries = np.asarray(queries, dtype=np.float64)
     blocks = zip(row_blocks_of(X, None, sample_weight), places_of(X), strict=True)
-    _check_feature_names(model, X._meta if is_table(X) else X, reset=False)
+    check_feature_names(model, X._meta if is_table(X) else X, reset=False)
     return reduced("LogDensity", LogDensity, (fixed, queries), list(blocks)).value()
 
 

@@ -13,12 +13,13 @@ from dask.base import tokenize
 from dask.delayed import delayed
 from sklearn import config_context
 
+from mercer._sklearn import LISTENERS
 from mercer.arrays import n_rows, rows_in_order
 from mercer.distributed.rows import is_table, placed, require_array_or_table
 from mercer.distributed.workers import settle_here
 
 # What a fit keeps to learn from more points, and who listens to it: no prediction needs them.
-LEFT_HERE = ("centres_", "moments_", "_skl_callbacks", "_callback_fit_ctx")
+LEFT_HERE = ("centres_", "moments_", *LISTENERS)
 # What a task may take for one temporary, such as kernel values: a worker runs several tasks.
 MEGABYTES = 128
 

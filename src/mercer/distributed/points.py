@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
-from sklearn.utils.validation import _check_feature_names, _check_n_features
 
+from mercer._sklearn import check_feature_names, check_n_features
 from mercer.arrays import doubled, memory_budget, n_rows, take_rows
 from mercer.distributed.keeping import Kept, kept
 from mercer.distributed.reduction import fused, reduced
@@ -79,8 +79,8 @@ class Points:
             require_targets(estimator, y)
         self.estimator, self.data = estimator, row_blocks_of(X, y, weight)
         example = X._meta if is_table(X) else np.empty((0, X.shape[1]), X.dtype)
-        _check_feature_names(estimator, example, reset=True)
-        _check_n_features(estimator, example, reset=True)
+        check_feature_names(estimator, example, reset=True)
+        check_n_features(estimator, example, reset=True)
         stub = type(estimator)(**estimator.get_params(deep=False))  # without its callbacks
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):

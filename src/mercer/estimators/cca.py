@@ -15,9 +15,9 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_consistent_length
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._sklearn import StrOptions
 from mercer.arrays import as_numpy
 from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_array
+from sklearn.utils.validation import check_array
 
+from mercer._sklearn import check_feature_names, check_n_features
 from mercer.arrays import refuse_masked
 
 UNORDERED, ORDERED, NUMERIC = "unordered", "ordered", "numeric"
@@ -91,8 +92,8 @@ class ColumnCoding:
 def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     """X, once its width and the names of its columns are found to be right."""
     refuse_masked(X)
-    _check_feature_names(estimator, X, reset=reset)
-    _check_n_features(estimator, X, reset=reset)
+    check_feature_names(estimator, X, reset=reset)
+    check_n_features(estimator, X, reset=reset)
     return X
 
 

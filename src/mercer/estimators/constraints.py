@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral, Real
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from mercer._sklearn import Interval, StrOptions
 from mercer.estimators.inputs import INDEFINITE
 from mercer.kernels import Kernel
 

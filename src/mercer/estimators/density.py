@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._sklearn import Interval, StrOptions
 from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, on_host, row_blocks
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import Bandwidth, resolve_bandwidth, simplest_form

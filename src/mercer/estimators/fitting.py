@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _is_fitted
 
+from mercer._sklearn import check_parameters, is_fitted
 from mercer.arrays import as_numpy, copy_of
 from mercer.elsewhere import distributed, is_collection
 from mercer.estimators.kept_sums import forget
@@ -46,7 +46,7 @@ def fitting(fit: Callable) -> Callable:
         before = dict(vars(self))
         forget(self)
         skip = get_config()["skip_parameter_validation"]
-        if not (skip or (continues and _is_fitted(self))):
+        if not (skip or (continues and is_fitted(self))):
             validate_parameters(self)
         try:
             with config_context(skip_parameter_validation=True), announced(self):
@@ -85,9 +85,9 @@ def validate_parameters(estimator: Any) -> None:
     functions = tuple(name for name, value in values.items() if type(value) is FunctionType)
     key = plain_key({n: None if n in functions else v for n, v in values.items()}, owner)
     if key is None:
-        estimator._validate_params()
+        check_parameters(estimator)
     elif (functions, key) not in _VALID:
-        estimator._validate_params()
+        check_parameters(estimator)
         if len(_VALID) >= MOST_VALID:
             _VALID.clear()
         _VALID.add((functions, key))

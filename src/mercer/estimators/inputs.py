@@ -6,16 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_y,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from mercer import kernels as K
+from mercer._sklearn import check_feature_names, check_n_features, check_y
 from mercer.arrays import (
     FLOATS,
     as_dense,
@@ -94,7 +88,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     X = _collection(estimator, X, reset=True)
     if y is None:
         return X
-    y = _check_y(y, estimator=estimator, **check)
+    y = check_y(y, estimator=estimator, **check)
     check_consistent_length(X, y)
     return X, y
 
@@ -158,8 +152,8 @@ def query_beside(estimator: Any, X: Any) -> Any:
 def tensor_of_points(estimator: Any, X: Any, reset: bool) -> Any:
     """A tensor of points checked where it is; its width is remembered, or compared."""
     X = as_vectors(X)
-    _check_feature_names(estimator, X, reset=reset)
-    _check_n_features(estimator, X, reset=reset)
+    check_feature_names(estimator, X, reset=reset)
+    check_n_features(estimator, X, reset=reset)
     return X
 
 
@@ -374,7 +368,7 @@ def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check:
         raise ValueError(f"X has {len(X)} samples; {type(estimator).__name__} needs {least}")
     if y is None:
         return X
-    y = _check_y(as_numpy(y), estimator=estimator, **check)
+    y = check_y(as_numpy(y), estimator=estimator, **check)
     if len(y) != len(X):
         raise ValueError(f"X has {len(X)} samples and y has {len(y)}; expected as many")
     return X, y
@@ -458,8 +452,8 @@ def _collection(estimator: Any, X: Any, reset: bool) -> Any:
     if n_rows(X) == 0:
         raise ValueError("X is empty; expected at least one sample")
     if len(getattr(X, "shape", ())) == 2:
-        _check_feature_names(estimator, X, reset=reset)
-        _check_n_features(estimator, X, reset=reset)
+        check_feature_names(estimator, X, reset=reset)
+        check_n_features(estimator, X, reset=reset)
     return X
 
 

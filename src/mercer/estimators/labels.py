@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
 
+from mercer._sklearn import check_sample_weight
 from mercer.arrays import DROP, as_numpy, is_missing, is_number, n_rows, on_host, refuse_masked
 from mercer.estimators.inputs import validate_training
 
@@ -135,7 +135,7 @@ def weights_of(sample_weight: Any, X: Any, **check: Any) -> np.ndarray:
     refuse_masked(sample_weight, "sample_weight", DROP)
     # These want something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
-    return _check_sample_weight(on_host(sample_weight), stand_in, dtype=np.float64, **check)
+    return check_sample_weight(on_host(sample_weight), stand_in, dtype=np.float64, **check)
 
 
 def _is_plain_weight(weight: Any, n: int) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
+from mercer._sklearn import Interval, StrOptions, check_y
 from mercer.arrays import DROP, as_numpy, following, is_tensor, refuse_masked
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import (
@@ -49,11 +49,11 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         self.coding_ = None
         refuse_words(self, y)
         if self._has_categories:
-            X, y = self._points(X), _check_y(y, multi_output=True, y_numeric=True)
+            X, y = self._points(X), check_y(y, multi_output=True, y_numeric=True)
             check_consistent_length(X, y)
         elif is_tensor(X):
             X = self._tensors(X, y)
-            y = _check_y(as_numpy(y), multi_output=True, y_numeric=True)
+            y = check_y(as_numpy(y), multi_output=True, y_numeric=True)
         else:
             X, y = validated(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         kept = self._keep(X, sample_weight)

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
 from mercer.arrays import as_numpy, beside, is_tensor, namespace, on_host
 from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import (

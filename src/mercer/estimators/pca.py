@@ -11,11 +11,10 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays import (
     beside,
     doubled,

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from mercer._sklearn import check_first_classes
 from mercer.arrays import memory_budget, n_rows, take_rows
 from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
@@ -219,7 +219,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
             refuse_missing_labels(y)
             X, y = validate_query(self, X), column_or_1d(y, warn=True)
             check_consistent_length(X, y)
-        _check_partial_fit_first_call(self, classes)
+        check_first_classes(self, classes)
         codes = _codes(self.classes_, y)
         if first:
             self.kernel_ = resolve_kernel(self, X)

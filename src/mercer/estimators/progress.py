@@ -1,4 +1,4 @@
-"""Progress and stopping: the one module that knows scikit-learn's callbacks, still experimental."""
+"""Progress and stopping, by scikit-learn's callbacks, where its version has them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sklearn.callback import CallbackSupportMixin
-from sklearn.callback._callback_support import callback_management_context
+from mercer._sklearn import callbacks_around, fit_context, has_listeners
 
 
 @contextmanager
 def announced(estimator: Any) -> Iterator[None]:
     """The time of a fit, told to the estimator's callbacks from begin to end."""
-    if not isinstance(estimator, CallbackSupportMixin):
-        yield
-        return
-    with callback_management_context(estimator):
-        context = estimator._init_callback_context(max_subtasks=None)
+    with callbacks_around(estimator) as context:
+        if context is None:
+            yield
+            return
         context.call_on_fit_task_begin(estimator=estimator)
         yield
         if hasattr(context, "report"):
@@ -32,9 +30,9 @@ def reporter(estimator: Any) -> Callable[[int, float], bool] | None:
     Callbacks see one task per recorded iteration, with ``n_iter`` and ``gap`` in its metadata; one
     that answers True stops the solver, which leaves a usable model.
     """
-    if not getattr(estimator, "_skl_callbacks", None):
+    if not has_listeners(estimator):
         return None
-    context = estimator._callback_fit_ctx
+    context = fit_context(estimator)
     if not hasattr(context, "report"):
         context.report = _Report(estimator)
     return context.report
@@ -56,7 +54,7 @@ class _Report:
         if level < self.level:
             self.close()
             self.level = level
-            context = self.estimator._callback_fit_ctx
+            context = fit_context(self.estimator)
             self.reached = context.subcontext(f"gap below 1e{level:+03d}", max_subtasks=None)
             self.reached.call_on_fit_task_begin(estimator=self.estimator)
         task = self.reached.subcontext(task_name="iteration")

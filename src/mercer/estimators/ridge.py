@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin
-from sklearn.callback import CallbackSupportMixin
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.elsewhere import over_blocks
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE, at_least

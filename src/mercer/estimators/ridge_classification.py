@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._sklearn import CallbackSupportMixin
 from mercer.elsewhere import over_blocks
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE

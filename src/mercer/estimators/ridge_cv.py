@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin
-from sklearn.callback import CallbackSupportMixin
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays import doubled, following, is_tensor, memory_budget, n_rows, refuse_beyond_memory
 from mercer.elsewhere import is_elsewhere, over_blocks
 from mercer.estimators.constraints import KERNEL, at_least

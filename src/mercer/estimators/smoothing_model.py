@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from mercer._sklearn import Interval, StrOptions
 from mercer.arrays import as_numpy, beside, doubled, is_tensor
 from mercer.elsewhere import over_blocks
 from mercer.estimators.bandwidths import (

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer import kernels as K
+from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
 from mercer.arrays import (
     as_dense,
     as_vectors,

@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._sklearn import StrOptions, one_vs_rest_scores
 from mercer.arrays import as_dense, as_numpy, beside, is_tensor, on_host
 from mercer.elsewhere import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
@@ -302,7 +301,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         if self.decision_function_shape == "ovo":
             return values
         if not is_tensor(values):
-            return _ovr_decision_function(values < 0, -values, len(self.classes_))
+            return one_vs_rest_scores(values < 0, -values, len(self.classes_))
         # The same for a tensor: votes, with ties broken by sums of values.
         k = len(self.classes_)
         sides = np.zeros((values.shape[1], k))

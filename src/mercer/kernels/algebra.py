@@ -10,8 +10,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from mercer._sklearn import Interval
 from mercer.arrays import as_numbers, is_tensor
 from mercer.expressions import Expression, View
 from mercer.kernels import feature_maps as maps

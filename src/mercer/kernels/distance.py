@@ -7,8 +7,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Options
 
+from mercer._sklearn import Options
 from mercer.arrays import as_numbers
 from mercer.expressions import Check, Circle, Expression, Within, exp, sqrt
 from mercer.expressions.views import View

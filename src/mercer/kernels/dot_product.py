@@ -7,8 +7,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from mercer._sklearn import Interval
 from mercer.expressions import Expression, normalised, tanh
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.expansions import Expansion

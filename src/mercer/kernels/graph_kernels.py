@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
-from sklearn.utils._param_validation import Interval, Options
 
 from mercer import core
+from mercer._sklearn import Interval, Options
 from mercer.expressions import PairStatistic
 from mercer.expressions.sparse_rows import sparse_minima
 from mercer.kernels.domains import GRAPHS, Domain

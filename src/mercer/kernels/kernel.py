@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import validate_parameter_constraints
 
+from mercer._sklearn import ParameterMixin, validate_parameter_constraints
 from mercer.arrays import as_numbers, is_tensor, namespace
 from mercer.expressions import (
     Check,
@@ -49,19 +48,11 @@ class NoFiniteFeatureMap(TypeError):
     """The kernel has no feature map into a finite-dimensional space."""
 
 
-class Kernel:
+class Kernel(ParameterMixin):
     """A similarity k(x, z), with everything that is derived from its definition.
 
     Subclasses say what they are (`build`), where (`domain`) and why they are valid (`judge`).
     """
-
-    # scikit-learn's parameters, and nothing else of its estimators, whose printing would show a
-    # kernel inside an estimator by its classes (Sum(left=...)) and not as it is written.
-    get_params = BaseEstimator.get_params
-    set_params = BaseEstimator.set_params
-    _get_param_names = classmethod(
-        functools.cache(vars(BaseEstimator)["_get_param_names"].__func__)
-    )
 
     def _validate_params(self) -> None:
         """Raise an error that names a parameter that is not what it may be."""

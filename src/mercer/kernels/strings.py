@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval
 
+from mercer._sklearn import Interval
 from mercer.kernels.budget import BYTES_PER_WORD, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.ragged import ragged_arange

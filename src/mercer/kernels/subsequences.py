@@ -6,9 +6,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from mercer import core
+from mercer._sklearn import Interval
 from mercer.arrays import row_blocks
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.sequences import Alphabet, Symbols, parse_sequence

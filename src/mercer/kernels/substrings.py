@@ -9,9 +9,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from mercer import core
+from mercer._sklearn import Interval, StrOptions
 from mercer.arrays import memory_budget
 from mercer.expressions import PairStatistic
 from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval
 
 from mercer import core
+from mercer._sklearn import Interval
 from mercer.kernels.domains import TREES, Domain
 from mercer.kernels.labels import as_label, digest, label_bytes
 from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from mercer import core
+from mercer._sklearn import LISTENERS, parameter_names
 from mercer.estimators.losses import Loss
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.kernels import Graph, Kernel, Tree
@@ -24,8 +25,6 @@ from mercer.persistence.registry import METHODS, class_name, name_of, named
 # Parameters that name a folder, start processes or print are no part of a model: an object that is
 # loaded has their defaults, so that the next fit reads, starts and writes nothing a file asked for.
 SURROUNDINGS = ("memory", "n_jobs", "verbose")
-# Who listens to a fit is no part of what was learnt.
-LISTENERS = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
 
 
 def object_kind(value: Any) -> str | None:
@@ -133,7 +132,7 @@ def _refuse_attribute(cls: type, name: str, attribute: str) -> None:
 
 
 def _parameters(cls: type) -> set[str]:
-    return set(cls._get_param_names()) if issubclass(cls, BaseEstimator | Kernel) else set()
+    return set(parameter_names(cls)) if issubclass(cls, BaseEstimator | Kernel) else set()
 
 
 def _short(names: Any) -> str:
