@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.solvers.block_krylov import block_krylov, stored_krylov
+from mercer.solvers.spectral import leading_eigenpairs
 
 
 def random_symmetric(values, seed=0):
@@ -69,6 +70,16 @@ def test_narrow_blocks_leave_low_rank_to_the_wide_ones():
     start = np.random.default_rng(1).normal(size=(300, 2))
     assert stored_krylov(F @ F.T, start, 2, tol=1e-12) is None
     assert stored_krylov(np.eye(50), start[:50], 2, tol=1e-12) is None
+
+
+@pytest.mark.parametrize("copies", [2, 3, 5])
+def test_more_equal_eigenvalues_than_a_block_has_vectors_go_to_wide_blocks(copies):
+    K = random_symmetric(np.r_[3.0, np.full(copies, 2.0), np.linspace(1, 0, 299 - copies)])
+    start = np.random.default_rng(0).normal(size=(300, 2))
+    found = stored_krylov((K + K.T) / 2, start, 6, tol=1e-10, max_products=400)
+    assert found is None
+    result = leading_eigenpairs((K + K.T) / 2, 6)
+    np.testing.assert_allclose(result.value.values, np.linalg.eigvalsh(K)[:-7:-1], atol=1e-10)
 
 
 def test_narrow_blocks_stop_when_told_or_out_of_products():

@@ -29,7 +29,7 @@ class KeptPoints:
     """
 
     def __init__(self, pairs: Pairs):
-        leaves = pairs.lowering.leaves
+        leaves = [node for node in pairs.lowering.leaves if isinstance(node, Statistic)]
         self._nodes = [(node, pairs.prepared(node)[1]) for node in leaves]
         self._core, _ = pairs.whole()
         self._size = pairs.shape[1]

@@ -163,10 +163,10 @@ def stored_krylov(
 
     Examples
     --------
-    >>> K = np.diag(np.arange(50.0))
-    >>> start = np.random.default_rng(0).normal(size=(50, 2))
+    >>> K = np.diag(np.arange(200.0))
+    >>> start = np.random.default_rng(0).normal(size=(200, 2))
     >>> stored_krylov(K, start, 2, tol=1e-10).values.round(8)
-    array([49., 48.])
+    array([199., 198.])
     """
     n, width = start.shape
     room = max(STORED_ROWS, STORED_BLOCKS * width, STORED_PAIRS * k)
