@@ -69,6 +69,12 @@ def has_listeners(estimator: Any) -> bool:
     return bool(getattr(estimator, "_skl_callbacks", None))
 
 
+def without_listeners(estimator: Any) -> Any:
+    """The estimator itself, whose callbacks are removed."""
+    vars(estimator).pop("_skl_callbacks", None)
+    return estimator
+
+
 def fit_context(estimator: Any) -> Any:
     """The context that `callbacks_around` made for the fit under way."""
     return estimator._callback_fit_ctx

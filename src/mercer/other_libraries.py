@@ -89,7 +89,8 @@ def handed_back(found: Any, X: Any) -> Any:
     if isinstance(found, np.ndarray):
         if not is_numbers(found):
             return found  # labels, which stay on the host
-        found = np.require(found, requirements=("C", "W"))
+        # NumPy 2.0 reads through DLPack what may not be written to.
+        return _library(X).asarray(np.require(found, requirements=("C", "W")))
     return _library(X).from_dlpack(found) if hasattr(found, "__dlpack__") else found
 
 

@@ -162,7 +162,7 @@ def test_an_unknown_kernel_that_behaves_is_taken():
 
 @pytest.mark.parametrize("estimator", [SVC(), KernelDensity(), NadarayaWatsonRegressor()])
 def test_a_gap_is_named_by_row_and_column(estimator):
-    table, y = pd.DataFrame(X, columns=["a", "b", "c"]), np.arange(20) % 2
+    table, y = pd.DataFrame(X.copy(), columns=["a", "b", "c"]), np.arange(20) % 2
     estimator.fit(table, y)
     table.loc[7, "b"] = np.nan
     with pytest.raises(ValueError, match=r"X has a missing value \(NaN\) at row 7, column 'b'"):

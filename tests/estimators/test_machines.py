@@ -110,6 +110,8 @@ def test_logistic_is_logistic_regression_on_the_feature_map(k, fit_intercept, so
         C=2.0, solver="newton-cg", tol=1e-12, max_iter=10_000, fit_intercept=fit_intercept
     ).fit(Phi, y, sample_weight=weight)
     scores = linear.decision_function(Phi)
+    if k > 2:  # a constant for all classes says nothing, and scikit-learn 1.7 leaves one
+        scores = scores - scores.mean(axis=1, keepdims=True)
     assert_allclose(machine.decision_function(X), scores, atol=1e-6)
     assert_allclose(machine.predict_proba(X), linear.predict_proba(Phi), atol=1e-7)
     assert_allclose(machine.predict_log_proba(X), np.log(machine.predict_proba(X)), atol=1e-9)

@@ -62,9 +62,11 @@ class Output:
     @contextmanager
     def progress(self, budget: float) -> Iterator[Any]:
         """A live bar of the time that may be used, and what it is used for."""
-        live = self.aside.is_terminal and not self.quiet and not self.as_json
+        if not self.aside.is_terminal or self.quiet or self.as_json:
+            yield lambda name: None
+            return
         columns = (TextColumn("{task.description}"), BudgetBar(bar_width=24), TimeLeft())
-        bar = Progress(*columns, console=self.aside, transient=True, disable=not live)
+        bar = Progress(*columns, console=self.aside, transient=True)
         with bar:
             task = bar.add_task("reading", total=budget)
             yield lambda name: bar.update(task, description=visible(name))

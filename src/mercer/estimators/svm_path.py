@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from mercer._sklearn import without_listeners
 from mercer.arrays import is_tensor, take_rows
 from mercer.estimators.fitting import validate_parameters, warn_of_convergence
 from mercer.estimators.svm_model import (
@@ -227,7 +228,7 @@ def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.nd
 @learning
 def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: Any) -> LeftOut:
     """What each point is taken for by a machine fitted to all others; see ``SVC.leave_one_out``."""
-    machine = clone(machine).set_callbacks()
+    machine = without_listeners(clone(machine))
     validate_parameters(machine)
     training = machine._prepare(X, y, sample_weight)
     has_classes = hasattr(machine, "classes_")

@@ -72,7 +72,9 @@ class Graph:
         """The symmetric (n, n) matrix of zeros and ones."""
         ones = np.ones(len(self.indices))
         shape = (self.n_nodes, self.n_nodes)
-        return sp.csr_array((ones, self.indices, self.indptr), shape=shape)
+        # SciPy 1.14's routines on graphs take indices of 32 bits alone.
+        indices, indptr = self.indices.astype(np.int32), self.indptr.astype(np.int32)
+        return sp.csr_array((ones, indices, indptr), shape=shape)
 
     def unlabelled(self) -> Graph:
         """The same graph without labels."""
