@@ -367,7 +367,7 @@ def _libsvm(content: bytes, header: bool) -> Data:
         lines = enumerate(content.splitlines(), 1)
         wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line)]
         where = f"line {wrong[0]} is not label index:value ...; " if wrong else ""
-        raise ValueError(f"{where}{error}") from error
+        raise ValueError(f"{where}{str(error)[:200]}") from error
     dense = X.shape[0] * X.shape[1] <= DENSE_ENTRIES
     return Data(X.toarray() if dense else X.tocsr(), y, target="y", is_text=True)
 
