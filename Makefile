@@ -70,18 +70,19 @@ asan: .venv/.dev
 	rm -f .venv/.base .venv/.dev .venv/.docs
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
-	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/core
+	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/core tests/fuzz/test_native.py
 
 # Tests that are run in several threads at once, too.
 IN_THREADS := tests/kernels/test_contracts.py tests/operators tests/estimators/test_contracts.py
 
-# Everything, with a soak of ten thousand fits, many more random kernels and files, and the core at
-# every instruction-set level.
+# Everything, with a soak of ten thousand fits, many more random kernels and files, an hour of fuzzing
+# on two cores, and the core at every instruction-set level.
 test-all: test
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m long tests
 	MERCER_TEST_LENGTH=20 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \
 	  tests/core/test_fuzz.py tests/kernels tests/persistence tests/cli/test_readers.py
 	MERCER_TEST_LENGTH=50 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/hardening
+	MERCER_FUZZ_SECONDS=900 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/fuzz
 	$(ONE_THREAD) $(BIN)/python -m pytest -q --parallel-threads=4 $(IN_THREADS)
 	for level in python baseline x86-64-v3; do \
 	  MERCER_ISA=$$level $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \

@@ -6,6 +6,7 @@ torch is never imported here: where nobody else has, there is no state to look a
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -123,7 +124,7 @@ class _Precision:
     """Full float32 products for as long as some thread is in here; then what was set before."""
 
     def __init__(self) -> None:
-        self.depth, self.lock = 0, threading.Lock()
+        self.depth, self.lock = 0, threading.RLock()
         self.legacy: str | None = None
         self.flags: tuple[str, ...] = ()
 
@@ -163,3 +164,10 @@ class _Precision:
 
 
 _PRECISION = _Precision()
+if hasattr(os, "register_at_fork"):
+    # A child has none of its parent's other threads, which would never give the lock back.
+    os.register_at_fork(
+        before=_PRECISION.lock.acquire,
+        after_in_parent=_PRECISION.lock.release,
+        after_in_child=_PRECISION.lock.release,
+    )

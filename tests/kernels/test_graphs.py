@@ -371,12 +371,38 @@ def test_collections_in_other_shapes(tmp_path):
         ({"graph_indicator": "1, 2\n"}, "2 columns; expected one"),
         ({"node_labels": "7\n8\n"}, "\\*_node_labels.txt has 2 lines; expected 6"),
         ({"node_labels": "a\n"}, "line 1 of \\*_node_labels.txt is 'a'"),
+        ({"node_labels": "9" * 30 + "\n" * 6}, "line 1 of \\*_node_labels.txt is '999.*2\\^63"),
+        ({"node_labels": "a" * 9999 + "\n" * 6}, "is 'a{60,99}; expected 1 whole number"),
         ({"edge_labels": "0\n1\n1\n1\n2\n2\n"}, "two labels for the edge between nodes 1 and 2"),
     ],
 )
 def test_collections_with_mistakes_are_refused(tmp_path, changed, words):
     with pytest.raises(ValueError, match=words):
         read_tu(write(tmp_path / "DS", {**TU, **changed}))
+
+
+def test_numbers_of_graphs_take_no_more_memory_than_the_file(tmp_path):
+    """Without a file of classes, the largest number says how many graphs there are."""
+    text = {"A": "1, 2\n", "graph_indicator": f"1\n{2**62}\n"}
+    with pytest.raises(ValueError, match=r"has 2 nodes, and .* names graph 4611686018427387904"):
+        read_tu(write(tmp_path / "DS", text))
+
+
+def test_damaged_archives_are_refused(tmp_path):
+    path = tmp_path / "DS.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in TU.items():
+            archive.writestr(f"DS/DS_{name}.txt", text)
+    whole = path.read_bytes()
+    assert len(read_tu(path)[0]) == 3
+    refused = 0
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            read_tu(path)
+        except (ValueError, OSError) as error:
+            refused += "damaged zip file" in str(error)
+    assert refused > 50
 
 
 def test_what_is_not_a_collection_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,14 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-_lock = threading.Lock()
+# One that a signal's handler may take again.
+_lock = threading.RLock()
 _inside: list[Any] = []
+if hasattr(os, "register_at_fork"):
+    # A child has none of its parent's other threads, which would never give the lock back.
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 
 
 @cache

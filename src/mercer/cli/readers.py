@@ -379,7 +379,7 @@ def _libsvm(content: bytes, header: bool) -> Data:
         lines = enumerate(io.BytesIO(content), 1)
         wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line.strip())]
         where = f"line {wrong[0]} is not label index:value ...; " if wrong else ""
-        raise ValueError(f"{where}{error}") from error
+        raise ValueError(f"{where}{str(error)[:200]}") from error
     from mercer.auto.sparse import stays_sparse
 
     if not stays_sparse(X):

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include <unistd.h>
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -56,11 +58,56 @@ void without_gil(F work) {
   if (!done) throw nb::python_error();
 }
 
-// The same, one call at a time on one object.
+// The lock of one object. A forked child has none of its parent's other threads, so a lock that one
+// of them held would never be released there: the child begins with a new one. An object that was
+// being changed at the fork is refused in the child, where the change will never be finished.
+class Busy {
+ public:
+  // Before each call, with the GIL, which lets no two threads do this at once.
+  void renew() {
+    const pid_t here = getpid();
+    if (here != process_) {
+      std::construct_at(&mutex_);  // the old one may be locked, so it is not destroyed
+      process_ = here;
+      broken_ |= changing_;
+    }
+    if (broken_)
+      throw std::runtime_error(
+          "another thread was changing this object when the process was forked; make it anew in "
+          "the child, or fork before starting threads");
+  }
+  void lock(bool changes) {
+    mutex_.lock();
+    changing_ = changes;
+  }
+  void unlock() {
+    changing_ = false;
+    mutex_.unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+  pid_t process_ = getpid();
+  bool changing_ = false, broken_ = false;
+};
+
+// A Busy held by one thread, after it was renewed.
+class Turn {
+ public:
+  Turn(Busy& busy, bool changes) : busy_(busy) { busy_.lock(changes); }
+  Turn(const Turn&) = delete;
+  ~Turn() { busy_.unlock(); }
+
+ private:
+  Busy& busy_;
+};
+
+// Run work without the GIL, one call at a time on one object, which it may change.
 template <class F>
-void without_gil(std::mutex& busy, F work) {
+void without_gil(Busy& busy, F work, bool changes = false) {
+  busy.renew();
   without_gil([&] {
-    std::lock_guard alone(busy);
+    Turn turn(busy, changes);
     return work();
   });
 }

@@ -60,12 +60,13 @@ class CoordinateDescent {
   double violation() const { return descent_->violation(); }
 
   void run(std::int64_t rounds, double seconds) {
-    without_gil(busy_, [&] {
+    const auto work = [&] {
       return mercer::share(
           1, 1,
           [&](std::ptrdiff_t, const mercer::Stop& stop) { descent_->run(rounds, seconds, stop); },
           interrupted);
-    });
+    };
+    without_gil(busy_, work, true);
   }
 
  private:
@@ -78,7 +79,7 @@ class CoordinateDescent {
   std::optional<In<std::int32_t, 1>> group_;
   Column totals_;
   std::unique_ptr<mercer::CoordinateDescent> descent_;
-  std::mutex busy_;
+  Busy busy_;
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -330,7 +329,7 @@ class Pairs {
   std::vector<LeafArguments> leaves_;
   std::vector<Row> row_terms_, column_terms_;
   mercer::Pairs<T> pairs_;
-  std::mutex busy_;
+  Busy busy_;
 };
 
 template <class T>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <unordered_map>
+#include <utility>
 
 #include "binding.hpp"
 #include "mercer/graphs.hpp"
@@ -266,15 +266,15 @@ mercer::Trees read_trees(const In<std::int64_t, 1>& offsets, const In<std::int32
 
 // Equal keys mean equal numbers of children where a node's children are compared one by one.
 void require_arities(const mercer::Trees& A, const mercer::Trees& B) {
-  std::unordered_map<std::int32_t, std::int64_t> arity;
+  std::vector<std::pair<std::int32_t, std::int64_t>> arities;
   for (const mercer::Trees* trees : {&A, &B})
-    for (std::int64_t i = 0; i < trees->offsets[trees->count]; ++i) {
-      const std::int32_t key = trees->keys[i];
-      if (key < 0) continue;
-      const std::int64_t found = trees->children[i + 1] - trees->children[i];
-      require(arity.try_emplace(key, found).first->second == found,
-              "one number of children per key");
-    }
+    for (std::int64_t i = 0; i < trees->offsets[trees->count]; ++i)
+      if (trees->keys[i] >= 0)
+        arities.emplace_back(trees->keys[i], trees->children[i + 1] - trees->children[i]);
+  std::sort(arities.begin(), arities.end());
+  for (std::size_t k = 1; k < arities.size(); ++k)
+    require(arities[k].first != arities[k - 1].first || arities[k].second == arities[k - 1].second,
+            "one number of children per key");
 }
 
 // Sums over all pairs of matching nodes, (n, m): of whole productions, or with mu of partial ones.

@@ -17,7 +17,7 @@ using Starts = In<std::int64_t, 1>;
 
 // Run tasks on threads of their own, without the GIL; a signal ends them.
 template <class Task>
-void run(std::mutex& busy, std::ptrdiff_t count, int threads, Task task) {
+void run(Busy& busy, std::ptrdiff_t count, int threads, Task task) {
   without_gil(busy, [&] {
     return mercer::share(
         count, threads,
@@ -81,7 +81,7 @@ class Suffixes {
  private:
   std::unique_ptr<mercer::Suffixes> suffixes_;
   Place depth_;
-  std::mutex busy_;
+  Busy busy_;
 };
 
 class SubstringSum {
@@ -144,7 +144,7 @@ class SubstringSum {
 
  private:
   std::unique_ptr<mercer::SubstringSum> sum_;
-  std::mutex busy_;
+  Busy busy_;
 };
 
 }  // namespace

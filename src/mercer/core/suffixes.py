@@ -9,10 +9,11 @@ smallest ``lcp`` between them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+
+from mercer.cached import cached_property
 
 
 class Suffixes:

@@ -24,18 +24,24 @@ class Table {
 
   int width() const { return table_.width(); }
   std::int64_t size() {
-    nb::gil_scoped_release released;
-    std::lock_guard alone(busy_);
-    return table_.size();
+    std::int64_t found = 0;
+    without_gil(busy_, [&] { return found = table_.size(), true; });
+    return found;
+  }
+
+  // How far from its place the farthest key lies: the most comparisons that finding one takes.
+  std::int64_t longest_probe() {
+    std::int64_t found = 0;
+    without_gil(busy_, [&] { return found = table_.longest_probe(), true; });
+    return found;
   }
 
   Out<Number, 2> keys() {
     std::vector<Number> found;
-    {
-      nb::gil_scoped_release released;
-      std::lock_guard alone(busy_);
+    without_gil(busy_, [&] {
       found.assign(table_.keys(), table_.keys() + table_.size() * table_.width());
-    }
+      return true;
+    });
     const std::size_t width = table_.width();
     Out<Number, 2> out = new_array<Number, 2>({found.size() / width, width});
     std::copy(found.begin(), found.end(), out.data());
@@ -46,7 +52,7 @@ class Table {
     require_aligned(keys);
     require(int(keys.shape(1)) == table_.width(), "keys as wide as the table");
     require_starts(starts, keys.shape(0));
-    return counted(keys.shape(0) < few, [&](const mercer::Stop& stop) {
+    return counted(keys.shape(0) < few, grow, [&](const mercer::Stop& stop) {
       return mercer::count_keys(table_, keys.data(), starts.data(),
                                 std::ptrdiff_t(starts.shape(0)) - 1, grow, stop);
     });
@@ -67,7 +73,7 @@ class Table {
     for (std::size_t i = 0; mismatches > 0 && i < symbols.shape(0); ++i)
       require(symbols(i) < letters, "symbols of the alphabet");
     const mercer::Words words{offsets.data(), std::ptrdiff_t(offsets.shape(0)), mismatches, letters};
-    return counted(symbols.shape(0) < few, [&](const mercer::Stop& stop) {
+    return counted(symbols.shape(0) < few, grow, [&](const mercer::Stop& stop) {
       return mercer::count_words(table_, symbols.data(), starts.data(),
                                  std::ptrdiff_t(starts.shape(0)) - 1, words, grow, stop);
     });
@@ -75,19 +81,20 @@ class Table {
 
  private:
   template <class Count>
-  Rows counted(bool small, Count count) {
+  Rows counted(bool small, bool grow, Count count) {
     mercer::Counts counts;
-    without_gil(busy_, [&] {
+    const auto work = [&] {
       return mercer::share(
           1, small ? 0 : 1,
           [&](std::ptrdiff_t, const mercer::Stop& stop) { counts = count(stop); },
           interrupted);
-    });
+    };
+    without_gil(busy_, work, grow);
     return {copied(counts.starts), copied(counts.columns), copied(counts.values)};
   }
 
   KeyTable table_;
-  std::mutex busy_;
+  Busy busy_;
 };
 
 }  // namespace
@@ -98,6 +105,7 @@ void bind_tables(nb::module_& module) {
       .def(nb::init<int>(), nb::arg("width"))
       .def_prop_ro("width", &Table::width)
       .def_prop_ro("size", &Table::size)
+      .def_prop_ro("longest_probe", &Table::longest_probe)
       .def("keys", &Table::keys)
       .def("count_keys", &Table::count_keys, exactly("keys"), exactly("starts"), nb::arg("grow"))
       .def("count_words", &Table::count_words, exactly("symbols"), exactly("starts"),

@@ -5,7 +5,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <mutex>
 #include <optional>
 
 #include "binding.hpp"
@@ -57,9 +56,9 @@ class Problem {
 
   // Whether there is anything to do, and the next working set.
   bool select() {
-    nb::gil_scoped_release released;
-    std::lock_guard alone(busy_);
-    return problem_.select();
+    bool more = false;
+    without_gil(busy_, [&] { return more = problem_.select(), true; }, true);
+    return more;
   }
 
   // Solve over the working set with its part of K; steps, stuck, unbounded and the net moves.
@@ -67,40 +66,38 @@ class Problem {
   std::tuple<std::int64_t, bool, bool, Out<double, 1>> work(In<T, 2> tile, std::int64_t steps) {
     std::vector<double> net;
     mercer::Outcome outcome;
-    {
-      nb::gil_scoped_release released;
-      std::lock_guard alone(busy_);
+    const auto solve = [&] {
       const std::size_t size = problem_.set.size();
       require(tile.shape(0) == size && tile.shape(1) == size, "the tile of the working set");
       mercer::Small<T> small;
       outcome = problem_.work(
           small, [&](std::ptrdiff_t i) { return tile.data() + i * std::ptrdiff_t(size); },
           [](std::ptrdiff_t j) { return j; }, steps, net);
-    }
+      return true;
+    };
+    without_gil(busy_, solve, true);
     return {outcome.steps, outcome.stuck, outcome.unbounded, copied(net)};
   }
 
   void follow(In<double, 1> change) {
     require(std::ptrdiff_t(change.shape(0)) == problem_.points, "one change per point");
-    std::lock_guard alone(busy_);
-    problem_.follow(change.data());
+    without_gil(busy_, [&] { return problem_.follow(change.data()), true; }, true);
   }
 
   // The certificate of the point with its gradient as it stands.
   std::tuple<Out<double, 1>, double, double, double, double> measure() {
     mercer::Measured m;
-    {
-      nb::gil_scoped_release released;
-      std::lock_guard alone(busy_);
-      m = mercer::measured(problem_.box, problem_.p);
-    }
+    without_gil(busy_, [&] { return m = mercer::measured(problem_.box, problem_.p), true; });
     return {copied(m.multipliers), m.objective, m.squared_norm, m.violation, m.gap};
   }
+
+  // Before `advance`, with the GIL.
+  void renew() { busy_.renew(); }
 
   template <class T>
   mercer::Progress advance(const mercer::Rows<T>& kept, double work, std::int64_t max_steps,
                            int threads) {
-    std::lock_guard alone(busy_);
+    Turn turn(busy_, true);
     return mercer::advance<T>(problem_, kept, work, max_steps, threads);
   }
 
@@ -114,7 +111,7 @@ class Problem {
   std::optional<In<double, 1>> sign_;
   std::int64_t last_column_ = 0;
   mercer::Problem problem_;
-  std::mutex busy_;
+  Busy busy_;
 };
 
 // Work on each problem until it is done or waits for rows; the state and steps of each.
@@ -127,6 +124,7 @@ std::tuple<Out<std::int32_t, 1>, Out<std::int64_t, 1>> advance(
   std::vector<mercer::Rows<T>> kept;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     require(problems[i] != nullptr, "problems");
+    problems[i]->renew();
     require(problems[i]->last_column() < std::int64_t(rows.shape(1)), "columns that exist");
     kept.push_back({rows.data(), std::ptrdiff_t(rows.shape(1)), slots[i].data()});
     require(slots[i].shape(0) == rows.shape(1), "a slot per column");

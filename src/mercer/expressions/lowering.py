@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from mercer.cached import cached_property
 from mercer.core import Op, Program, Source
 from mercer.expressions.nodes import (
     Add,

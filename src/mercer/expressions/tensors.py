@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Self
@@ -20,6 +20,7 @@ from mercer.arrays import (
     rows_in_order,
     take_rows,
 )
+from mercer.cached import cached_property
 from mercer.core import Leaf
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -44,6 +46,8 @@ def read_tu(
     y = None if classes is None else _column(_numbers(classes, CLASSES), CLASSES)
     n = len(owner)
     count = int(owner.max(initial=-1)) + 1 if y is None else len(y)
+    if y is None and count > n:
+        raise ValueError(f"{where} has {n} nodes, and *{OWNERS} names graph {count}")
     wrong = np.flatnonzero((owner < 0) | (owner >= count))
     if len(wrong):
         raise ValueError(
@@ -87,7 +91,7 @@ def _lines(path: Path) -> Callable[..., list[str] | None]:
     elif path.is_file():
         if not zipfile.is_zipfile(path):
             raise ValueError(f"{os.fspath(path)!r} is neither a folder nor a zip file")
-        with zipfile.ZipFile(path) as archive:
+        with _naming(path), zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     else:
         raise FileNotFoundError(f"there is no folder or zip file {os.fspath(path)!r}")
@@ -111,11 +115,20 @@ def _lines(path: Path) -> Callable[..., list[str] | None]:
         if path.is_dir():
             text = (path / name).read_text()
         else:
-            with zipfile.ZipFile(path) as archive:
+            with _naming(path), zipfile.ZipFile(path) as archive:
                 text = archive.read(name).decode()
         return text.split("\n")[:-1] if text.endswith("\n") else text.split("\n")
 
     return read
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What `zipfile` raises for damaged archives, encrypted ones and strange ones, as one error."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise ValueError(f"{os.fspath(path)!r} is a damaged zip file ({error})") from error
 
 
 def _numbers(lines: Any, ending: str) -> np.ndarray:
@@ -131,13 +144,13 @@ def _numbers(lines: Any, ending: str) -> np.ndarray:
     except (ValueError, OverflowError):
         for number, line in enumerate(lines, 1):
             try:
-                good = len([int(part) for part in line.split(",")]) == width
-            except ValueError:
+                good = len(np.array(line.split(","), dtype=np.int64)) == width
+            except (ValueError, OverflowError):
                 good = False
             if not good:
                 raise ValueError(
-                    f"line {number} of *{ending} is {line!r}; expected {width} whole "
-                    f"number{'s' if width > 1 else ''} with commas between"
+                    f"line {number} of *{ending} is {line!r:.100}; expected {width} whole "
+                    f"number{'s' if width > 1 else ''} with commas between, below 2^63"
                 ) from None
         raise
 

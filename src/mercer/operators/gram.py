@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense, as_numpy, memory_budget, row_blocks
+from mercer.cached import cached_property
 from mercer.core import symmetric_times
 from mercer.expressions import Pairs, Sum, gradient, is_summable
 from mercer.other_libraries import handed_back, is_foreign, taken

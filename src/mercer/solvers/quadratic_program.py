@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer.arrays import as_numpy, memory_budget
+from mercer.cached import cached_property
 from mercer.core import symmetric_times
 from mercer.core.working_sets import best_multiplier, box_gap
 from mercer.operators import DenseGram, FeatureGram

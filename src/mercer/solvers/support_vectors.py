@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from mercer.cached import cached_property
 from mercer.solvers.active_sets import active_sets
 from mercer.solvers.interior_point import interior_point, low_rank
 from mercer.solvers.quadratic_program import (

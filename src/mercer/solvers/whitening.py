@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.linalg import blas
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from mercer.arrays import as_numpy, is_tensor
+from mercer.cached import cached_property
 from mercer.operators import DenseGram, GramOperator
 from mercer.solvers.ridge import EPS
 from mercer.solvers.tensor_factors import (

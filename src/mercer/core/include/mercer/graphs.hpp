@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "mercer/hashing.hpp"
 #include "mercer/threads.hpp"
 
 namespace mercer {
@@ -142,7 +143,7 @@ class Tally {
   };
   static Slot& find(std::vector<Slot>& slots, std::uint64_t key) {
     const std::size_t mask = slots.size() - 1;
-    std::size_t at = scrambled(key) & mask;
+    std::size_t at = scrambled(key ^ hash_seed) & mask;
     while (slots[at].key != empty && slots[at].key != key) at = (at + 1) & mask;
     return slots[at];
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "mercer/hashing.hpp"
 #include "mercer/suffixes.hpp"
 
 namespace mercer {
@@ -69,9 +70,8 @@ class Automaton {
 
   // Where the edge is in a table of places that are -1 where they are free, or is to be.
   std::size_t slot(const std::vector<Place>& table, Place state, std::uint32_t symbol) const {
-    std::uint64_t hash = (std::uint64_t(state) << 32 | symbol) * 0x9e3779b97f4a7c15u;
-    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
-    std::size_t i = (hash >> 32) & (table.size() - 1);
+    const std::uint64_t key = std::uint64_t(state) << 32 | symbol;
+    std::size_t i = mixed(key ^ hash_seed) & (table.size() - 1);
     while (table[i] >= 0 && (edges_[table[i]].state != state || edges_[table[i]].symbol != symbol))
       i = (i + 1) & (table.size() - 1);
     return i;

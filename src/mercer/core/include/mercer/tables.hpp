@@ -2,13 +2,13 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
 #include <vector>
 
+#include "mercer/hashing.hpp"
 #include "mercer/threads.hpp"
 
 namespace mercer {
@@ -19,7 +19,10 @@ class KeyTable {
  public:
   using Number = std::uint32_t;
 
-  explicit KeyTable(int width) : width_(width), slots_(64) {}
+  explicit KeyTable(int width) : width_(width), random_(width), slots_(64) {
+    std::uint64_t state = hash_seed;
+    for (std::uint64_t& number : random_) number = mixed(state += 0x9e3779b97f4a7c15u);
+  }
 
   int width() const { return width_; }
   std::int64_t size() const { return size_; }
@@ -39,6 +42,15 @@ class KeyTable {
     }
   }
 
+  // How far from its place the farthest key lies.
+  std::int64_t longest_probe() const {
+    std::size_t longest = 0;
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      if (slots_[i].row)
+        longest = std::max(longest, (i - hash_of(row(slots_[i].row - 1))) & (slots_.size() - 1));
+    return std::int64_t(longest);
+  }
+
  private:
   struct Slot {
     Number tag = 0;  // the upper half of the hash
@@ -47,15 +59,14 @@ class KeyTable {
 
   const Number* row(Number k) const { return keys_.data() + std::size_t(k) * width_; }
 
+  // Σ (x_k + r_k) (x_{k+1} + r_{k+1}) over every other k, with random r: of two different rows, the
+  // sums are equal with a probability below 2^-32, whoever chose the rows.
   std::uint64_t hash_of(const Number* key) const {
-    std::uint64_t h = 0x9e3779b97f4a7c15u;
+    std::uint64_t h = 0;
     int k = 0;
-    for (; k + 1 < width_; k += 2)
-      h = std::rotl((h ^ (std::uint64_t(key[k + 1]) << 32 | key[k])) * 0xbf58476d1ce4e5b9u, 29);
-    if (k < width_) h = std::rotl((h ^ key[k]) * 0xbf58476d1ce4e5b9u, 29);
-    h ^= h >> 32;
-    h *= 0x94d049bb133111ebu;
-    return h ^ h >> 29;
+    for (; k + 1 < width_; k += 2) h += (random_[k] + key[k]) * (random_[k + 1] + key[k + 1]);
+    if (k < width_) h += random_[k] * key[k];
+    return mixed(h);
   }
 
   std::int64_t insert(const Number* key, std::uint64_t hash, std::size_t slot) {
@@ -80,6 +91,7 @@ class KeyTable {
 
   int width_;
   std::int64_t size_ = 0;
+  std::vector<std::uint64_t> random_;
   std::vector<Number> keys_;
   std::vector<Slot> slots_;
 };
