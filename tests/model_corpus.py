@@ -217,6 +217,7 @@ def pipelines():
         [
             ("numbers", make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["a"]),
             ("kinds", OneHotEncoder(handle_unknown="ignore"), ["b"]),
+            ("others", "passthrough", ["c"]),
             ("orders", OrdinalEncoder(), ["b"]),
         ]
     )
