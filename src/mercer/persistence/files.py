@@ -213,9 +213,9 @@ def _naming(path: str | os.PathLike) -> Iterator[None]:
 
 def shown(text: str, longest: int = limits.LONGEST_MESSAGE) -> str:
     """Text of a file in a line that a terminal shows and does not obey, shortened."""
-    text = text if len(text) <= longest else f"{text[:longest]}…"
-    text = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    line = " ".join(text[: longest + 1].split())
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return line if len(line) <= longest else f"{line[:longest]}…"
 
 
 def _refuse_unreadable(packed: Packed) -> None:

@@ -159,6 +159,9 @@ METHODS = {
 # For each form that has an id, its place in the record.
 PLACES = {"object": 1, "member": 1, "known function": 1, "method": 2}
 
+# Public names that have changed: the name now, and the id, which is the first name.
+RENAMED: dict[str, str] = {}
+
 # What leads from one version of a class to the next: for each id, one function for each version but
 # the last. It takes the attributes an object has in a file, by name, and returns those of the next
 # version. It runs on files of strangers, so it only renames, drops, and adds constants.
@@ -176,7 +179,7 @@ def _public() -> dict[str, Any]:
         value = getattr(kernels, name)
         if isinstance(value, type) and issubclass(value, Kernel) and value is not Kernel:
             found[f"kernel.{name}"] = value
-    return found
+    return {RENAMED.get(name, name): value for name, value in found.items()}
 
 
 @functools.cache

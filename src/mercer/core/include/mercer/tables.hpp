@@ -2,10 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <random>
 #include <stdexcept>
 #include <vector>
 
@@ -47,12 +48,31 @@ class KeyTable {
 
   const Number* row(Number k) const { return keys_.data() + std::size_t(k) * width_; }
 
+  // Numbers that nobody knows who makes keys: with known ones, keys of one hash can be chosen, and a
+  // file of a million of them takes an hour to load. Results do not depend on them.
+  static const std::array<std::uint64_t, 2>& secrets() {
+    static const std::array<std::uint64_t, 2> drawn = [] {
+      std::random_device source;
+      const auto word = [&] { return std::uint64_t(source()) << 32 | source(); };
+      return std::array<std::uint64_t, 2>{word(), word() | 1};
+    }();
+    return drawn;
+  }
+
+  // Both halves of the product.
+  static std::uint64_t folded(std::uint64_t a, std::uint64_t b) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = Wide(a) * b;
+    return std::uint64_t(product) ^ std::uint64_t(product >> 64);
+  }
+
   std::uint64_t hash_of(const Number* key) const {
-    std::uint64_t h = 0x9e3779b97f4a7c15u;
+    const auto [seed, factor] = secrets();
+    std::uint64_t h = seed;
     int k = 0;
     for (; k + 1 < width_; k += 2)
-      h = std::rotl((h ^ (std::uint64_t(key[k + 1]) << 32 | key[k])) * 0xbf58476d1ce4e5b9u, 29);
-    if (k < width_) h = std::rotl((h ^ key[k]) * 0xbf58476d1ce4e5b9u, 29);
+      h = folded(h ^ (std::uint64_t(key[k + 1]) << 32 | key[k]), factor);
+    if (k < width_) h = folded(h ^ key[k], factor);
     h ^= h >> 32;
     h *= 0x94d049bb133111ebu;
     return h ^ h >> 29;
