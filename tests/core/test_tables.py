@@ -33,6 +33,28 @@ def test_keys_are_numbered_as_the_twin_does(native_level, width):
         assert np.array_equal(native.keys(), twin.keys())
 
 
+def keys_of_one_slot(n):
+    """Keys of two numbers whose hash ended in 40 zeros when its constants could be read here."""
+    word, inverse = 2**64, lambda odd: pow(odd, -1, 2**64)
+    for i in range(1, n + 1):
+        mixed = h = i << 40
+        for _ in range(3):
+            mixed = h ^ mixed >> 29
+        mixed = mixed * inverse(0x94D049BB133111EB) % word
+        mixed ^= mixed >> 32
+        turned = (mixed >> 29 | mixed << 35) % word
+        key = turned * inverse(0xBF58476D1CE4E5B9) % word ^ 0x9E3779B97F4A7C15
+        yield key % 2**32, key >> 32
+
+
+def test_keys_cannot_be_chosen_to_have_one_hash(native_level):
+    """Half a million such keys took half an hour."""
+    keys = np.array(list(keys_of_one_slot(500_000)), dtype=np.uint32)
+    table = core.table(2)
+    table.count_keys(keys, starts_of([len(keys)]), True)
+    assert np.array_equal(table.keys(), keys)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     data=st.lists(st.lists(st.integers(0, 3), max_size=9), min_size=1, max_size=5),

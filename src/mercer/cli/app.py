@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,6 +39,9 @@ from mercer.cli.visible import visible
 from mercer.memory_errors import explained, is_bare
 
 FEWER = "use fewer rows or columns, or a machine with more memory"
+
+# Names that `inspect` lists of each kind, and their characters.
+MOST_SHOWN, LONGEST_SHOWN = 100, 80
 
 
 class OneLine(TyperGroup):
@@ -232,14 +236,22 @@ def inspect_model(
         "model": found["class"],
         "written by": f"mercer {found['mercer']}, scikit-learn {found['scikit-learn']}",
         "format": str(found["format"]),
-        "classes": ", ".join(f"{name} ({n})" for name, n in found["classes"].items()),
-        "other values": ", ".join(f"{name} ({n})" for name, n in found["forms"].items()),
+        "classes": _listed(f"{name} ({n})" for name, n in found["classes"].items()),
+        "other values": _listed(f"{name} ({n})" for name, n in found["forms"].items()),
         "arrays": f"{len(arrays)}, {sum(a['bytes'] for a in arrays):,} bytes",
-        "needs functions": ", ".join(found["functions"]) or "none",
-        "notes": ", ".join(map(str, found["notes"])) or "none",
+        "needs functions": _listed(found["functions"]),
+        "notes": _listed(found["notes"]),
     }
     lines = "\n".join(f"{name:<16} {value}" for name, value in shown.items())
     Output(as_json).result(found, lines)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first names, shortened: a file may have any number of them, of any length."""
+    found = list(names)
+    shown = [n if len(n) <= LONGEST_SHOWN else f"{n[:LONGEST_SHOWN]}…" for n in found[:MOST_SHOWN]]
+    more = [f"and {len(found) - MOST_SHOWN} more"] if len(found) > MOST_SHOWN else []
+    return ", ".join([*shown, *more]) or "none"
 
 
 @app.command()

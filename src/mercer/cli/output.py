@@ -23,7 +23,7 @@ from rich.text import Text
 import mercer
 from mercer.cli.readers import is_model_file, standard_input
 from mercer.cli.tables import facts
-from mercer.cli.visible import quoted, visible
+from mercer.cli.visible import quoted, visible, visible_json
 from mercer.whole_files import write_whole
 
 PLOTTED = ("grid", "held out", "spectrum")
@@ -48,7 +48,8 @@ class Output:
     def result(self, summary: dict[str, Any], shown: Table | str | None = None) -> None:
         """The outcome, as a table or as JSON."""
         if self.as_json:
-            sys.stdout.write(json.dumps(plain(without_plots(summary)), ensure_ascii=False) + "\n")
+            text = json.dumps(plain(without_plots(summary)), ensure_ascii=False)
+            sys.stdout.write(visible_json(text) + "\n")
         elif not self.quiet:
             shown = facts_table(summary) if shown is None else shown
             shown = visible(shown) if isinstance(shown, str) else shown

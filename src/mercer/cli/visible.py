@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 # What a terminal obeys instead of showing it: control characters, but for line ends and tabs, and
-# marks that turn the direction of writing.
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# marks that turn the direction of writing; and halves of characters, which no output can encode.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 # How a cell begins that a spreadsheet takes for a formula.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -20,6 +22,17 @@ def visible(text: str) -> str:
     a\\x1b[31mb
     """
     return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def visible_json(text: str) -> str:
+    """A JSON text of the same meaning, with such characters in its strings escaped.
+
+    Examples
+    --------
+    >>> print(visible_json('"a\x9b31m"'))
+    "a\\u009b31m"
+    """
+    return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def quoted(value: object) -> object:

@@ -1,8 +1,8 @@
 """Files: written whole or not at all, and read with a suspicious eye.
 
 A file is in the safetensors format. Its metadata are one header in JSON, with the version of this
-format and a checksum of the whole file; its tensors are the arrays of the model and, under the name
-``records``, the JSON text of the other parts.
+format, the versions of the classes in it and a checksum of the whole file; its tensors are the
+arrays of the model and, under the name ``records``, the JSON text of the other parts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from inspect import isroutine
 from typing import Any
 
@@ -26,14 +26,15 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 import mercer
 from mercer.kernels import Kernel
-from mercer.persistence.forms import require
+from mercer.persistence import format_1, limits, registry
+from mercer.persistence.forms import refuse_empty, require
 from mercer.persistence.libsvm import is_libsvm
 from mercer.persistence.objects import is_users
-from mercer.persistence.records import Packed, unpacked
+from mercer.persistence.records import FORMS, Packed, named_in, refuse_large, unpacked
 from mercer.persistence.registry import class_name
 from mercer.whole_files import read_regular, write_whole
 
-VERSION = 1
+VERSION = 2
 # Stands in the file while its checksum is taken.
 NO_CHECKSUM = "0" * 64
 
@@ -76,6 +77,7 @@ def save(
             f"{estimator!r:.80} of the class {type(estimator).__qualname__}"
         )
     packed = Packed(estimator, type(estimator).__name__)
+    _refuse_unreadable(packed)
     if packed.functions:
         _warn_of_functions(packed)
     header = {
@@ -87,9 +89,17 @@ def save(
         "mercer": mercer.__version__,
         "notes": dict(notes or {}),
         "scikit-learn": sklearn.__version__,
+        "versions": packed.versions(),
     }
+    _refuse_depth(header["notes"])
     tensors = {**packed.tensors, "records": _as_bytes(packed.records)}
-    write_whole(path, *_signed(safetensors.save(tensors, metadata={"mercer": _text(header)})))
+    data = safetensors.save(tensors, metadata={"mercer": _text(header)})
+    if _split(data) > limits.LARGEST_HEADER:
+        raise ValueError(
+            f"the header would have {_split(data):,} bytes, and files may have "
+            f"{limits.LARGEST_HEADER:,}: shorten the notes"
+        )
+    write_whole(path, *_signed(data))
 
 
 def load(path: str | os.PathLike, *, functions: Mapping[str, Any] | None = None) -> Any:
@@ -119,17 +129,16 @@ def load(path: str | os.PathLike, *, functions: Mapping[str, Any] | None = None)
         if not is_users(value):
             raise TypeError(f"functions[{name!r}] is a {type(value).__name__}, not a function")
     with _naming(path):
-        header, tensors = _read(path)
+        header, records, tensors = _opened(path)
         _refuse_missing(header["functions"], functions)
         _compare(header["written"], functions)
-        records = _from_bytes(tensors.pop("records", None))
-        made = unpacked(records, tensors, functions)
+        made = unpacked(records, tensors, functions, header["versions"])
         require(_is_root(made), f"it holds a {type(made).__name__}")
         held = class_name(type(made))
         require(
             held == header["class"], f"its header says {header['class'][:80]!r}, it holds {held}"
         )
-    _warn_of_version(records, header["scikit-learn"])
+    _warn_of_version(header["versions"], header["scikit-learn"])
     return made
 
 
@@ -152,8 +161,8 @@ def inspect(path: str | os.PathLike) -> dict[str, Any]:
     -------
     dict
         ``class``, the versions that wrote it, ``functions`` that `load` has to be given, ``notes``,
-        ``classes`` and ``forms`` of its records with how often each is there, ``arrays`` with the
-        type, shape and bytes of each.
+        ``classes`` and ``forms`` of its records with how often each is there (``unknown`` are those
+        that `load` refuses), ``arrays`` with the type, shape and bytes of each.
 
     Raises
     ------
@@ -166,18 +175,13 @@ def inspect(path: str | os.PathLike) -> dict[str, Any]:
     >>> path = os.path.join(tempfile.mkdtemp(), "kernel.mercer")
     >>> mercer.save(mercer.kernels.RBF(), path)
     >>> inspect(path)["classes"]
-    {'mercer.kernels.RBF': 1}
+    {'kernel.RBF': 1}
     """
     with _naming(path):
-        header, tensors = _read(path)
-        records = _from_bytes(tensors.pop("records", None))
-        require(isinstance(records, list), "it holds no records")
-        kinds = [str(r[0])[:80] for r in records if isinstance(r, list) and r]
-        named = [
-            str(r[1])[:80]
-            for r in records
-            if isinstance(r, list) and len(r) > 1 and r[0] in ("object", "member", "known function")
-        ]
+        header, records, tensors = _opened(path)
+        refuse_large(records)
+    kinds = Counter(_listed(record[0], FORMS) for record in records)
+    named = Counter(_listed(name, registry.ids()) for r in records for name in named_in(r))
     return {
         "class": header["class"],
         "format": header["version"],
@@ -185,8 +189,8 @@ def inspect(path: str | os.PathLike) -> dict[str, Any]:
         "scikit-learn": header["scikit-learn"],
         "functions": header["functions"],
         "notes": header["notes"],
-        "classes": dict(sorted(Counter(named).items())),
-        "forms": dict(sorted(Counter(kinds).items())),
+        "classes": dict(sorted(named.items())),
+        "forms": dict(sorted(kinds.items())),
         "arrays": {
             name: {"type": str(a.dtype), "shape": list(a.shape), "bytes": a.nbytes}
             for name, a in tensors.items()
@@ -194,12 +198,51 @@ def inspect(path: str | os.PathLike) -> dict[str, Any]:
     }
 
 
+def _listed(name: Any, known: Container[str]) -> str:
+    return name if isinstance(name, str) and name in known else "unknown"
+
+
 @contextlib.contextmanager
 def _naming(path: str | os.PathLike) -> Iterator[None]:
     try:
         yield
+    except (MemoryError, ValueError) as error:
+        text = shown(str(error) or type(error).__name__)
+        raise ValueError(f"{os.fspath(path)} cannot be loaded: {text}") from error
+
+
+def shown(text: str, longest: int = limits.LONGEST_MESSAGE) -> str:
+    """Text of a file in a line that a terminal shows and does not obey, shortened."""
+    line = " ".join(text[: longest + 1].split())
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return line if len(line) <= longest else f"{line[:longest]}…"
+
+
+def _refuse_unreadable(packed: Packed) -> None:
+    """Raise where `load` would refuse the file for its size."""
+    try:
+        refuse_large(packed.records)
+        _refuse_many(packed.tensors, packed.places)
     except ValueError as error:
-        raise ValueError(f"{os.fspath(path)} cannot be loaded: {error}") from error
+        raise TypeError(f"it cannot be saved, for `load` would refuse it: {error}") from error
+
+
+def _refuse_many(tensors: Any, functions: Any) -> None:
+    require(len(tensors) <= limits.MOST_ARRAYS, f"it has {len(tensors):,} arrays")
+    require(len(functions) <= limits.MOST_FUNCTIONS, f"it names {len(functions):,} functions")
+
+
+def _refuse_depth(notes: Any) -> None:
+    """Raise where notes have more levels than programs that print them can bear."""
+    level = [notes]
+    for _ in range(limits.DEEPEST_NOTES):
+        level = [
+            item
+            for held in level
+            if isinstance(held, dict | list | tuple)
+            for item in (held.values() if isinstance(held, dict) else held)
+        ]
+    require(not level, f"its notes are more than {limits.DEEPEST_NOTES} levels deep")
 
 
 def _is_root(value: Any) -> bool:
@@ -246,27 +289,28 @@ def _compare(written: dict[str, str], functions: Mapping[str, Any]) -> None:
         if not _is_object(given):
             what = f"the class {given.__name__}" if isinstance(given, type) else "a function"
             raise TypeError(
-                f"functions[{name!r}] is {what}; give an object as was saved"
-                + (f": {text}" if text else f", {name}(...)")
+                f"functions[{name!r:.80}] is {what}; give an object as was saved"
+                + (f": {shown(text)}" if text else f", {shown(name)}(...)")
             )
         if text and _written(given) != text:
             warnings.warn(
-                f"the file was saved with {text}, and functions[{name!r}] is {_written(given)}: "
+                f"the file was saved with {shown(text)}, and functions[{name!r}] is "
+                f"{shown(_written(given))}: "
                 "the model is another one",
                 stacklevel=3,
             )
 
 
-def _warn_of_version(records: list, then: str) -> None:
+def _warn_of_version(versions: Mapping[str, int], then: str) -> None:
     """What scikit-learn keeps to itself may change from one version to the next."""
     now = sklearn.__version__
-    theirs = [r[1] for r in records if r[0] == "object" and r[1].startswith("sklearn.")]
+    theirs = [name for name in versions if registry.is_theirs(name)]
     if theirs and then != now:
         warnings.warn(
             InconsistentVersionWarning(
                 estimator_name=theirs[-1],
                 current_sklearn_version=now,
-                original_sklearn_version=then,
+                original_sklearn_version=shown(then, 40),
             ),
             stacklevel=3,
         )
@@ -291,9 +335,20 @@ def _from_bytes(raw: Any) -> Any:
 
 def _parsed(text: bytes | str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except (RecursionError, ValueError) as error:
         raise ValueError(f"its text is damaged ({type(error).__name__})") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, of which other programs might take the first of two equal names."""
+    found = dict(pairs)
+    require(len(found) == len(pairs), "a name is there twice")
+    return found
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON's")
 
 
 def _split(data: bytes) -> int:
@@ -321,15 +376,31 @@ def _signed(data: bytes) -> tuple[bytes, bytes, memoryview]:
     return data[:at], field, memoryview(data)[at + len(field) :]
 
 
+def _opened(path: str | os.PathLike) -> tuple[dict[str, Any], Any, dict[str, np.ndarray]]:
+    """The header, the records and the arrays of a file, as version 2 of the format has them."""
+    header, tensors = _read(path)
+    records = _from_bytes(tensors.pop("records", None))
+    require(isinstance(records, list) and records, "it holds no records")
+    if header["version"] == 1:
+        format_1.translated(header, records)
+    return header, records, tensors
+
+
 def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the tensors of a file that is whole and of a version we know."""
     data = read_regular(path)
     require(not is_libsvm(data), "it is a model of LIBSVM's, which mercer.read_libsvm reads")
+    at = _split(data)
+    require(len(data) >= at > 8, "it is damaged, or of another format")
+    require(at <= limits.LARGEST_HEADER, f"its header has {at:,} bytes")
+    described = _parsed(data[8:at])
+    require(isinstance(described, dict), "it is damaged, or of another format")
+    metadata = described.get("__metadata__", {})
+    _refuse_many(described, ())
     try:
         tensors = safetensors.load(data)
     except (SafetensorError, KeyError, TypeError, OverflowError, MemoryError) as error:
         raise ValueError(f"it is damaged, or of another format ({error})") from error
-    metadata = _parsed(data[8 : _split(data)]).get("__metadata__", {})
     require("mercer" in metadata, "it is a safetensors file that mercer did not write")
     header = _checked_header(_parsed(metadata["mercer"]))
     if _digest(data, header["sha256"]) != header["sha256"]:
@@ -337,16 +408,17 @@ def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray
     for name, array in tensors.items():
         truths = array.dtype != bool or np.all(array.view(np.uint8) <= 1)
         require(truths, f"the array {name[:80]!r} has truth values that are none")
+        refuse_empty(array.shape)
     return header, tensors
 
 
 def _checked_header(header: Any) -> dict[str, Any]:
     require(isinstance(header, dict), "it has no header")
     version = header.get("version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise ValueError(
             f"it has the format {version!r:.20}, and this mercer ({mercer.__version__}) reads "
-            f"{VERSION}; use the mercer that wrote it, or a later one"
+            f"1 to {VERSION}; use the mercer that wrote it, or a later one"
         )
     kinds = {
         "sha256": str,
@@ -356,9 +428,20 @@ def _checked_header(header: Any) -> dict[str, Any]:
         "notes": dict,
         "scikit-learn": str,
     }
+    if version > 1:
+        kinds["versions"] = dict
     for key, kind in kinds.items():
         require(isinstance(header.get(key), kind), f"its header has no {key!r}")
     written = header.setdefault("written", {})
     require(isinstance(written, dict) and set(written) <= set(header["functions"]), "'written'")
     require(all(isinstance(text, str) for text in written.values()), "'written'")
+    _refuse_many((), header["functions"])
+    _refuse_depth(header["notes"])
+    names = [header[key] for key in ("class", "mercer", "scikit-learn")]
+    names += [*header["functions"], *header["functions"].values(), *header.get("versions", ())]
+    for name in names:
+        require(isinstance(name, str), "its header has a name that is no text")
+        require(len(name) <= limits.LONGEST_NAME, f"its header has a name of {len(name):,} letters")
+    versions = header.get("versions", {}).values()
+    require(all(type(n) is int and n >= 1 for n in versions), "its header has no versions")
     return header

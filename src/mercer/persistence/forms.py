@@ -7,11 +7,14 @@ made, whoever wrote it, and the only code that runs is below and in the classes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+
+from mercer.persistence import limits
 
 # Kinds of numbers that files have; others are stored as bytes.
 PLAIN = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
@@ -95,7 +98,16 @@ def _turned(a: np.ndarray, back: list[bool]) -> np.ndarray:
 
 
 def _is_shape(shape: Any) -> bool:
-    return isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        return False
+    refuse_empty(shape)
+    return True
+
+
+def refuse_empty(shape: Sequence[int]) -> None:
+    """Raise where an array without entries has axes that nothing in the file stands for."""
+    size = math.prod(n for n in shape if n) if 0 in shape else 0
+    require(size <= limits.LARGEST_EMPTY, "an array without entries has axes that are too long")
 
 
 def is_vector(a: Any, kinds: str) -> bool:
@@ -120,6 +132,7 @@ def _sparse_parts(A: Any) -> list[Any]:
 
 def _sparse(form: Any, is_array: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
     require(_is_shape(shape) and len(shape) == 2, "a sparse matrix has no shape")
+    require(max(shape) <= limits.LARGEST_EMPTY, "a sparse matrix has axes that are too long")
     require(is_vector(data, "biuf"), "a sparse matrix does not hold numbers")
     require(is_vector(indices, "i") and is_vector(indptr, "i"), "its places are not integers")
     A = SPARSE[form, is_array]((data, indices, indptr), shape=tuple(shape))
@@ -251,6 +264,13 @@ def _ends(value: Any) -> list[Any]:
     return [value.start, value.stop, value.step]
 
 
+def _range(*ends: Any) -> range:
+    """A range, which takes no memory until it is a list."""
+    made = range(*ends)
+    require(not made[limits.LONGEST_RANGE :], "a range is too long")
+    return made
+
+
 FORMS = {
     "array": Form(_array_parts, _array),
     "bytes": Form(_bytes_parts, _bytes),
@@ -262,7 +282,7 @@ FORMS = {
     "list": Form(list, lambda *items: list(items)),
     "number": Form(lambda value: [np.asarray(value)], _number),
     "random state": Form(lambda state: list(state.get_state()), _random_state),
-    "range": Form(_ends, range),
+    "range": Form(_ends, _range),
     "set": Form(list, lambda *items: set(items)),
     "slice": Form(_ends, slice),
     "sparse": Form(_sparse_parts, _sparse),

@@ -19,7 +19,8 @@ from mercer.estimators.losses import Loss
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.kernels import Graph, Kernel, Tree
 from mercer.kernels.labels import Numbering
-from mercer.persistence.forms import Form, require
+from mercer.persistence import registry
+from mercer.persistence.forms import Form, Unsavable, require
 from mercer.persistence.registry import METHODS, class_name, name_of, named
 
 # Parameters that name a folder, start processes or print are no part of a model: an object that is
@@ -73,8 +74,14 @@ def are_alike(a: Any, b: Any) -> bool:
 
 
 def _object_parts(value: Any) -> list[Any]:
-    state = _state(value)
-    return [class_name(type(value)), *(part for pair in state.items() for part in pair)]
+    name, state = class_name(type(value)), _state(value)
+    others = set(state) - registry.attributes(name) if name else set()
+    if others:
+        raise Unsavable(
+            f"has {_short(others)}, which objects of {type(value).__qualname__} have not; "
+            "a file may hold words of yours as notes"
+        )
+    return [name, *(part for pair in state.items() for part in pair)]
 
 
 def _state(value: Any) -> dict[str, Any]:
@@ -91,13 +98,18 @@ def _fields(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
-def _object(name: Any, *parts: Any) -> Any:
+def made_object(name: str, version: int, parts: list[Any]) -> Any:
+    """An object of a class, of the version that the file has, by its attributes."""
     cls = named(name)
     require(isinstance(cls, type) and not issubclass(cls, Enum), f"{name} is not a class")
     names, values = parts[::2], parts[1::2]
     require(all(isinstance(n, str) for n in names), f"an attribute of {name} has no name")
     state = dict(zip(names, values, strict=True))
     require(len(state) == len(names), f"an attribute of {name} is there twice")
+    _refuse_others(name, state, registry.attributes(name, version))
+    if version < registry.version(name):
+        state = registry.upgraded(name, version, state)
+        _refuse_others(name, state, registry.attributes(name))
     if issubclass(cls, tuple) or dataclasses.is_dataclass(cls):
         require(set(state) == set(_fields(cls)), f"{name} has other attributes: {_short(state)}")
         if issubclass(cls, tuple):
@@ -116,6 +128,11 @@ def _object(name: Any, *parts: Any) -> Any:
     if cls in CHECKS:
         CHECKS[cls](made)
     return made
+
+
+def _refuse_others(name: str, state: dict[str, Any], known: frozenset[str]) -> None:
+    others = set(state) - known | set(LISTENERS).intersection(state)
+    require(not others, f"{name} has no attribute {_short(others)}")
 
 
 def _refuse_attribute(cls: type, name: str, attribute: str) -> None:
@@ -183,13 +200,20 @@ def _member(name: Any, member: Any) -> Enum:
     return cls.__members__[member]
 
 
+def _method_parts(method: Any) -> list[Any]:
+    (name,) = (name for name, kept in METHODS.items() if kept == method.__name__)
+    return [method.__self__, name]
+
+
 def _method(owner: Any, name: Any) -> Any:
-    require(_is_known_method(owner, name), "a method is none that a file may name")
-    return getattr(owner, name)
+    known = name in METHODS and _is_known_method(owner, METHODS[name])
+    require(known and hasattr(owner, METHODS[name]), "a method is none that a file may name")
+    return getattr(owner, METHODS[name])
 
 
-def _is_known_method(owner: Any, name: Any) -> bool:
-    return isinstance(owner, Kernel) and class_name(type(owner)) is not None and name in METHODS
+def _is_known_method(owner: Any, name: str) -> bool:
+    ours = isinstance(owner, Kernel) and class_name(type(owner)) is not None
+    return ours and name in METHODS.values()
 
 
 def _known_function(name: Any) -> Any:
@@ -234,9 +258,9 @@ FORMS = {
     "key table": Form(lambda table: [table.keys()], _key_table),
     "known function": Form(lambda function: [name_of(function)], _known_function),
     "member": Form(lambda member: [class_name(type(member)), member.name], _member),
-    "method": Form(lambda method: [method.__self__, method.__name__], _method),
+    "method": Form(_method_parts, _method),
     "numbering": Form(list, _numbering),
-    "object": Form(_object_parts, _object),
+    "object": Form(_object_parts, made_object),
     "partial": Form(lambda p: [p.func, p.args, p.keywords], _partial),
     "statistic": Form(lambda kind: [kind.name], lambda name: STATISTICS[name]),
 }

@@ -8,15 +8,16 @@ has cycles, and trees of any depth are read without recursion. What is shared st
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from mercer.arrays import as_numpy, is_tensor
-from mercer.persistence import forms, objects, tables
+from mercer.persistence import forms, limits, objects, registry, tables
 from mercer.persistence.forms import Raw, Unsavable, plain_kind, require
 from mercer.persistence.objects import are_alike, is_users, object_kind
 from mercer.persistence.tables import pandas_kind
@@ -25,13 +26,7 @@ from mercer.solvers.whitening import TensorWhitening
 FORMS = {**forms.FORMS, **tables.FORMS, **objects.FORMS}
 # Forms whose parts are hashed, all of them or every second.
 HASHED = {"dict": 2, "frozenset": 1, "numbering": 1, "set": 1}
-# A key is hashed through all of its parts, and one part may be there any number of times.
-LARGEST_KEY = 10_000
-# Keys of one hash at most: a set of many takes time in proportion to their square.
-MOST_ALIKE = 16
-# A value may be part of several others. Written out, all of them have at most so many parts for
-# each in the file, and so many more.
-MOST_COPIES, COPIES_OF_FEW = 100, 1_000_000
+LARGEST_NUMBER = 10**limits.MOST_DIGITS
 
 # Where a value is: the place of what holds it, and the way from there.
 Place: TypeAlias = "tuple[Place | None, str]"
@@ -57,6 +52,11 @@ class Packed:
         self.places: dict[str, str] = {}
         self._number: dict[int, int] = {}
         self._walk(root, name)
+
+    def versions(self) -> dict[str, int]:
+        """The ids in the records, with their versions."""
+        names = {name for record in self.records for name in named_in(record)}
+        return {name: registry.version(name) for name in sorted(names)}
 
     def _walk(self, root: Any, name: str) -> None:
         held = []  # so that no other object gets the address of one that was seen
@@ -103,12 +103,12 @@ class Packed:
 
     def _function(self, value: Any, place: Place) -> str:
         """A name for what a file cannot hold, its own if no other has it."""
-        own = getattr(value, "__name__", type(value).__name__)
+        own = getattr(value, "__name__", type(value).__name__)[:200]
         name, k = own, 1
         while not are_alike(self.functions.setdefault(name, value), value):
             k += 1
             name = f"{own} {k}"
-        self.places.setdefault(name, _spelt(place))
+        self.places.setdefault(name, _spelt(place)[: limits.LONGEST_NAME])
         return name
 
     def _written(self, part: Any) -> Any:
@@ -145,62 +145,126 @@ def _spelt(place: Place) -> str:
     return "".join(reversed(names))
 
 
-def unpacked(records: Any, tensors: dict[str, np.ndarray], functions: Mapping[str, Any]) -> Any:
-    """The object that records describe, or a ValueError that says which of them is wrong."""
+# What is read.
+
+
+def refuse_large(records: Any) -> None:
+    """Raise where records are none, or describe more than `limits` allow; nothing is made."""
     require(isinstance(records, list) and records, "it holds no records")
-    made: list[Any] = []
+    require(len(records) <= limits.MOST_RECORDS, f"it has {len(records):,} records")
     sizes: list[int] = []
+    depths: list[int] = []
     total = sum(len(record) for record in records if isinstance(record, list))
-    largest = MOST_COPIES * total + COPIES_OF_FEW
+    largest = limits.MOST_COPIES * total + limits.COPIES_OF_FEW
     for i, record in enumerate(records):
-        try:
+        with _numbered(i):
             require(isinstance(record, list) and record, "it is none")
-            kind, written = record[0], record[1:]
-            below = [_reference(part, i) for part in written]
-            parts = [
-                _read(part, tensors) if at is None else made[at]
-                for part, at in zip(written, below, strict=True)
-            ]
+            below = [_reference(part, i) for part in record[1:]]
             weights = [1 if at is None else sizes[at] for at in below]
+            step = HASHED.get(record[0], 0) if isinstance(record[0], str) else 0
+            if step:
+                largest_key = max(weights[::step], default=0)
+                require(largest_key <= limits.LARGEST_KEY, "a key is too large")
+            sizes.append(1 + sum(weights))
+            depths.append(1 + max((depths[at] for at in below if at is not None), default=0))
+            require(sizes[-1] <= largest, "it has too many parts, most of them again and again")
+            require(depths[-1] <= limits.DEEPEST, f"it is more than {limits.DEEPEST:,} levels deep")
+
+
+def _reference(part: Any, here: int) -> int | None:
+    """The record that a part refers to, if it does; a ValueError where the part is too long."""
+    if isinstance(part, str):
+        require(len(part) <= limits.LONGEST_TEXT, f"a text has {len(part):,} characters")
+    elif type(part) is int:
+        require(abs(part) < LARGEST_NUMBER, f"a number has more than {limits.MOST_DIGITS:,} digits")
+    if not isinstance(part, list) or len(part) != 1 or type(part[0]) is not int:
+        return None
+    require(0 <= part[0] < here, f"it refers to record {part[0]}, which is not before it")
+    return part[0]
+
+
+def refuse_versions(records: list[Any], versions: Mapping[str, int]) -> None:
+    """Raise where records name what the library does not know, or a later version of it."""
+    for name, at in versions.items():
+        if name not in registry.ids():
+            raise registry.unlisted(name)
+        newest = registry.version(name)
+        require(
+            at <= newest,
+            f"it holds {name} of version {at}, and this mercer reads versions up to {newest}; "
+            "use the mercer that wrote it, or a later one",
+        )
+    for i, record in enumerate(records):
+        for name in named_in(record):
+            with _numbered(i):
+                if not isinstance(name, str) or name not in registry.ids():
+                    raise registry.unlisted(name)
+                require(name in versions, f"its header has no version of {name}")
+
+
+def named_in(record: Any) -> list[Any]:
+    """The id in a record, if it has one."""
+    named = isinstance(record, list) and record and isinstance(record[0], str)
+    at = registry.PLACES.get(record[0], len(record)) if named else 0
+    return record[at : at + 1] if at else []
+
+
+def unpacked(
+    records: list[Any],
+    tensors: dict[str, np.ndarray],
+    functions: Mapping[str, Any],
+    versions: Mapping[str, int],
+) -> Any:
+    """The object that records describe, or a ValueError that says which of them is wrong."""
+    refuse_large(records)
+    refuse_versions(records, versions)
+    made: list[Any] = []
+    for i, record in enumerate(records):
+        with _numbered(i):
+            kind = record[0]
+            parts = [
+                made[part[0]] if _reference(part, i) is not None else _read(part, tensors)
+                for part in record[1:]
+            ]
             step = HASHED.get(kind, 0) if isinstance(kind, str) else 0
             if step:
-                require(max(weights[::step], default=0) <= LARGEST_KEY, "a key is too large")
                 _refuse_alike(parts[::step])
-            made.append(_made(kind, parts, functions))
-            sizes.append(1 + sum(weights))
-            require(sizes[-1] <= largest, "it has too many parts, most of them again and again")
-        except ImportError:
-            raise
-        except Exception as error:
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise ValueError(f"record {i} is wrong: {text}") from error
+            made.append(_made(kind, parts, functions, versions))
     used = {part["tensor"] for record in records for part in record[1:] if isinstance(part, dict)}
     unused = sorted(set(tensors) - used)
     require(not unused, f"nothing in it has the array {next(iter(unused), '')[:80]!r}")
     return made[-1]
 
 
+@contextlib.contextmanager
+def _numbered(i: int) -> Iterator[None]:
+    """Any error as a ValueError with the number of the record."""
+    try:
+        yield
+    except ImportError:
+        raise
+    except Exception as error:
+        text = str(error) or type(error).__name__
+        raise ValueError(f"record {i} is wrong: {text}") from error
+
+
 def _refuse_alike(keys: list[Any]) -> None:
     """Raise where many keys have one hash; those of texts cannot be made alike on purpose."""
     hashes = [hash(key) for key in keys if not isinstance(key, str)]
     alike = max(Counter(hashes).values(), default=0)
-    require(alike <= MOST_ALIKE, f"{alike} keys have the same hash")
+    require(alike <= limits.MOST_ALIKE, f"{alike} keys have the same hash")
 
 
-def _made(kind: Any, parts: list[Any], functions: Mapping[str, Any]) -> Any:
+def _made(
+    kind: Any, parts: list[Any], functions: Mapping[str, Any], versions: Mapping[str, int]
+) -> Any:
     if kind == "function":
         (name,) = parts
         return functions[name]
     require(isinstance(kind, str) and kind in FORMS, f"nothing has the form {str(kind)[:80]!r}")
+    if kind == "object":
+        return objects.made_object(parts[0], versions[parts[0]], parts[1:])
     return FORMS[kind].make(*parts)
-
-
-def _reference(part: Any, here: int) -> int | None:
-    """The record that a part refers to, if it does."""
-    if not isinstance(part, list) or len(part) != 1 or type(part[0]) is not int:
-        return None
-    require(0 <= part[0] < here, f"it refers to record {part[0]}, which is not before it")
-    return part[0]
 
 
 def _read(part: Any, tensors: dict[str, np.ndarray]) -> Any:

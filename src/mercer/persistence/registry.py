@@ -1,168 +1,228 @@
-"""The classes that a file may hold, by the names they have in files.
+"""What a file may hold: classes, functions and methods, by ids that outlive the code's layout.
 
-The list is closed: a name that is not here is refused, and nothing is imported because a file says
-so. A class that joins the library, and whose objects are part of a fitted model, joins the list.
+The list is closed: an id that is not here is refused, and nothing is imported because a file says
+so. Where a thing lives is written here only, so that a module can move and files stay as they are.
+A class that joins the library, and whose objects are part of a fitted model, joins the list.
+
+Each id has versions, counted from 1. ``attributes.json`` lists the attributes that each version
+has, the oldest first; `UPGRADES` leads from one version to the next.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
 import importlib
+import inspect
+import json
 import sys
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from types import CodeType
 from typing import Any
 
 from mercer import auto, estimators, kernels
 from mercer.kernels import Kernel
 
-# Private or not, whatever fitted models are made of, by module.
+# Private or not, whatever fitted models are made of: for each module, ids and names there.
 PARTS = {
-    "mercer.auto.sparse": ["SparseCoding"],
-    "mercer.auto.tables": ["TableCoding"],
-    "mercer.estimators.columns": ["ColumnCoding"],
-    "mercer.estimators.ridge_nystrom": ["Centres"],
-    "mercer.estimators.supports": ["Box"],
-    "mercer.estimators.views": ["KernelView"],
-    "mercer.expressions.nodes": [
-        "Add",
-        "Constant",
-        "Divide",
-        "Function",
-        "Multiply",
-        "Power",
-        "Statistic",
-    ],
-    "mercer.expressions.views": ["View"],
-    "mercer.kernels.approximations": ["FourierMap", "NystromMap", "SketchMap"],
-    "mercer.kernels.densities": ["FunctionKernel"],
-    "mercer.kernels.distance": ["_Envelope"],
-    "mercer.kernels.feature_maps": [
-        "ComposedMap",
-        "ConjunctionMap",
-        "ConstantMap",
-        "FunctionMap",
-        "IdentityMap",
-        "MatrixMap",
-        "MonomialMap",
-        "ProductMap",
-        "RescaledMap",
-        "SumMap",
-        "UnaryMap",
-    ],
-    "mercer.kernels.graph_kernels": ["BinVocabulary", "PathVocabulary"],
-    "mercer.kernels.graphs": ["Graph"],
-    "mercer.kernels.keys": ["KeyVocabulary"],
-    "mercer.kernels.sequences": ["Alphabet"],
-    "mercer.kernels.smoothing": [
-        "BallPower",
-        "Biweight",
-        "Cosine",
-        "Epanechnikov",
-        "Exponential",
-        "Gaussian",
-        "Hypercube",
-        "Tophat",
-        "Triangular",
-        "Triweight",
-    ],
-    "mercer.kernels.transformations": ["PickColumns"],
-    "mercer.kernels.trees": ["SubtreeVocabulary", "Tree"],
-    "mercer.kernels.vocabulary": ["VocabularyMap", "WordVocabulary"],
-    "mercer.operators.gram": ["CorrectedGram", "DenseGram"],
-    "mercer.solvers.canonical": ["CanonicalVariates"],
-    "mercer.solvers.losses": [
-        "Absolute",
-        "EpsilonInsensitive",
-        "Hinge",
-        "Huber",
-        "Logistic",
-        "Poisson",
-        "Quantile",
-        "Squared",
-        "SquaredHinge",
-    ],
-    "mercer.solvers.nystrom": ["Moments", "NystromSolution", "Whitening"],
-    "mercer.solvers.pcg": ["PcgSolution"],
-    "mercer.solvers.perceptron": ["PerceptronState"],
-    "mercer.solvers.primal": ["PrimalSolution"],
-    "mercer.solvers.quadratic_program": ["Solution"],
-    "mercer.solvers.result": ["Result", "Status"],
-    "mercer.solvers.risk": ["Machine"],
-    "mercer.solvers.softmax": ["Softmax"],
-    "mercer.solvers.span": ["Solution"],
-    "mercer.solvers.spectral": ["Eigenpairs"],
+    "mercer.auto.sparse": {"coding.Sparse": "SparseCoding"},
+    "mercer.auto.tables": {"coding.Table": "TableCoding"},
+    "mercer.estimators.columns": {"coding.Columns": "ColumnCoding"},
+    "mercer.estimators.ridge_nystrom": {"ridge.Centres": "Centres"},
+    "mercer.estimators.supports": {"density.Box": "Box"},
+    "mercer.estimators.views": {"cca.View": "KernelView"},
+    "mercer.expressions.nodes": {
+        "expression.Add": "Add",
+        "expression.Constant": "Constant",
+        "expression.Divide": "Divide",
+        "expression.Function": "Function",
+        "expression.Multiply": "Multiply",
+        "expression.Power": "Power",
+        "expression.Statistic": "Statistic",
+    },
+    "mercer.expressions.views": {"expression.View": "View"},
+    "mercer.kernels.approximations": {
+        "map.Fourier": "FourierMap",
+        "map.Nystrom": "NystromMap",
+        "map.Sketch": "SketchMap",
+    },
+    "mercer.kernels.densities": {"smoothing.Function": "FunctionKernel"},
+    "mercer.kernels.distance": {"map.Envelope": "_Envelope"},
+    "mercer.kernels.feature_maps": {
+        "map.Composed": "ComposedMap",
+        "map.Conjunction": "ConjunctionMap",
+        "map.Constant": "ConstantMap",
+        "map.Function": "FunctionMap",
+        "map.Identity": "IdentityMap",
+        "map.Matrix": "MatrixMap",
+        "map.Monomial": "MonomialMap",
+        "map.Product": "ProductMap",
+        "map.Rescaled": "RescaledMap",
+        "map.Sum": "SumMap",
+        "map.Unary": "UnaryMap",
+    },
+    "mercer.kernels.graph_kernels": {
+        "vocabulary.Bins": "BinVocabulary",
+        "vocabulary.Paths": "PathVocabulary",
+    },
+    "mercer.kernels.graphs": {"data.Graph": "Graph"},
+    "mercer.kernels.keys": {"vocabulary.Keys": "KeyVocabulary"},
+    "mercer.kernels.sequences": {"vocabulary.Alphabet": "Alphabet"},
+    "mercer.kernels.smoothing": {
+        "smoothing.BallPower": "BallPower",
+        "smoothing.Biweight": "Biweight",
+        "smoothing.Cosine": "Cosine",
+        "smoothing.Epanechnikov": "Epanechnikov",
+        "smoothing.Exponential": "Exponential",
+        "smoothing.Gaussian": "Gaussian",
+        "smoothing.Hypercube": "Hypercube",
+        "smoothing.Tophat": "Tophat",
+        "smoothing.Triangular": "Triangular",
+        "smoothing.Triweight": "Triweight",
+    },
+    "mercer.kernels.transformations": {"map.PickColumns": "PickColumns"},
+    "mercer.kernels.trees": {"data.Tree": "Tree", "vocabulary.Subtrees": "SubtreeVocabulary"},
+    "mercer.kernels.vocabulary": {
+        "map.Vocabulary": "VocabularyMap",
+        "vocabulary.Words": "WordVocabulary",
+    },
+    "mercer.operators.gram": {"gram.Corrected": "CorrectedGram", "gram.Dense": "DenseGram"},
+    "mercer.solvers.canonical": {"cca.Variates": "CanonicalVariates"},
+    "mercer.solvers.losses": {
+        "loss.Absolute": "Absolute",
+        "loss.EpsilonInsensitive": "EpsilonInsensitive",
+        "loss.Hinge": "Hinge",
+        "loss.Huber": "Huber",
+        "loss.Logistic": "Logistic",
+        "loss.Poisson": "Poisson",
+        "loss.Quantile": "Quantile",
+        "loss.Squared": "Squared",
+        "loss.SquaredHinge": "SquaredHinge",
+    },
+    "mercer.solvers.nystrom": {
+        "nystrom.Moments": "Moments",
+        "nystrom.Solution": "NystromSolution",
+        "nystrom.Whitening": "Whitening",
+    },
+    "mercer.solvers.pcg": {"pcg.Solution": "PcgSolution"},
+    "mercer.solvers.perceptron": {"perceptron.State": "PerceptronState"},
+    "mercer.solvers.primal": {"primal.Solution": "PrimalSolution"},
+    "mercer.solvers.quadratic_program": {"qp.Solution": "Solution"},
+    "mercer.solvers.result": {"solver.Result": "Result", "solver.Status": "Status"},
+    "mercer.solvers.risk": {"risk.Solution": "Machine"},
+    "mercer.solvers.softmax": {"loss.Softmax": "Softmax"},
+    "mercer.solvers.span": {"span.Solution": "Solution"},
+    "mercer.solvers.spectral": {"spectral.Eigenpairs": "Eigenpairs"},
 }
 
-# What stands before a model in a pipeline, and what our estimators hold. Searches and ensembles
-# are not here: save their ``best_estimator_``.
-SCIKIT_LEARN = {
-    "sklearn.calibration": [
-        "CalibratedClassifierCV",
-        "_CalibratedClassifier",
-        "_SigmoidCalibration",
-    ],
-    "sklearn.compose": ["ColumnTransformer", "TransformedTargetRegressor"],
-    "sklearn.impute": ["MissingIndicator", "SimpleImputer"],
-    "sklearn.kernel_approximation": ["PolynomialCountSketch"],
-    "sklearn.model_selection": ["KFold", "LeaveOneOut", "StratifiedKFold"],
-    "sklearn.pipeline": ["FeatureUnion", "Pipeline"],
-    "sklearn.preprocessing": [
-        "LabelEncoder",
-        "MaxAbsScaler",
-        "MinMaxScaler",
-        "Normalizer",
-        "OneHotEncoder",
-        "OrdinalEncoder",
-        "RobustScaler",
-        "StandardScaler",
-    ],
+# What stands before a model in a pipeline, and what our estimators hold: ids are public names, but
+# for classes that have none. Searches and ensembles are not here: save their ``best_estimator_``.
+SCIKIT_LEARN = [
+    "sklearn.calibration.CalibratedClassifierCV",
+    "sklearn.compose.ColumnTransformer",
+    "sklearn.compose.TransformedTargetRegressor",
+    "sklearn.impute.MissingIndicator",
+    "sklearn.impute.SimpleImputer",
+    "sklearn.kernel_approximation.PolynomialCountSketch",
+    # A function that the library's own name stands for.
+    "sklearn.metrics.pairwise.additive_chi2_kernel",
+    "sklearn.model_selection.KFold",
+    "sklearn.model_selection.LeaveOneOut",
+    "sklearn.model_selection.StratifiedKFold",
+    "sklearn.pipeline.FeatureUnion",
+    "sklearn.pipeline.Pipeline",
+    "sklearn.preprocessing.FunctionTransformer",
+    "sklearn.preprocessing.LabelEncoder",
+    "sklearn.preprocessing.MaxAbsScaler",
+    "sklearn.preprocessing.MinMaxScaler",
+    "sklearn.preprocessing.Normalizer",
+    "sklearn.preprocessing.OneHotEncoder",
+    "sklearn.preprocessing.OrdinalEncoder",
+    "sklearn.preprocessing.RobustScaler",
+    "sklearn.preprocessing.StandardScaler",
+]
+PRIVATE = {
+    "sklearn.calibration": {
+        "calibration.Classifier": "_CalibratedClassifier",
+        "calibration.Sigmoid": "_SigmoidCalibration",
+    },
 }
-
-# Functions that the library's own names stand for.
-FUNCTIONS = {"sklearn.metrics.pairwise": ["additive_chi2_kernel"]}
 
 # Methods of kernels that their feature maps hold.
-METHODS = ("_factor", "_in_scales", "_mapped", "embed")
+METHODS = {
+    "method.embed": "embed",
+    "method.envelope": "_factor",
+    "method.mapped": "_mapped",
+    "method.scaled": "_in_scales",
+}
+
+# For each form that has an id, its place in the record.
+PLACES = {"object": 1, "member": 1, "known function": 1, "method": 2}
+
+# Public names that have changed: the name now, and the id, which is the first name.
+RENAMED: dict[str, str] = {}
+
+# What leads from one version of a class to the next: for each id, one function for each version but
+# the last. It takes the attributes an object has in a file, by name, and returns those of the next
+# version. It runs on files of strangers, so it only renames, drops, and adds constants.
+Attributes = dict[str, Any]
+UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {}
 
 
 @functools.cache
-def _public() -> dict[str, type]:
-    """The estimators and kernels, as users write them."""
-    found: dict[str, type] = {}
+def _public() -> dict[str, Any]:
+    """The estimators and kernels, by the names that users write."""
+    found: dict[str, Any] = {}
     for module in (auto, estimators):
-        found |= {f"mercer.{name}": getattr(module, name) for name in module.__all__}
+        found |= {name: getattr(module, name) for name in module.__all__}
     for name in kernels.__all__:
         value = getattr(kernels, name)
-        if isinstance(value, type) and issubclass(value, Kernel):
-            found[f"mercer.kernels.{name}"] = value
-    return found
+        if isinstance(value, type) and issubclass(value, Kernel) and value is not Kernel:
+            found[f"kernel.{name}"] = value
+    return {RENAMED.get(name, name): value for name, value in found.items()}
 
 
 @functools.cache
 def _places() -> dict[str, tuple[str, str]]:
-    """For each other name, the module it is in and what it is called there."""
-    tables = (PARTS, SCIKIT_LEARN, FUNCTIONS)
-    return {
-        f"{module}.{name}": (module, name)
-        for table in tables
-        for module, names in table.items()
-        for name in names
+    """For each other id, the module a thing is in and what it is called there."""
+    places = {
+        name: (module, attribute)
+        for table in (PARTS, PRIVATE)
+        for module, ids in table.items()
+        for name, attribute in ids.items()
     }
+    for name in SCIKIT_LEARN:
+        module, _, attribute = name.rpartition(".")
+        places[name] = (module, attribute)
+    return places
+
+
+@functools.cache
+def ids() -> frozenset[str]:
+    """All ids, of methods too."""
+    return frozenset([*_public(), *_places(), *METHODS])
 
 
 def named(name: Any) -> Any:
-    """The class or function of that name, or a ValueError."""
+    """The class or function of that id, or a ValueError."""
     if isinstance(name, str):
         if name in _public():
             return _public()[name]
         if name in _places():
             module, attribute = _places()[name]
             return getattr(importlib.import_module(module), attribute)
+    raise unlisted(name)
+
+
+def unlisted(name: Any) -> ValueError:
+    """That a file names something else."""
     shown = name[:80] if isinstance(name, str) else type(name).__name__
-    raise ValueError(f"it names {shown!r}, which is none of the classes a file may hold")
+    return ValueError(f"it names {shown!r}, which is none of the classes a file may hold")
 
 
 def name_of(thing: Any) -> str | None:
-    """The name under which a class or function is saved; None where it is not listed."""
+    """The id of a class or function; None where it is not listed."""
     for name, cls in _public().items():
         if cls is thing:
             return name
@@ -177,3 +237,68 @@ def name_of(thing: Any) -> str | None:
 def class_name(cls: type) -> str | None:
     """`name_of` a class."""
     return name_of(cls)
+
+
+# Versions and attributes.
+
+
+@functools.cache
+def _declared() -> dict[str, list[list[str]]]:
+    """For each id, the attributes of each of its versions."""
+    return json.loads((files("mercer.persistence") / "attributes.json").read_text())
+
+
+def version(name: str) -> int:
+    """The version of a thing that this library writes."""
+    return len(_declared()[name])
+
+
+def attributes(name: str, at: int | None = None) -> frozenset[str]:
+    """What objects of a version may have, of the last one if it is not said.
+
+    Of scikit-learn's classes, and of what ours have from there, the release that is installed has
+    a say too.
+    """
+    return _attributes(name, version(name) if at is None else at)
+
+
+@functools.lru_cache(maxsize=1024)
+def _attributes(name: str, at: int) -> frozenset[str]:
+    theirs = [base for base in named(name).__mro__ if base.__module__.startswith("sklearn.")]
+    return frozenset(_declared()[name][at - 1]).union(*map(_stored, theirs))
+
+
+def upgraded(name: str, at: int, state: Attributes) -> Attributes:
+    """The attributes of an object of an earlier version, as the last one has them."""
+    for upgrade in UPGRADES.get(name, [])[at - 1 :]:
+        state = upgrade(state)
+    return state
+
+
+@functools.lru_cache(maxsize=256)
+def _stored(cls: type) -> frozenset[str]:
+    """The names of attributes that the methods of a class set, of whatever object."""
+    return frozenset(
+        step.argval
+        for held in vars(cls).values()
+        for code in _codes(held)
+        for step in dis.get_instructions(code)
+        if step.opname == "STORE_ATTR"
+    )
+
+
+def _codes(held: Any) -> Iterator[CodeType]:
+    """The code of a method, and of what is defined in it."""
+    for way in ("fget", "__func__", "fn"):  # properties, class methods, and available_if
+        held = getattr(held, way, held)
+    todo = [getattr(inspect.unwrap(held), "__code__", None)] if callable(held) else []
+    while todo:
+        code = todo.pop()
+        if isinstance(code, CodeType):
+            yield code
+            todo += code.co_consts
+
+
+def is_theirs(name: str) -> bool:
+    """Whether an id is of scikit-learn's."""
+    return _places().get(name, ("", ""))[0].startswith("sklearn.")

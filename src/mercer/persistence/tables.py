@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.persistence import limits
 from mercer.persistence.forms import Form, Unsavable, is_vector, require
 
 
@@ -66,7 +67,9 @@ def _index(name: Any, kind: Any, *rest: Any) -> Any:
     import pandas as pd
 
     if kind == "range":
-        return pd.RangeIndex(*rest, name=name)
+        rows = pd.RangeIndex(*rest, name=name)
+        require(len(rows) <= limits.LARGEST_EMPTY, "an index is too long")
+        return rows
     return pd.Index(_values(kind, *rest), name=name)
 
 
@@ -82,6 +85,7 @@ def _table(rows: Any, names: Any, *columns: Any) -> Any:
     made = [_values(*parts) for parts in columns]
     fitting = len(names) == len(made) and all(len(values) == len(rows) for values in made)
     require(fitting, "the columns of a table are not as long as its names")
+    require(made or len(rows) <= limits.LONGEST_RANGE, "a table without columns is too long")
     table = pd.DataFrame(dict(enumerate(made)), index=rows)
     table.columns = names
     return table
