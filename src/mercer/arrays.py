@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import sys
@@ -158,7 +159,16 @@ def physical_memory() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
+        return _windows_memory()
+
+
+def _windows_memory() -> int | None:
+    """Bytes of memory as Windows reports them, or None elsewhere."""
+    kernel32 = getattr(getattr(ctypes, "windll", None), "kernel32", None)
+    kilobytes = ctypes.c_ulonglong()
+    if kernel32 is None or not kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kilobytes)):
         return None
+    return 1024 * kilobytes.value
 
 
 def free_memory(X: Any) -> int | None:

@@ -39,10 +39,10 @@ void require_aligned(const Array& array) {
           "arrays are aligned");
 }
 
-inline bool interrupted() {
+inline constexpr auto interrupted = [] {
   nb::gil_scoped_acquire held;
   return PyErr_CheckSignals() != 0;
-}
+};
 
 // Run work without the GIL; it returns whether it was done, or else a signal has come.
 template <class F>
@@ -67,9 +67,9 @@ void without_gil(std::mutex& busy, F work) {
 // Memory for a result, to be freed by std::free. Large ones ask for large pages, which takes less
 // time than touching as many small ones.
 inline void* room(std::size_t bytes) {
-  constexpr std::size_t page = std::size_t(1) << 21;
   void* found = nullptr;
 #if defined(__linux__)
+  constexpr std::size_t page = std::size_t(1) << 21;
   if (bytes >= 2 * page) {
     found = std::aligned_alloc(page, (bytes + page - 1) / page * page);
     if (found) madvise(found, bytes, MADV_HUGEPAGE);

@@ -109,7 +109,7 @@ def _lines(path: Path) -> Callable[..., list[str] | None]:
                 "graph each node belongs"
             )
         if path.is_dir():
-            text = (path / name).read_text()
+            text = (path / name).read_text(encoding="utf-8")
         else:
             with zipfile.ZipFile(path) as archive:
                 text = archive.read(name).decode()
