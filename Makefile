@@ -4,26 +4,42 @@ BIN := .venv/bin
 # Tests use one process per core, so each of them one BLAS thread.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-oldest test-with test-all gpu-test asan lint format bench gpu-bench docs clean
+# Instruction-set levels of the core: native (the baseline and this machine's), or all.
+LEVELS ?= native
+
+.PHONY: demo test test-oldest test-with test-all gpu-test asan portability lint format bench gpu-bench docs clean
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-NATIVE := CMakeLists.txt $(wildcard src/mercer/core/*.cpp src/mercer/core/*.hpp src/mercer/core/include/mercer/*.hpp)
-INSTALL := $(BIN)/python -m pip install --quiet --editable
+NATIVE := CMakeLists.txt $(wildcard cmake/*.cmake src/mercer/core/*.cpp src/mercer/core/*.hpp src/mercer/core/include/mercer/*.hpp)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Without an environment of its own for each build, so that only what has changed is compiled, and
+# without compiling every file of Python beforehand, most of which are never imported.
+INSTALL := $(PIP) install --no-compile --no-build-isolation --editable
+WITH_LEVELS := --config-settings=cmake.define.MERCER_LEVELS=$(LEVELS)
 
-.venv/.base: pyproject.toml $(NATIVE) .venv/bin/python
-	@echo "Installing what mercer needs and compiling its core: some minutes, the first time."
-	$(INSTALL) ".[cli]"
+.venv/.build: pyproject.toml .venv/bin/python
+	@echo "Installing what mercer needs and compiling its core: a minute or two, the first time."
+	$(PIP) install --no-compile "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
 	@touch $@
 
-.venv/.dev: pyproject.toml $(NATIVE) .venv/bin/python
-	$(INSTALL) ".[cli,test,lint]"
+.venv/.base: .venv/.build $(NATIVE)
+	$(INSTALL) ".[cli]" $(WITH_LEVELS)
+	@touch $@
+
+.venv/.dev: .venv/.build $(NATIVE)
+	$(INSTALL) ".[cli,test,lint]" $(WITH_LEVELS)
 	@touch $@ .venv/.base
 
-.venv/.docs: pyproject.toml $(NATIVE) .venv/bin/python
-	$(INSTALL) ".[docs]"
+.venv/.docs: .venv/.build $(NATIVE)
+	$(INSTALL) ".[docs]" $(WITH_LEVELS)
 	@touch $@ .venv/.base
+
+# The core at every level, for test-all.
+.venv/.levels: .venv/.dev
+	$(INSTALL) ".[cli,test,lint]" --config-settings=cmake.define.MERCER_LEVELS=all
+	@touch $@
 
 TORCH ?= torch
 .venv/.gpu: .venv/.dev
@@ -67,17 +83,22 @@ gpu-test: .venv/.gpu
 # The next target that needs the package builds it anew, without them.
 asan: .venv/.dev
 	$(INSTALL) . --config-settings=cmake.define.MERCER_SANITIZE=ON --config-settings=build-dir=build/asan
-	rm -f .venv/.base .venv/.dev .venv/.docs
+	rm -f .venv/.base .venv/.dev .venv/.docs .venv/.levels
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/core tests/fuzz/test_native.py
+
+# The core by every compiler that is supported and found, with warnings as errors, and its tests;
+# for Windows and ARM compiled only (see docs/development.md).
+portability: .venv/.dev
+	$(BIN)/python .ci/portability.py
 
 # Tests that are run in several threads at once, too.
 IN_THREADS := tests/kernels/test_contracts.py tests/operators tests/estimators/test_contracts.py
 
 # Everything, with a soak of ten thousand fits, many more random kernels and files, an hour of fuzzing
 # on two cores, and the core at every instruction-set level.
-test-all: test
+test-all: .venv/.levels test
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m long tests
 	MERCER_TEST_LENGTH=20 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \
 	  tests/core/test_fuzz.py tests/kernels tests/persistence tests/cli/test_readers.py

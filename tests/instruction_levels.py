@@ -1,8 +1,9 @@
-"""The native core at each instruction-set level that this machine runs."""
+"""The native core at each instruction-set level that is built and that this machine runs."""
 
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import Any
 
 from mercer import core
@@ -18,7 +19,8 @@ def _levels() -> list[str]:
         highest = module_of("baseline").machine_level()
     except ImportError:
         return []
-    return list(core.MODULES)[: list(core.MODULES).index(highest) + 1]
+    runs = list(core.MODULES)[: list(core.MODULES).index(highest) + 1]
+    return [level for level in runs if find_spec(f"mercer.core.{core.MODULES[level]}")]
 
 
 LEVELS = _levels()  # none where nothing is built

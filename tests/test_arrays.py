@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,6 +120,21 @@ def test_a_matrix_too_large_for_the_machine_is_refused_with_advice(fit, monkeypa
 def test_the_memory_of_this_machine_is_known_or_not():
     present = physical_memory()
     assert present is None or present > 2**20
+
+
+def test_memory_is_asked_of_windows_where_there_is_no_sysconf(monkeypatch):
+    class Kernel32:
+        def GetPhysicallyInstalledSystemMemory(self, kilobytes):
+            kilobytes._obj.value = 3 * 2**20
+            return 1
+
+    monkeypatch.delattr(os, "sysconf", raising=False)
+    monkeypatch.delattr(ctypes, "windll", raising=False)
+    assert physical_memory() is None
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=Kernel32()), raising=False)
+    assert physical_memory() == 3 * 2**30
+    monkeypatch.setattr(Kernel32, "GetPhysicallyInstalledSystemMemory", lambda *_: 0)
+    assert physical_memory() is None
 
 
 def test_a_module_is_imported_only_for_what_is_its_own():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import os
@@ -161,7 +162,7 @@ def memory_budget() -> int:
 
 def physical_memory() -> int | None:
     """Bytes of memory this machine has for us, or None where the system does not say."""
-    limits = [_address_space(), _container()]
+    limits = [_address_space(), _container(), _windows_memory()]
     with suppress(AttributeError, OSError, ValueError):
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min((limit for limit in limits if limit is not None), default=None)
@@ -187,6 +188,15 @@ def _container() -> int | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def _windows_memory() -> int | None:
+    """Bytes of memory as Windows reports them, or None elsewhere."""
+    kernel32 = getattr(getattr(ctypes, "windll", None), "kernel32", None)
+    kilobytes = ctypes.c_ulonglong()
+    if kernel32 is None or not kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kilobytes)):
+        return None
+    return 1024 * kilobytes.value
 
 
 def free_memory(X: Any) -> int | None:

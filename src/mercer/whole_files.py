@@ -42,7 +42,7 @@ def write_whole(path: str | os.PathLike, *parts: bytes | memoryview) -> None:
     try:
         with open(part, "xb") as file:
             if target.exists():
-                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
+                os.chmod(part, stat.S_IMODE(target.stat().st_mode))
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())

@@ -89,9 +89,9 @@ def test_an_interrupt_ends_it_without_a_word(diabetes, monkeypatch, capsys):
 
 # A module that is interrupted while it is imported.
 INTERRUPTED = """
-import os, signal
+import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells turn it off
-os.kill(os.getpid(), signal.SIGINT)
+signal.raise_signal(signal.SIGINT)
 """
 
 

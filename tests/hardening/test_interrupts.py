@@ -56,7 +56,7 @@ def assert_same(found, expected):
 
 def fit_until_interrupted(model, given, seconds):
     """What the model held before the fit that the signal ended; it is fitted again and again."""
-    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(seconds, signal.raise_signal, (signal.SIGINT,))
     before = dict(vars(model))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -128,6 +128,7 @@ print(sorted(seen))
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
     run = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "it")], capture_output=True, text=True
@@ -135,6 +136,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
     assert run.stdout.strip() == "[0.0, 1.0]", run.stderr
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions, and links for few")
 def test_permissions_and_links(tmp_path):
     path, link = tmp_path / "it", tmp_path / "link"
     old = os.umask(0o027)
@@ -151,13 +153,21 @@ def test_permissions_and_links(tmp_path):
     assert mercer.load(path).gamma == 0.25
 
 
+def test_a_file_is_replaced_where_a_system_lacks_what_posix_has(tmp_path, monkeypatch):
+    for name in ("fchmod", "O_NONBLOCK"):
+        monkeypatch.delattr(os, name, raising=False)
+    for gamma in (0.5, 0.25):
+        mercer.save(K.RBF(gamma), tmp_path / "it")
+        assert mercer.load(tmp_path / "it").gamma == gamma
+
+
 def test_places_that_cannot_be_written(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"folder .* does not exist"):
         mercer.save(K.RBF(), tmp_path / "missing" / "it")
     with pytest.raises(OSError, match="not a regular file"):
         mercer.save(K.RBF(), tmp_path)
     with pytest.raises(OSError, match="not a regular file"):
-        mercer.save(K.RBF(), "/dev/null")
+        mercer.save(K.RBF(), os.devnull)
 
 
 def test_importing_mercer_does_not_import_this():

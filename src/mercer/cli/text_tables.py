@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
 import warnings
 from typing import Any, NamedTuple
 
 from mercer.cli.marked_numbers import read_marked
 
-# Fields may be as long as the file.
-csv.field_size_limit(sys.maxsize)
+# The longest fields that every system allows: the limit is a C long, of 32 bits on Windows.
+csv.field_size_limit(2**31 - 1)
 DELIMITERS = ",;\t|"
 SPACES = r"\s+"
 # What stands for a missing value, beside what pandas takes for one.

@@ -89,9 +89,13 @@ def level() -> str:
     order = list(MODULES)
     if asked is not None and order.index(asked) > order.index(highest):
         raise ImportError(f"MERCER_ISA={asked}: this machine runs {highest} at most")
-    runs = order[: order.index(highest) + 1]
-    built = [name for name in runs if find_spec(f"mercer.core.{MODULES[name]}")]
-    return asked or built[-1]
+    built = [name for name in order if find_spec(f"mercer.core.{MODULES[name]}")]
+    if asked is not None and asked not in built:
+        raise ImportError(
+            f"MERCER_ISA={asked}: built for {built} alone; to build for every level, install with "
+            "--config-settings=cmake.define.MERCER_LEVELS=all"
+        )
+    return asked or [name for name in built if order.index(name) <= order.index(highest)][-1]
 
 
 @cache

@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#if !defined(_WIN32)
 #include <unistd.h>
+#endif
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -42,10 +44,10 @@ void require_aligned(const Array& array) {
           "arrays are aligned");
 }
 
-inline bool interrupted() {
+inline constexpr auto interrupted = [] {
   nb::gil_scoped_acquire held;
   return PyErr_CheckSignals() != 0;
-}
+};
 
 // Run work without the GIL; it returns whether it was done, or else a signal has come.
 template <class F>
@@ -65,7 +67,7 @@ class Busy {
  public:
   // Before each call, with the GIL, which lets no two threads do this at once.
   void renew() {
-    const pid_t here = getpid();
+    const int here = process();
     if (here != process_) {
       std::construct_at(&mutex_);  // the old one may be locked, so it is not destroyed
       process_ = here;
@@ -87,7 +89,15 @@ class Busy {
 
  private:
   std::mutex mutex_;
-  pid_t process_ = getpid();
+  static int process() {
+#if defined(_WIN32)
+    return 0;  // where nothing forks
+#else
+    return int(getpid());
+#endif
+  }
+
+  int process_ = process();
   bool changing_ = false, broken_ = false;
 };
 
@@ -133,9 +143,9 @@ class NoRoom : public std::bad_alloc {
 // Memory for a result, to be freed by std::free. Large ones ask for large pages, which takes less
 // time than touching as many small ones. A null pointer where there is none.
 inline void* room(std::size_t bytes) {
-  constexpr std::size_t page = std::size_t(1) << 21;
   void* found = nullptr;
 #if defined(__linux__)
+  constexpr std::size_t page = std::size_t(1) << 21;
   if (bytes >= 2 * page) {
     found = std::aligned_alloc(page, (bytes + page - 1) / page * page);
     if (found) madvise(found, bytes, MADV_HUGEPAGE);

@@ -113,7 +113,7 @@ def _lines(path: Path) -> Callable[..., list[str] | None]:
                 "graph each node belongs"
             )
         if path.is_dir():
-            text = (path / name).read_text()
+            text = (path / name).read_text(encoding="utf-8")
         else:
             with _naming(path), zipfile.ZipFile(path) as archive:
                 text = archive.read(name).decode()

@@ -98,7 +98,7 @@ void solve_pair(const ClassPairs& all, const T* K, const std::vector<std::int64_
 }
 
 // K: (n, n), the Gram matrix of all points.
-template <class T, class Interrupted>
+template <class T>
 bool solve_pairs(const ClassPairs& all, const T* K, const PairsFound& found, int threads,
                  Interrupted interrupted) {
   struct Task {

@@ -6,7 +6,7 @@
 namespace mercer {
 
 // Copy what is above the diagonal of out[n, n] below it.
-template <class T, class Interrupted>
+template <class T>
 bool mirror(T* out, std::ptrdiff_t n, int threads, Interrupted interrupted) {
   constexpr std::ptrdiff_t side = 32;
   return share(
@@ -24,7 +24,7 @@ bool mirror(T* out, std::ptrdiff_t n, int threads, Interrupted interrupted) {
 // out[n, m] = the Gram matrix. With `symmetric`, one half is computed and the other mirrored, so
 // that the matrix is symmetric to the last bit. A block computed beforehand may be `out` itself:
 // then no place is written before it was read.
-template <class T, class Interrupted>
+template <class T>
 bool gram(Pairs<T>& pairs, T* out, bool symmetric, int threads, Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
   if (!pairs.prepare(threads, interrupted)) return false;
@@ -67,7 +67,7 @@ bool gram(Pairs<T>& pairs, T* out, bool symmetric, int threads, Interrupted inte
 
 // out[places[i], first:last] = K[rows[i], first:last], for an out of m columns. The columns are
 // prepared by the first call, and serve the later ones.
-template <class T, class Interrupted>
+template <class T>
 bool some_rows(Pairs<T>& pairs, const std::int64_t* rows, const std::int64_t* places,
                std::ptrdiff_t count, std::ptrdiff_t first, std::ptrdiff_t last, T* out, int threads,
                Interrupted interrupted) {

@@ -68,9 +68,8 @@ constexpr std::uint64_t of_edge = ~std::uint64_t(0);  // no node has so many nei
 // One round of Weisfeiler and Lehman: a node's next name is made of its own, of how many neighbours
 // it has, and of the sum of what they add, each by its name and that of the edge between.
 // names: (ends,) codes into edge_names, or null where edge_names has a single entry
-template <class Interrupted>
-bool refine(const Graphs& graphs, const Name* before, const std::int32_t* edge_codes,
-            const Name* edge_names, Name* after, int threads, Interrupted interrupted) {
+inline bool refine(const Graphs& graphs, const Name* before, const std::int32_t* edge_codes,
+                   const Name* edge_names, Name* after, int threads, Interrupted interrupted) {
   constexpr std::int64_t block = 1 << 14;
   const std::int64_t n = graphs.nodes();
   const std::ptrdiff_t blocks = (n + block - 1) / block;

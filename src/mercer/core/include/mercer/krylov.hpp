@@ -97,8 +97,7 @@ inline void project(const double* basis, std::ptrdiff_t n, int m, double* w, dou
 // With `centred` K stands for itself with the means of its rows and columns subtracted. At the end
 // K Q = basis^T T + Q' rest for the last block Q that was multiplied and the next one, Q'. Fewer
 // steps are taken where a block has directions that are rounding.
-template <class Interrupted>
-bool krylov_steps(const double* K, std::ptrdiff_t n, double* basis, double* T, int room, int size,
+inline bool krylov_steps(const double* K, std::ptrdiff_t n, double* basis, double* T, int room, int size,
                   int width, int steps, bool centred, int threads, Interrupted interrupted,
                   double* rest, int& taken) {
   std::vector<double> images(n * width), sources(n * width), norms(width), row(width);

@@ -10,7 +10,7 @@ namespace mercer {
 // side[m, c] = K^T S (T - K V) for V[m, c], T[n, c] and S = diag(weight[n]), and total[c], the sum
 // over the rows of S (T - K V). Without targets K V stands for T - K V, without weights S = I.
 // The values of some rows with all columns are kept until both products have used them.
-template <class T, class Interrupted>
+template <class T>
 bool normal_product(Pairs<T>& pairs, const T* V, int c, const T* targets, const T* weight,
                     double* side, double* total, int threads, Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;

@@ -36,8 +36,7 @@ struct Pairs {
   std::ptrdiff_t column_tiles() const { return (m + C - 1) / C; }
 
   // Pack the columns of every statistic, and pad what is read past the end.
-  template <class Interrupted>
-  bool prepare(int threads, Interrupted interrupted) {
+    bool prepare(int threads, Interrupted interrupted) {
     prepare_rows();
     auto columns = std::make_shared<Columns>();
     columns->norms.resize(leaves.size());
@@ -164,7 +163,7 @@ struct Pairs {
       const Group& group = groups_[g];
       const T* X = s.rows[g].get() + local * R * group.length();
       const T* Y = columns_->points[g].get() + column_tile * C * group.length();
-      T* out[std::popcount(all_sums)];
+      T* out[most_sums];
       for (std::size_t k = 0; k < group.leaves.size(); ++k) out[k] = s.runner.at(group.leaves[k]);
       for (int p = 0; p < Geometry<T>::panels; ++p, Y += P * group.length())
         if (group.sums)
@@ -254,6 +253,7 @@ struct Pairs {
         continue;
       const int place = std::popcount(group.sums & (sum - 1));
       if (!(group.sums & sum)) {
+        if (!go_together(group.sums | sum)) continue;
         group.sums |= sum;
         group.leaves.insert(group.leaves.begin() + place, l);
         return;

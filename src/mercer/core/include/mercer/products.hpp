@@ -139,7 +139,7 @@ MERCER_INLINE void transpose_columns(const T* values, const T* U, int c, std::pt
 template <class T>
 inline void multiply_transposed(const T* values, const T* U, int c, std::ptrdiff_t rows, T* sums,
                                 std::ptrdiff_t stride) {
-  constexpr int together = vector_bytes == 64 ? 4 : 2;  // what the registers hold
+  constexpr int together = tile_rows == 12 ? 4 : 2;  // what the registers hold
   int k = 0;
   for (; k + together <= c; k += together)
     transpose_columns<T, together>(values, U + k, c, rows, sums + k * stride, stride);
@@ -247,7 +247,7 @@ constexpr std::ptrdiff_t across_bytes = 16 * 1024;
 // out[n, c] = K V for V[m, c]; and, from the same tiles, side[m, c2] = K^T U for U[n, c2].
 // With `symmetric`, K is its own transpose and U = V: tiles on and above the diagonal give all.
 // Tiles are summed in T over a block of rows or columns, and in double across blocks.
-template <class T, class Interrupted>
+template <class T>
 bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2, double* side,
              bool symmetric, int threads, Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;

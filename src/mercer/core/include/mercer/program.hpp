@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -49,14 +48,30 @@ struct Instruction {
 
 constexpr bool takes_two(Op op) { return op >= Op::add && op <= Op::divide; }
 constexpr bool combines(Op op) { return op >= Op::affine && op <= Op::accumulate; }
-constexpr bool is_power(Op op) { return op == Op::integer_power || op == Op::real_power; }
 constexpr bool is_exp(Op op) { return op == Op::exp || op == Op::exp_negative; }
+
+// Powers that need no logarithm: multiples of one half.
+inline bool is_half(const Instruction& i) {
+  return i.op == Op::real_power && std::abs(i.c) < 32 && std::fmod(std::abs(i.c), 1.0) == 0.5;
+}
+
+// Whether an operation may be done in one pass with the main one after it, and the main one with
+// what comes after. Each such pair is a function more to compile, which pays where the arithmetic is
+// little: a logarithm takes much longer than writing its operand and reading it again.
+inline bool joins_before(Op op, const Instruction& main) {
+  if (op == Op::affine) return main.op == Op::integer_power || is_half(main);
+  return (op == Op::add || op == Op::sqrt) && is_exp(main.op);
+}
+inline bool takes_after(const Instruction& main) {
+  return main.op == Op::affine || main.op == Op::add || main.op == Op::multiply ||
+         main.op == Op::exp_negative || (main.op == Op::integer_power && int(main.c) == 2);
+}
 
 // One pass over a tile: an operation, with what is done to its operand before and to its value after
 // it, if nobody else needs to know either. Reading and writing registers costs more than most
 // arithmetic.
 struct Pass {
-  std::optional<Instruction> before;  // affine before a power, add or sqrt before an exponential
+  std::optional<Instruction> before;
   Instruction main;
   std::optional<Instruction> after;  // affine, add, multiply or accumulate; its a is the value
   // What a Matern kernel multiplies the exponential of the root r by: c r + d, from the first of
@@ -141,15 +156,10 @@ class Program {
     return index == result;
   }
   bool goes_before(std::size_t k) const {
-    if (!joins(k)) return false;
-    const Op op = instructions_[k].op, next = instructions_[k + 1].op;
-    return (op == Op::affine && is_power(next)) ||
-           ((op == Op::add || op == Op::sqrt) && is_exp(next));
+    return joins(k) && joins_before(instructions_[k].op, instructions_[k + 1]);
   }
   bool goes_after(std::size_t k) const {
-    const Op op = instructions_[k].op;
-    const bool may = op >= Op::affine && op <= Op::tanh && op != Op::accumulate;
-    return may && joins(k) && combines(instructions_[k + 1].op);
+    return takes_after(instructions_[k]) && joins(k) && combines(instructions_[k + 1].op);
   }
   static Instruction with_value_first(Instruction i, int value) {
     if (i.a == value) return i;
@@ -199,228 +209,12 @@ struct Step {
   MERCER_INLINE Vector<T> d() const { return numbers[3]; }
 };
 
-// Whether numbers in an operation are such that it needs no multiplication by them.
-constexpr bool is_plain(const Instruction& i) {
-  return i.c == 1 && i.d == (i.op == Op::add ? 1 : 0);
-}
-
-// Some rows of a pass. Make turns the step into its operation, of one operand (b is ignored) or two;
-// with `Plain`, the numbers in what comes after are.
-template <class T, Op Before, Op After, bool Plain, class Make>
-void step_over(const Step<T>& step, int first, int last) {
-  using V = Vector<T>;
-  constexpr int W = Simd<T>::width;
-  const auto f = Make()(step);
-  const V c0 = step.numbers[0], d0 = step.numbers[1], c1 = step.numbers[4], d1 = step.numbers[5];
-  const Operand<T> A = step.a, B = step.b, O = step.other;
-  T* const to = step.out;
-  for (int row = first; row < last; ++row)
-#pragma GCC unroll 4
-    for (int j = 0; j < row_vectors; ++j) {
-      const T *y = B.row(row) + j * B.step, *w = O.row(row) + j * O.step;
-      T* out = to + (row * row_vectors + j) * W;
-      V value = load<T>(A.row(row) + j * A.step);
-      if constexpr (Before == Op::affine) value = c0 * value + d0;
-      if constexpr (Before == Op::add) value = c0 * value + d0 * load<T>(y);
-      if constexpr (Before == Op::sqrt) value = sqrt<T>(value);
-      if constexpr (std::is_invocable_v<decltype(f), V>)
-        value = f(value);
-      else
-        value = f(value, load<T>(y));
-      if constexpr (After != Op::constant && !Plain) value = c1 * value;
-      if constexpr (After == Op::affine) value = value + d1;
-      if constexpr (After == Op::add) value = value + (Plain ? load<T>(w) : d1 * load<T>(w));
-      if constexpr (After == Op::multiply)
-        value = Plain ? value * load<T>(w) : value * load<T>(w) + d1;
-      if constexpr (After == Op::accumulate) value = load<T>(out) + value * load<T>(w);
-      store<T>(out, value);
-    }
-}
-
 template <class T>
 using Apply = void (*)(const Step<T>&, int, int);
 
-// out = f(a) or f(a, b), and what comes after it.
-template <class T, Op Before = Op::constant, class Make>
-Apply<T> each(const Pass& pass, Make) {
-  const auto with = [&]<Op After>(std::integral_constant<Op, After>) -> Apply<T> {
-    if (is_plain(*pass.after)) return &step_over<T, Before, After, true, Make>;
-    return &step_over<T, Before, After, false, Make>;
-  };
-  switch (pass.after ? pass.after->op : Op::constant) {
-    case Op::affine:
-      return &step_over<T, Before, Op::affine, false, Make>;
-    case Op::add:
-      return with(std::integral_constant<Op, Op::add>());
-    case Op::multiply:
-      return with(std::integral_constant<Op, Op::multiply>());
-    case Op::accumulate:
-      return with(std::integral_constant<Op, Op::accumulate>());
-    default:
-      return &step_over<T, Before, Op::constant, false, Make>;
-  }
-}
-
-// The same with nothing before or after it.
-template <class T, class Make>
-Apply<T> alone(Make) {
-  return &step_over<T, Op::constant, Op::constant, false, Make>;
-}
-
-// The same of an affine function of a, if that is what is before it.
-template <class T, class Make>
-Apply<T> each_of_affine(const Pass& pass, Make make) {
-  return pass.before ? each<T, Op::affine>(pass, make) : each<T>(pass, make);
-}
-
-template <class T>
-MERCER_INLINE Vector<T> raised(Vector<T> base, int power) {
-  Vector<T> result = broadcast<T>(T(1));
-  for (unsigned left = power < 0 ? 0u - unsigned(power) : unsigned(power); left; left >>= 1) {
-    if (left & 1) result = result * base;
-    base = base * base;
-  }
-  return power < 0 ? T(1) / result : result;
-}
-
-// a ** int(c).
-template <class T>
-Apply<T> integer_power(const Pass& pass) {
-  using V = Vector<T>;
-  switch (int(pass.main.c)) {
-    case 2:
-      return each_of_affine<T>(pass, [](const Step<T>&) { return [](V x) { return x * x; }; });
-    case 3:
-      return each_of_affine<T>(pass, [](const Step<T>&) { return [](V x) { return x * x * x; }; });
-    default:
-      return each_of_affine<T>(pass, [](const Step<T>& step) {
-        return [power = int(step.power)](V x) { return raised<T>(x, power); };
-      });
-  }
-}
-
-// a ** c for a >= 0; multiples of one half need no logarithm.
-template <class T>
-Apply<T> real_power(const Pass& pass) {
-  using V = Vector<T>;
-  const double power = pass.main.c;
-  if (std::abs(power) >= 32 || std::fmod(std::abs(power), 1.0) != 0.5)
-    return each_of_affine<T>(pass, [](const Step<T>& step) {
-      return [c = step.c(), exp_two = ExpTwo<T, true>()](V x) {
-        return exp_two(c * log<T>(x));
-      };
-    });
-  if (guesses_roots<T> && power == -1.5)
-    return each_of_affine<T>(pass, [](const Step<T>&) {
-      return [](V x) {
-        const V y = inverse_sqrt<T>(x);
-        return y * y * y;
-      };
-    });
-  return each_of_affine<T>(pass, [](const Step<T>& step) {
-    return [whole = int(std::abs(step.power)), below = step.power < 0](V x) {
-      const V y = raised<T>(x, whole) * sqrt<T>(x);
-      return below ? T(1) / y : y;
-    };
-  });
-}
-
-// exp(c a), or of the sum or the root before it; with `Any`, for any a.
-template <class T, bool Any>
-Apply<T> exponential(const Pass& pass) {
-  const auto make = [](const Step<T>& step) {
-    return [c = step.c(), exp_two = ExpTwo<T, Any>()](Vector<T> x) {
-      return exp_two(c * x);
-    };
-  };
-  if (!pass.before) return each<T>(pass, make);
-  return pass.before->op == Op::sqrt ? each<T, Op::sqrt>(pass, make)
-                                     : each<T, Op::add>(pass, make);
-}
-
-// exp(c r) times its bracket, for the root r of a. The bracket is taken of the exponent, whose clamp
-// keeps it finite where the root is not, and the product zero.
-template <class T, bool Quadratic>
-Apply<T> matern(const Pass& pass) {
-  return each<T, Op::sqrt>(pass, [](const Step<T>& step) {
-    return [c = step.c(), c1 = step.numbers[6], d1 = step.numbers[7], c2 = step.numbers[8],
-            d2 = step.numbers[9], exp_two = ExpTwo<T>()](Vector<T> r) {
-      const Vector<T> y = exp_two.clamped(c * r), line = c1 * y + d1;
-      return exp_two.of_clamped(y) * (Quadratic ? c2 * y * line + d2 : line);
-    };
-  });
-}
-
 // The function that does some rows of the pass.
 template <class T>
-Apply<T> apply_for(const Pass& pass) {
-  using V = Vector<T>;
-  using S = Step<T>;
-  if (pass.bracket.size() == 1) return matern<T, false>(pass);
-  if (pass.bracket.size() == 2) return matern<T, true>(pass);
-  switch (pass.main.op) {
-    case Op::row:
-    case Op::column:
-      return alone<T>([](const S&) { return [](V, V y) { return y; }; });
-    case Op::constant:
-      return alone<T>([](const S& s) { return [c = s.c()](V) { return c; }; });
-    case Op::affine:
-      return each<T>(pass, [](const S& s) {
-        return [c = s.c(), d = s.d()](V x) { return c * x + d; };
-      });
-    case Op::add:
-      if (T(pass.main.d) == T(1))
-        return each<T>(pass, [](const S& s) { return [c = s.c()](V x, V y) { return c * x + y; }; });
-      return each<T>(pass, [](const S& s) {
-        return [c = s.c(), d = s.d()](V x, V y) { return c * x + d * y; };
-      });
-    case Op::multiply:
-      if (is_plain(pass.main))
-        return each<T>(pass, [](const S&) { return [](V x, V y) { return x * y; }; });
-      return each<T>(pass, [](const S& s) {
-        return [c = s.c(), d = s.d()](V x, V y) { return c * x * y + d; };
-      });
-    case Op::accumulate:
-      return each<T>(pass, [](const S&) { return [](V x) { return x; }; });
-    case Op::divide:
-      return each<T>(pass, [](const S& s) {
-        return [c = s.c()](V x, V y) {
-          const V quotient = x / y;
-          return y == T(0) ? c : quotient;
-        };
-      });
-    case Op::integer_power:
-      return integer_power<T>(pass);
-    case Op::real_power:
-      return real_power<T>(pass);
-    case Op::exp:
-      return exponential<T, true>(pass);
-    case Op::exp_negative:
-      return exponential<T, false>(pass);
-    case Op::sqrt:
-      return each<T>(pass, [](const S&) { return [](V x) { return sqrt<T>(x); }; });
-    case Op::tanh:
-      return each<T>(pass, [](const S& s) {
-        return [c = s.c(), d = s.d(), tanh = Tanh<T>()](V x) { return tanh(c * x + d); };
-      });
-    case Op::log:
-      return alone<T>([](const S&) { return [](V x) { return log<T>(x); }; });
-    case Op::inverse_sqrt:
-      return alone<T>([](const S&) {
-        return [](V x) {
-          const V y = T(1) / sqrt<T>(x);
-          return x == T(0) ? V{} : y;
-        };
-      });
-    case Op::positive:
-      return alone<T>([](const S&) { return [](V x) { return x < T(0) ? V{} : x; }; });
-    case Op::step:
-      return alone<T>([](const S&) {
-        return [](V x) { return x > T(0) ? broadcast<T>(T(1)) : V{}; };
-      });
-  }
-  __builtin_unreachable();
-}
+Apply<T> apply_for(const Pass& pass);
 
 // A program over tiles of so many rows, of row_vectors vectors each, with its registers. The terms of
 // the tile's rows, each number spread over a vector, and of its columns are set before a run.

@@ -26,7 +26,7 @@ struct LogSum {
 
 // Calls visit(values, place, tile, width) for every tile: a block of rows with `width` columns, and
 // where what is found of these rows in this part of the columns is kept.
-template <class T, class Visit, class Interrupted>
+template <class T, class Visit>
 bool visit_tiles(const Pairs<T>& pairs, const Tasks& tasks, int threads, Interrupted interrupted,
                  Visit visit) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
@@ -46,7 +46,7 @@ bool visit_tiles(const Pairs<T>& pairs, const Tasks& tasks, int threads, Interru
 }
 
 // For each row, log of the sum over columns of exp(k + log_weight[j]), without overflow.
-template <class T, class Interrupted>
+template <class T>
 bool log_sum_exp(Pairs<T>& pairs, const T* log_weight, double* out, int threads,
                  Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;
@@ -94,7 +94,7 @@ bool log_sum_exp(Pairs<T>& pairs, const T* log_weight, double* out, int threads,
 }
 
 // For each row, the least value and the first column that has it. NaN is passed over.
-template <class T, class Interrupted>
+template <class T>
 bool arg_min(Pairs<T>& pairs, T* least, std::int64_t* where, int threads,
              Interrupted interrupted) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns, W = Simd<T>::width;

@@ -62,10 +62,9 @@ void common_subsequences(const double* s, std::int64_t n, const double* t, std::
 }
 
 // out[p] = the gap-weighted common subsequences of sequences left[p] and right[p].
-template <class Interrupted>
-bool common_subsequences(const Sequences& sequences, const std::int64_t* left,
-                         const std::int64_t* right, std::ptrdiff_t pairs, int length, double decay,
-                         double* out, int threads, Interrupted interrupted) {
+inline bool common_subsequences(const Sequences& sequences, const std::int64_t* left,
+                                const std::int64_t* right, std::ptrdiff_t pairs, int length, double decay,
+                                double* out, int threads, Interrupted interrupted) {
   constexpr int W = Simd<double>::width;
   using Sum = void (*)(const double*, std::int64_t, const double*, std::int64_t, int, double,
                        double*, double*, double*, const Stop&);
@@ -153,7 +152,7 @@ class WeightedDegree {
 
 // out[n, m] for sequences S[i] and R[j], all of `length` symbols; half is computed where they are
 // the same.
-template <class T, class Interrupted>
+template <class T>
 bool weighted_degree(const WeightedDegree<T>& words, const T* S, std::ptrdiff_t n, const T* R,
                      std::ptrdiff_t m, std::int64_t length, bool symmetric, double* out,
                      int threads, Interrupted interrupted) {
@@ -259,9 +258,8 @@ class CommonWindows {
 };
 
 // out[n, m] for the texts of A and of B; half is computed where they are the same.
-template <class Interrupted>
-bool common_windows(const Texts& A, const Texts& B, int k, int far, const double* weight,
-                    bool symmetric, double* out, int threads, Interrupted interrupted) {
+inline bool common_windows(const Texts& A, const Texts& B, int k, int far, const double* weight,
+                           bool symmetric, double* out, int threads, Interrupted interrupted) {
   return share(
       A.count, threads,
       [&](std::ptrdiff_t i, const Stop& stop) {

@@ -16,6 +16,9 @@ constexpr int tile_rows = 12;  // 24 accumulators of 32 registers
 #elif defined(__AVX__)
 constexpr int vector_bytes = 32;
 constexpr int tile_rows = 6;  // 12 accumulators of 16 registers
+#elif defined(__aarch64__)
+constexpr int vector_bytes = 16;
+constexpr int tile_rows = 12;  // 24 accumulators of 32 registers
 #else
 constexpr int vector_bytes = 16;
 constexpr int tile_rows = 6;

@@ -26,7 +26,7 @@ MERCER_INLINE Doubles widened(const float* p) {
 }
 
 MERCER_INLINE Longs positions(std::ptrdiff_t first) {
-  Longs v;
+  Longs v{};
   for (int i = 0; i < lanes; ++i) v[i] = first + i;
   return v;
 }

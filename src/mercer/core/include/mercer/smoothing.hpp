@@ -164,7 +164,7 @@ struct SmoothTasks {
 // Adds up what `add(row, tile, terms, sums so far)` gathers: A sums for each row, and its reference;
 // the parts of a row are put together in order. The sums come in units of 2^reference. With `Plain`
 // there is one sum, that of the terms, and `add` is not called.
-template <bool Plain, class Add, class Interrupted>
+template <bool Plain, class Add>
 bool referenced_sums(const Smoothing& s, std::ptrdiff_t A, double* reference, double* out, Add add,
                      int threads, Interrupted interrupted) {
   constexpr int R = Smoothing::R, T = Smoothing::T, W = Smoothing::W;
@@ -233,8 +233,7 @@ bool referenced_sums(const Smoothing& s, std::ptrdiff_t A, double* reference, do
 }
 
 // out[n] = log sum_j w_j exp(-|u_i - v_j|^2 / 2).
-template <class Interrupted>
-bool smooth_log_sums(const Smoothing& s, double* out, int threads, Interrupted interrupted) {
+inline bool smooth_log_sums(const Smoothing& s, double* out, int threads, Interrupted interrupted) {
   std::vector<double> reference(s.n);
   if (!referenced_sums<true>(s, 1, reference.data(), out, nullptr, threads, interrupted))
     return false;
@@ -245,9 +244,8 @@ bool smooth_log_sums(const Smoothing& s, double* out, int threads, Interrupted i
 
 // Weighted means around each row, w_j k(u_i - v_j) as weights: of the targets (c), and if `linear`,
 // of D = v_j - u_i (d), D_k D_l for l <= k, and D_k y_c (d c). And log sum of the weights.
-template <class Interrupted>
-bool smooth_moments(const Smoothing& s, bool linear, double* log_sum, double* out, int threads,
-                    Interrupted interrupted) {
+inline bool smooth_moments(const Smoothing& s, bool linear, double* log_sum, double* out, int threads,
+                           Interrupted interrupted) {
   constexpr int T = Smoothing::T, W = Smoothing::W, steps = T / W;
   using V = Vector<double>;
   const std::ptrdiff_t d = s.d, c = s.c, extra = linear ? d + d * (d + 1) / 2 + d * c : 0;
@@ -300,10 +298,9 @@ bool smooth_moments(const Smoothing& s, bool linear, double* log_sum, double* ou
 // out[n, d] = sum_j p_ij D_k^2 (g_i0 + g_i D) (v_i y_j - b_i0 - b_i D), D = v_j - u_i, with
 // p_ij = w_j k(u_i - v_j) / exp(log_sum_i): how local fits move with the bandwidths.
 // g and b are (n, 1 + d), or (n, 1) where there are no slopes; v is (n, c).
-template <class Interrupted>
-bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, const double* v,
-                   const double* b, bool linear, double* out, int threads,
-                   Interrupted interrupted) {
+inline bool smooth_slopes(const Smoothing& s, const double* log_sum, const double* g, const double* v,
+                          const double* b, bool linear, double* out, int threads,
+                          Interrupted interrupted) {
   constexpr int R = Smoothing::R, T = Smoothing::T, W = Smoothing::W, steps = T / W;
   using V = Vector<double>;
   const std::ptrdiff_t d = s.d, c = s.c, wide = linear ? 1 + d : 1;

@@ -158,7 +158,7 @@ class Columns {
   std::vector<T> value_, panel_;
 };
 
-template <class F, class T, class Interrupted>
+template <class F, class T>
 bool sparse_gram_in(const SparseRows& A, const SparseRows& B, std::int64_t width, bool symmetric,
                     double* out, int threads, Interrupted interrupted) {
   constexpr std::ptrdiff_t block = 16;
@@ -183,7 +183,7 @@ bool sparse_gram_in(const SparseRows& A, const SparseRows& B, std::int64_t width
 }
 
 // out: (A.count, B.count); where they are the same rows half of it is computed.
-template <class F, class Interrupted>
+template <class F>
 bool sparse_gram(const SparseRows& A, const SparseRows& B, std::int64_t width, bool symmetric,
                  double* out, int threads, Interrupted interrupted) {
   if (fits_float<F>(A) && (symmetric || fits_float<F>(B)))

@@ -66,7 +66,7 @@ inline void upper_rows(const T* K, std::ptrdiff_t n, const T* V, std::ptrdiff_t 
 }
 
 // out[c, n] = (K V)^T for V^T[c, n] as rows one after another.
-template <class T, class Interrupted>
+template <class T>
 bool symmetric_rows(const T* K, std::ptrdiff_t n, const T* across, int c, double* out, int threads,
                     Interrupted interrupted) {
   std::vector<std::vector<T>> sums(stored_parts);
@@ -97,7 +97,7 @@ bool symmetric_rows(const T* K, std::ptrdiff_t n, const T* across, int c, double
 }
 
 // out[n, c] = K V for V[n, c].
-template <class T, class Interrupted>
+template <class T>
 bool symmetric_times(const T* K, std::ptrdiff_t n, const T* V, int c, double* out, int threads,
                      Interrupted interrupted) {
   std::vector<T> across(n * c);
@@ -116,7 +116,7 @@ struct Symmetry {
   double gap = 0.0, largest = 0.0;
 };
 
-template <class T, class Interrupted>
+template <class T>
 bool symmetry(const T* K, std::ptrdiff_t n, Symmetry& found, int threads, Interrupted interrupted) {
   constexpr std::ptrdiff_t side = 32;  // a block and its mirror image stay in the first-level cache
   constexpr int W = Simd<T>::width;
@@ -164,9 +164,8 @@ bool symmetry(const T* K, std::ptrdiff_t n, Symmetry& found, int threads, Interr
 }
 
 // out[n, c] = A B for A[n, w] and B[w, c].
-template <class Interrupted>
-bool tall_times(const double* A, std::ptrdiff_t n, std::ptrdiff_t w, const double* B, int c,
-                double* out, int threads, Interrupted interrupted) {
+inline bool tall_times(const double* A, std::ptrdiff_t n, std::ptrdiff_t w, const double* B, int c,
+                       double* out, int threads, Interrupted interrupted) {
   constexpr int W = Simd<double>::width;
   using V = Vector<double>;
   std::vector<double> across(w * c);
@@ -198,9 +197,8 @@ bool tall_times(const double* A, std::ptrdiff_t n, std::ptrdiff_t w, const doubl
 }
 
 // out[w, c] = A^T B for A[n, w] and B[n, c].
-template <class Interrupted>
-bool tall_transposed_times(const double* A, std::ptrdiff_t n, std::ptrdiff_t w, const double* B,
-                           int c, double* out, int threads, Interrupted interrupted) {
+inline bool tall_transposed_times(const double* A, std::ptrdiff_t n, std::ptrdiff_t w, const double* B,
+                                  int c, double* out, int threads, Interrupted interrupted) {
   constexpr int W = Simd<double>::width;
   using V = Vector<double>;
   std::vector<std::vector<double>> sums(stored_parts);

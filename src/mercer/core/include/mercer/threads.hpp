@@ -1,83 +1,46 @@
 // Tasks shared out over threads that live for one call: nothing survives a fork, nothing is global.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
-#include <exception>
 #include <memory>
-#include <mutex>
-#include <thread>
+#include <type_traits>
 
 namespace mercer {
 
 // Long tasks look at it now and then, and leave off when it is true.
 using Stop = std::atomic<bool>;
 
-// The threads of one call. One that the system starts late, as on a busy machine, finds the crew
-// closed and ends without having touched anything of the call, which need not wait for it.
-struct Crew {
-  std::mutex mutex;
-  std::condition_variable changed;
-  int working = 0;
-  bool closed = false;
-  std::exception_ptr error;
+// A function that the caller keeps alive. Loops over tasks are compiled once for all of them, not
+// once per task, which is much of what building the core would take.
+template <class Signature>
+class Borrowed;
+
+template <class Result, class... Arguments>
+class Borrowed<Result(Arguments...)> {
+ public:
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, Borrowed>)
+  Borrowed(F&& function)
+      : function_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
+        call_([](void* function, Arguments... arguments) -> Result {
+          return (*static_cast<std::remove_reference_t<F>*>(function))(arguments...);
+        }) {}
+  Result operator()(Arguments... arguments) const { return call_(function_, arguments...); }
+
+ private:
+  void* function_;
+  Result (*call_)(void*, Arguments...);
 };
+
+// Asked now and then whether the work is to end.
+using Interrupted = Borrowed<bool()>;
 
 // Run task(i, stop) for i in [0, count), each on one thread. interrupted() is asked every twentieth
 // of a second on the calling thread, and ends the work when it answers true. Which thread runs a
 // task has no influence on its result. With threads = 0 the calling thread does the work itself,
 // which is for work so short that starting a thread would count. Returns whether all was done.
-template <class Task, class Interrupted>
-bool share(std::ptrdiff_t count, int threads, Task task, Interrupted interrupted) {
-  Stop stop{false};
-  if (threads <= 0) {
-    for (std::ptrdiff_t i = 0; i < count; ++i) task(i, stop);
-    return true;
-  }
-  std::atomic<std::ptrdiff_t> next{0};
-  auto crew = std::make_shared<Crew>();
-
-  auto work = [&] {
-    try {
-      for (std::ptrdiff_t i; !stop && (i = next++) < count;) task(i, stop);
-    } catch (...) {
-      std::lock_guard lock(crew->mutex);
-      crew->error = std::current_exception();
-      stop = true;
-    }
-  };
-  auto member = [crew, &work] {
-    {
-      std::lock_guard lock(crew->mutex);
-      if (crew->closed) return;
-      ++crew->working;
-    }
-    work();
-    std::lock_guard lock(crew->mutex);
-    --crew->working;
-    crew->changed.notify_all();
-  };
-
-  const int workers = int(std::min<std::ptrdiff_t>(threads, count));
-  int started = 0;
-  try {
-    for (; started < workers; ++started) std::thread(member).detach();
-  } catch (const std::exception&) {  // no more threads, or memory for one: those there are will do
-  }
-  if (started == 0) work();
-  std::unique_lock lock(crew->mutex);
-  const auto finished = [&] { return crew->working == 0 && (stop || next >= count); };
-  while (!crew->changed.wait_for(lock, std::chrono::milliseconds(50), finished)) {
-    lock.unlock();
-    if (!stop && interrupted()) stop = true;
-    lock.lock();
-  }
-  crew->closed = true;
-  if (crew->error) std::rethrow_exception(crew->error);
-  return !stop;
-}
+bool share(std::ptrdiff_t count, int threads, Borrowed<void(std::ptrdiff_t, const Stop&)> task,
+           Interrupted interrupted);
 
 }  // namespace mercer

@@ -166,7 +166,7 @@ struct PartialProductions {
 };
 
 // out: (A.count, B.count); with symmetric A and B are the same, and half of it is worked out.
-template <class Delta, class Interrupted>
+template <class Delta>
 bool tree_sums(const SortedTrees& A, const SortedTrees& B, const Delta& delta, bool symmetric,
                double* out, int threads, Interrupted interrupted) {
   const std::ptrdiff_t n = A.trees.count, m = B.trees.count;
