@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer.cli.text_tables import Table, named, names_are_values, read_table
 from mercer.memory_errors import explained
@@ -380,6 +379,8 @@ def _libsvm(content: bytes, header: bool) -> Data:
         wrong = [k for k, line in lines if line.strip() and not LIBSVM_LINE.fullmatch(line.strip())]
         where = f"line {wrong[0]} is not label index:value ...; " if wrong else ""
         raise ValueError(f"{where}{str(error)[:200]}") from error
+    import scipy.sparse as sp  # slow to import
+
     from mercer.auto.sparse import stays_sparse
 
     if not stays_sparse(X):
