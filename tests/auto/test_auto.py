@@ -21,7 +21,7 @@ from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, models
 from mercer.auto.leave_one_out import Slopes, best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, median_distance
 from mercer.auto.tables import TableCoding
-from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.eigensystem import Eigensystem
 
 
 def refitted(G, Y, alpha):

@@ -9,9 +9,10 @@ from scipy import sparse
 
 from mercer import kernels as K
 from mercer.operators import DenseGram, TiledGram
-from mercer.solvers.cholesky import factorised, solve_cholesky
-from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.cholesky import solve_cholesky
+from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.eigh import solve_eigh as solve_decomposed
+from mercer.solvers.factorisation import factorised
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
 from mercer.solvers.primal import _solve, solve_primal
 from mercer.solvers.refinement import solve_refined as refined

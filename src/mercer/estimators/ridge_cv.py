@@ -24,7 +24,8 @@ from mercer.estimators.ridge_solution import Fit, evaluate, store
 from mercer.estimators.ridge_tensors import EIGH_MATRICES
 from mercer.estimators.ridge_warnings import warn_if_undetermined
 from mercer.estimators.scores import Regressor
-from mercer.solvers.eigh import Eigensystem, solve_eigh
+from mercer.solvers.eigensystem import Eigensystem
+from mercer.solvers.eigh import solve_eigh
 from mercer.solvers.nystrom import Block, accumulated, solve_nystrom, summed
 from mercer.solvers.nystrom_path import LeftOutSums, NystromPath
 

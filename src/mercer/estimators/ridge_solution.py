@@ -38,7 +38,8 @@ from mercer.estimators.ridge_tensors import solve_tensors
 from mercer.estimators.ridge_warnings import warn_if_undetermined, warn_undetermined
 from mercer.operators import FeatureGram, GramOperator, TiledGram, gram, small_feature_map
 from mercer.solvers.cholesky import solve_cholesky
-from mercer.solvers.eigh import Eigensystem, solve_eigh
+from mercer.solvers.eigensystem import Eigensystem
+from mercer.solvers.eigh import solve_eigh
 from mercer.solvers.gradient_descent import gradient_descent, largest_stable_step
 from mercer.solvers.nystrom import Moments, accumulated, solve_nystrom
 from mercer.solvers.pcg import solve_pcg

@@ -12,7 +12,8 @@ from mercer.estimators.inputs import training_gram
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge_warnings import warn_if_undetermined
 from mercer.solvers.cholesky import solve_cholesky
-from mercer.solvers.eigh import Eigensystem, solve_eigh
+from mercer.solvers.eigensystem import Eigensystem
+from mercer.solvers.eigh import solve_eigh
 from mercer.solvers.pcg import solve_pcg
 from mercer.solvers.result import Result
 from mercer.solvers.ridge import is_negligible, weighted_mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.estimators.fitting import warn_of_convergence
-from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.eigensystem import Eigensystem
 
 
 def warn_if_undetermined(system: Eigensystem, lam: np.ndarray) -> None:

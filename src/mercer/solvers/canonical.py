@@ -31,7 +31,7 @@ from sklearn.utils import check_random_state
 
 from mercer.arrays import as_numpy, beside, doubled, is_tensor, product, row_blocks
 from mercer.solvers.block_krylov import EXTRA, block_krylov, column_norms
-from mercer.solvers.eigh import eigenpairs
+from mercer.solvers.eigensystem import eigenpairs
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.spectral import largest_eigenpairs, rounding_floor, signs
 

@@ -9,19 +9,14 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import (
-    LinAlgError,
     cho_solve,
-    cholesky,
     get_lapack_funcs,
-    solve_triangular,
 )
 
 from mercer.arrays import copy_of, is_tensor, namespace, tensor_factor
+from mercer.solvers.factorisation import factorised
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS, ROUNDING_LIMIT, as_columns, relative_gradient, rounding_advice
-
-# LAPACK factors at most so many rows at once: OpenBLAS with several threads crashes beyond 14,000.
-BLOCK = 8192
 
 
 def solve_cholesky(
@@ -164,44 +159,3 @@ def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:
         else:
             solution[:, columns] = cho_solve(factorised(shifted), B[:, columns], check_finite=False)
     return solution
-
-
-def factorised(A: np.ndarray, block: int = BLOCK) -> tuple[np.ndarray, bool]:
-    """The Cholesky factor of ``A = L L^T``, column block by column block, in A's place.
-
-    What is returned is for `scipy.linalg.cho_solve`: ``(L^T, False)``, which is in the column
-    order LAPACK wants, and below whose diagonal A is left as it was.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, n)
-        Symmetric positive definite, in float32 or float64, and overwritten.
-    block : int
-        Columns per block.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If A is not positive definite in floating point.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> cho_solve(factorised(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
-    array([1., 1.])
-    """
-    if len(A) <= block and A.flags.c_contiguous:
-        (potrf,) = get_lapack_funcs(("potrf",), (A,))
-        U, failed = potrf(A.T, lower=0, clean=0, overwrite_a=1)
-        if failed:
-            raise LinAlgError("the matrix is not positive definite after rounding")
-        return U, False
-    for start in range(0, len(A), block):
-        stop = min(start + block, len(A))
-        done, panel = slice(0, start), A[start:, start:stop]
-        if start:
-            panel -= A[start:, done] @ A[start:stop, done].T
-        L = cholesky(panel[: stop - start], lower=True)
-        panel[: stop - start] = L
-        panel[stop - start :] = solve_triangular(L, panel[stop - start :].T, lower=True).T
-    return A.T, False

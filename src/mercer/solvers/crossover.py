@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
 from mercer.arrays import memory_budget
-from mercer.solvers.cholesky import factorised
+from mercer.solvers.factorisation import factorised
 from mercer.solvers.quadratic_program import QuadraticProgram
 
 # More rounds than this mean that the point was far from the optimum.

@@ -9,9 +9,10 @@ from scipy.linalg import LinAlgError, cho_solve
 from scipy.linalg.lapack import dpstrf
 
 from mercer.operators import FeatureGram
-from mercer.solvers.cholesky import factorised
 from mercer.solvers.crossover import crossover
 from mercer.solvers.diagonal_shifts import DiagonalShifts, Solve
+from mercer.solvers.factorisation import factorised
+from mercer.solvers.predictor_corrector import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.quadratic_program import FEATURES_PAY, QuadraticProgram, close
 from mercer.solvers.result import Monitor, Result, Status
 
@@ -20,7 +21,6 @@ _COMPLEMENTARITY = 1e-14
 # So many steps in a row that do not halve it are taken as the work of rounding, near the end.
 _PATIENCE = 4
 _NEARLY_THERE = 1e-3
-STEP_TO_BOUNDARY = 0.995
 # From so many points on, systems are solved by conjugate gradients, to these tolerances.
 _MANY = 1500
 _PREDICTED, _CORRECTED = 1e-1, 1e-2
@@ -319,18 +319,6 @@ class _CentralPath:
             return found
 
         return solve
-
-
-def largest_step(*bounded: tuple[np.ndarray, np.ndarray, np.ndarray]) -> float:
-    """How far values stay positive as they change, at most 1 / 0.995.
-
-    Each of ``bounded`` has a mask of the values that count, the values, and their changes.
-    """
-    steps = [1.0 / STEP_TO_BOUNDARY]
-    for present, value, change in bounded:
-        falling = present & (change < 0)
-        steps.append(np.min(-value[falling] / change[falling], initial=np.inf))
-    return min(steps)
 
 
 def low_rank(K: np.ndarray) -> np.ndarray | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.losses import Loss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk import Machine, Risk

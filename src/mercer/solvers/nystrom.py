@@ -12,9 +12,9 @@ from scipy.linalg import LinAlgError, blas
 
 from mercer.arrays import as_numpy, beside, is_tensor, namespace, tensor_factor
 from mercer.operators import GramOperator
-from mercer.solvers.cholesky import factorised
 from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
-from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.eigensystem import Eigensystem
+from mercer.solvers.factorisation import factorised
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS, FLOAT32_PAYS, rounding_advice
 from mercer.solvers.tensor_factors import TensorSpectrum

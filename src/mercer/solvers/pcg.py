@@ -20,8 +20,8 @@ from mercer.arrays import (
     namespace,
     tensor_factor,
 )
-from mercer.solvers.cholesky import factorised
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots, relative
+from mercer.solvers.factorisation import factorised
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import (

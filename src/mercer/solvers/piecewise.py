@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
-from mercer.solvers.cholesky import factorised
-from mercer.solvers.interior_point import STEP_TO_BOUNDARY, largest_step
+from mercer.solvers.factorisation import factorised
 from mercer.solvers.losses import BoxLoss
+from mercer.solvers.predictor_corrector import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import EPS
 from mercer.solvers.span import Solution, Span

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError
 
 from mercer.solvers.cholesky import shifted_solve
-from mercer.solvers.eigh import Eigensystem
+from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge import (
     ROUNDING_LIMIT,

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
 from mercer.operators import DenseGram, GramOperator
-from mercer.solvers.cholesky import certified, factorised, with_intercept
+from mercer.solvers.cholesky import certified, with_intercept
+from mercer.solvers.factorisation import factorised
 from mercer.solvers.result import Monitor, Result
 from mercer.solvers.ridge import EPS, ROUNDING_LIMIT, as_columns, float32_is_small
 
