@@ -12,7 +12,7 @@ LEVELS ?= native
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-NATIVE := CMakeLists.txt $(wildcard cmake/*.cmake src/mercer/core/*.cpp src/mercer/core/*.hpp src/mercer/core/include/mercer/*.hpp)
+NATIVE := CMakeLists.txt $(wildcard cmake/*.cmake src/mercer/core/native/*.cpp src/mercer/core/native/*.hpp src/mercer/core/native/include/mercer/*.hpp)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Without an environment of its own for each build, so that only what has changed is compiled, and
 # without compiling every file of Python beforehand, most of which are never imported.

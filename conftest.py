@@ -3,4 +3,4 @@
 Not every machine has them, and tests say first whether Triton is to interpret its kernels.
 """
 
-collect_ignore = ["src/mercer/core/triton_sets.py", "src/mercer/expressions/autograd.py"]
+collect_ignore = ["src/mercer/core/triton/working_sets.py", "src/mercer/core/torch/autograd.py"]

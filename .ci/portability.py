@@ -122,12 +122,12 @@ def for_windows() -> str:
     import nanobind
 
     flags = re.search(r"set\(options (.*)\)", (HERE / "CMakeLists.txt").read_text("utf-8"))
-    for source in sorted((HERE / "src/mercer/core").glob("*.cpp")):
+    for source in sorted((HERE / "src/mercer/core/native").glob("*.cpp")):
         run(
             log, "nice", MINGW, "-std=c++20", *flags[1].split(), "-Wall", "-Wextra", "-Wno-psabi",
             "-Werror", "-DNDEBUG", "-DMERCER_MODULE=_baseline", "-DNB_DOMAIN=mercer",
             f"-isystem{nanobind.include_dir()}", f"-isystem{folder / 'include'}",
-            "-Isrc/mercer/core/include", "-c", source, "-o", folder / f"{source.stem}.o",
+            "-Isrc/mercer/core/native/include", "-c", source, "-o", folder / f"{source.stem}.o",
         )  # fmt: skip
     return "compiled only"
 

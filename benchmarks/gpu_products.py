@@ -46,8 +46,8 @@ import torch  # noqa: E402
 from triton.testing import do_bench  # noqa: E402
 
 from mercer import kernels as K  # noqa: E402
+from mercer.core.triton.launches import Launch, launch_for  # noqa: E402
 from mercer.expressions.tensors import TensorPairs  # noqa: E402
-from mercer.expressions.triton_launches import Launch, launch_for  # noqa: E402
 
 RECORDS: list[dict] = []
 ROWS = 512  # compared with float64
@@ -73,7 +73,7 @@ def torch_rbf(X, Y, V, gamma: float, rows: int = 8192):
 
 def exact(kernel, X, Y, V) -> tuple[torch.Tensor, torch.Tensor]:
     """K V and |K||V| on some rows in float64, by torch alone."""
-    from mercer.expressions.tensor_tiles import Tiles
+    from mercer.core.torch.tiles import Tiles
 
     part, columns = X[:ROWS].double(), Y.double()
     pairs = TensorPairs(kernel.expression(), part, columns)

@@ -37,7 +37,7 @@ from timing import timed
 
 from mercer import SVC, KernelCentroidClassifier, feature_importances
 from mercer import kernels as K
-from mercer.kernels.graphs import Graph, parse_graphs
+from mercer.kernels.graph.graphs import Graph, parse_graphs
 
 COLLECTIONS = ["MUTAG", "PTC_MR", "ENZYMES"]
 COSTS = [10.0**k for k in range(-3, 4)]

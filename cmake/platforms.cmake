@@ -60,8 +60,8 @@ function(mercer_native_level out)
     return()
   endif()
   try_run(ran compiled "${CMAKE_BINARY_DIR}/machine_level"
-    "${CMAKE_SOURCE_DIR}/src/mercer/core/machine_level.cpp"
-    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${CMAKE_SOURCE_DIR}/src/mercer/core/include"
+    "${CMAKE_SOURCE_DIR}/src/mercer/core/native/machine_level.cpp"
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${CMAKE_SOURCE_DIR}/src/mercer/core/native/include"
     RUN_OUTPUT_VARIABLE level)
   if(NOT compiled OR NOT ran EQUAL 0)
     set(${out} v3 v4 PARENT_SCOPE)

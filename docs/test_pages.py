@@ -138,7 +138,7 @@ def test_the_kernel_of_the_development_page_works():
     text = (HERE / "development.md").read_text(encoding="utf-8")
     code = re.search(r"(?ms)^```python\n(class Cauchy.*?)^```$", text).group(1)
     oracle = re.search(r'(?m)^    "Cauchy": (lambda.*),$', text).group(1)
-    names = {**vars(mercer.kernels.distance), "__name__": "development"}
+    names = {**vars(mercer.kernels.vector.distance), "__name__": "development"}
     try:
         exec(code, names)  # the page's own class, in the module the page puts it in
         kernel = names["Cauchy"](gamma=0.4, scales=[0.5, 2.0])

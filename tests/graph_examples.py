@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 from hypothesis import strategies as st
 
-from mercer.kernels.graphs import Graph
+from mercer.kernels.graph.graphs import Graph
 
 TRIANGLE = [(0, 1), (1, 2), (2, 0)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from instruction_levels import module_of
-from mercer.core import Kind, Leaf, Op, Program, Source, reference
+from mercer.core import Kind, Leaf, Op, Program, Source
+from mercer.core.reference import interpreter as reference
 
 EPS = {np.float32: 6e-8, np.float64: 1.2e-16}
 DTYPES = [np.float32, np.float64]

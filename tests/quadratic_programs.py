@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import LinearConstraint, minimize
 
-from mercer.solvers.quadratic_program import QuadraticProgram
+from mercer.solvers.qp.quadratic_program import QuadraticProgram
 
 FORMS = [
     "c_svc",

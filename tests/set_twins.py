@@ -6,7 +6,7 @@ import numpy as np
 
 
 def work(a, F, lo, hi, group, Q, target, limit, steps, flat, most, groups):
-    """As `mercer.core.triton_sets.work`."""
+    """As `mercer.core.triton.working_sets.work`."""
     rows = [A.numpy() for A in (a, F, lo, hi, group, Q, target, limit)]
     for b, (x, f, low, high, g, q, goal, left) in enumerate(zip(*rows, strict=True)):
         f, q, taken = f.copy(), q.astype(np.float64), 0
@@ -54,7 +54,7 @@ def single(a, F, lo, hi, group, Q, goal, flat, groups):
 
 
 def follow(K, column, F, point, amount, count):
-    """As `mercer.core.triton_sets.follow`."""
+    """As `mercer.core.triton.working_sets.follow`."""
     for b in range(len(F)):
         some = point[b, : count[b]].long()
         F[b] += (amount[b, : count[b]] @ K[some][:, column[b].long()]).double()

@@ -64,7 +64,7 @@ def test_estimators_name_the_parameter_that_asks_for_less(monkeypatch):
     def no_room(*arguments, **named):
         raise MemoryError("std::bad_alloc")
 
-    monkeypatch.setattr("mercer.estimators.pca.training_gram", no_room)
+    monkeypatch.setattr("mercer.estimators.spectral.pca.training_gram", no_room)
     X = np.zeros((7, 2))
     with pytest.raises(MemoryError, match=r"KernelPCA.fit of X of shape \(7, 2\).*n_components"):
         KernelPCA(n_components=2).fit(X)

@@ -20,8 +20,8 @@ from mercer import kernels as K
 from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, models
 from mercer.auto.leave_one_out import Slopes, best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, median_distance
-from mercer.auto.tables import TableCoding
 from mercer.solvers.eigensystem import Eigensystem
+from mercer.tables.coding import TableCoding
 
 
 def refitted(G, Y, alpha):

@@ -11,9 +11,10 @@ from sklearn.utils import estimator_checks
 
 import mercer
 from mercer.arrays import row_blocks
-from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, sparse
-from mercer.auto.sparse import SPARSE_SCALINGS, SparseCoding, are_all_equal, sparse_rows
-from mercer.auto.tables import TableCoding
+from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
+from mercer.tables import sparse
+from mercer.tables.coding import TableCoding
+from mercer.tables.sparse import SPARSE_SCALINGS, SparseCoding, are_all_equal, sparse_rows
 
 
 def texts(n=200, d=1_300_000, entries=40, seed=0):

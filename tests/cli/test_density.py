@@ -12,9 +12,9 @@ from matplotlib.dates import ConciseDateFormatter, date2num
 
 import mercer
 from command_line import refused, run
-from mercer.cli import figures
 from mercer.cli.density import estimate
-from mercer.cli.readers import Data
+from mercer.report import figures
+from mercer.tables.readers import Data
 
 
 def test_density(irises):

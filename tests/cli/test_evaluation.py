@@ -12,7 +12,7 @@ import pytest
 import mercer
 from command_line import run
 from mercer.cli import evaluation, fitting
-from mercer.cli.readers import read
+from mercer.tables.readers import read
 
 
 def test_the_score_is_that_of_the_model_on_the_rows_held_out(diabetes):

@@ -14,7 +14,7 @@ import mercer
 from command_line import refused, run
 from mercer import kernels as K
 from mercer.cli.predicting import score_of
-from mercer.cli.readers import read
+from mercer.tables.readers import read
 
 
 def test_predict(irises):

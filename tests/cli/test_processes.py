@@ -13,8 +13,9 @@ import pytest
 
 import mercer
 from command_line import command, refused, run, runner
-from mercer.cli import figures, main, models
+from mercer.cli import main, models
 from mercer.cli.app import app
+from mercer.report import figures
 
 
 def test_pipes(irises):

@@ -12,7 +12,7 @@ import pytest
 
 import mercer
 from command_line import refused, run
-from mercer.auto.sparse import SparseCoding
+from mercer.tables.sparse import SparseCoding
 
 WIDTH = 1_300_000
 

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mercer import core
-from mercer.core import Kind, Leaf, Op, Program, Source, reference
+from mercer.core import Kind, Leaf, Op, Program, Source
+from mercer.core.reference import interpreter as reference
 
 pytestmark = pytest.mark.usefixtures("native_level")
 TRIES = 60 * int(os.environ.get("MERCER_TEST_LENGTH", "1"))

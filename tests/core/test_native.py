@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from instruction_levels import LEVELS
-from mercer.core import Kind, Leaf, Op, Source, reference
+from mercer.core import Kind, Leaf, Op, Source
+from mercer.core.reference import interpreter as reference
 from native_pairs import DTYPES, EPS, IDENTITY, KINDS, build, gram, leaf, points, program
 
 pytestmark = pytest.mark.skipif(not LEVELS, reason="no native module")

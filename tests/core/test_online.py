@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from instruction_levels import LEVELS, module_of
 from mercer import core
-from mercer.core import online as twin
+from mercer.core.reference import online as twin
 
 
 def arguments(sources=9, targets=6, machines=2, steps=40, budget=-1, dtype=np.float64, seed=0):

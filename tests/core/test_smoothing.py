@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from instruction_levels import LEVELS, module_of
 from mercer.core import Kind
-from mercer.core import smoothing as twin
+from mercer.core.reference import smoothing as twin
 from mercer.expressions import Pairs, exp, positive, sqrt, statistic, step
 from mercer.expressions.arithmetic import evaluate
 from native_pairs import GAUSSIAN, build, leaf

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import core
-from mercer.core import graphs as graph_twin
-from mercer.core import sparse as sparse_twin
-from mercer.core import trees as tree_twin
+from mercer.core.reference import graphs as graph_twin
+from mercer.core.reference import sparse as sparse_twin
+from mercer.core.reference import trees as tree_twin
 
 
 def random_graphs(seed, count=12, largest=14, labels=3, edge_labels=2, density=0.25):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mercer import core
 from mercer import kernels as K
-from mercer.core import suffixes as twin
+from mercer.core.reference import suffixes as twin
 from mercer.expressions import Sum
 
 TEXTS = st.lists(st.lists(st.integers(0, 2), max_size=14), min_size=1, max_size=5)

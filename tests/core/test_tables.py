@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import core
-from mercer.core import sequences, tables
+from mercer.core.reference import sequences, tables
 from mercer.kernels import Mismatch, Spectrum
 
 

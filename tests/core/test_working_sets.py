@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from instruction_levels import LEVELS, module_of
-from mercer.core import working_sets as twin
-from mercer.core.working_sets import State
+from mercer.core.reference import working_sets as twin
+from mercer.core.reference.working_sets import State
 
 FORMS = ["pairs", "two groups", "free", "two variables a point", "signs"]
 DTYPES = [np.float32, np.float64]

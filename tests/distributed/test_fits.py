@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 import mercer
 from mercer import kernels as K
 from mercer.solvers.losses import Logistic, Loss
-from mercer.solvers.newton import along
-from mercer.solvers.nystrom import Totals
+from mercer.solvers.nystrom.ridge import Totals
+from mercer.solvers.risk.newton import along
 
 dask = pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
 da = pytest.importorskip("dask.array")
@@ -130,7 +130,7 @@ def test_losses_with_corners_are_certified(loss):
 
 def test_passes_over_all_points_equal_those_in_memory(monkeypatch):
     """So many points that sums over a part of them precondition passes over all."""
-    monkeypatch.setattr("mercer.estimators.ridge_nystrom.PASSES_PAY", 0)
+    monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", 0)
     model = mercer.KernelRidge(1.0, kernel="rbf", fit_intercept=True, tol=1e-13, **NYSTROM)
     here = fitted(model, X, Y, W)
     there = fitted(model, as_dask(X), as_dask(Y), as_dask(W))
@@ -149,7 +149,7 @@ def test_newton_steps_by_products_end_where_those_by_curvatures_do(name, passes,
     """
     for constant, value in {"SAMPLE": 4, "PRODUCTS_PAY": 1, "VALUE": -2}.items():
         monkeypatch.setattr(f"mercer.distributed.points.{constant}", value)
-    monkeypatch.setattr("mercer.solvers.softmax.DENSE", 0)
+    monkeypatch.setattr("mercer.solvers.risk.softmax.DENSE", 0)
     loss = "logistic" if name == "softmax" else name
     model = mercer.KernelMachineClassifier(loss, **TO_THE_END)
     points = np.random.default_rng(0).normal(size=(600, 3))

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import mercer
-from mercer.solvers.nystrom import FeatureSums, ProductSums
+from mercer.solvers.nystrom.ridge import FeatureSums, ProductSums
 
 pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
 pytest.importorskip("distributed")
@@ -16,7 +16,7 @@ from distributed.protocol.numpy import serialize_numpy_ndarray
 
 from mercer.distributed import points, spans, survey, workers
 from mercer.distributed.keeping import kept
-from mercer.estimators.ridge_nystrom import Centres
+from mercer.estimators.centres import Centres
 
 RNG = np.random.default_rng(0)
 # So many rows that NumPy takes several goes at the sum of an array that is not aligned.

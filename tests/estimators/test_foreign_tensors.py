@@ -135,7 +135,7 @@ def test_without_torch_it_is_an_error_that_says_so(array, monkeypatch):
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     found = types.SimpleNamespace(import_module=missing)
-    monkeypatch.setattr("mercer.other_libraries.importlib", found)
+    monkeypatch.setattr("mercer.arrays.libraries.importlib", found)
     for ask in (lambda: K.RBF()(array(X)), lambda: mercer.KernelRidge().fit(array(X), y)):
         with pytest.raises(ImportError, match=r"Array on a device, where mercer computes with tor"):
             ask()

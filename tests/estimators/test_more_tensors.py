@@ -191,8 +191,8 @@ def test_bandwidths_are_found_as_for_arrays(bandwidth):
 
 
 def test_bandwidths_of_many_points_come_from_a_part_of_them(monkeypatch):
-    monkeypatch.setattr("mercer.estimators.smoothing_model.MANY_POINTS", 60)
-    monkeypatch.setattr("mercer.estimators.smoothing_model.PART", 40)
+    monkeypatch.setattr("mercer.estimators.smoothing.engine.MANY_POINTS", 60)
+    monkeypatch.setattr("mercer.estimators.smoothing.engine.PART", 40)
     model = NadarayaWatsonRegressor().fit(tensor(X), tensor(y))
     some = np.sort(np.random.default_rng(0).choice(70, 40, replace=False))
     part = NadarayaWatsonRegressor().fit(X[some], y[some])

@@ -170,7 +170,7 @@ def test_zeros_and_ones_and_large_values():
 
 @pytest.mark.parametrize("scaling", ["standard", "common", "normal"])
 def test_tables_of_numbers_are_coded_alike_as_arrays_and_as_lists(scaling):
-    from mercer.auto.tables import TableCoding
+    from mercer.tables.coding import TableCoding
 
     X = C[:, :6].copy()
     X[:, 2] = 1.0  # tells nothing

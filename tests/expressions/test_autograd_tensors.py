@@ -10,7 +10,8 @@ import pytest
 from mercer import gram
 from mercer import kernels as K
 from mercer.arrays import as_numpy
-from mercer.expressions import over, statistic, tensor_slopes
+from mercer.core.torch import slopes as tensor_slopes
+from mercer.expressions import over, statistic
 from naive_kernels import naive_cases, points
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 

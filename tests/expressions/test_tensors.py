@@ -10,10 +10,10 @@ import pytest
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from mercer.core.programs import Op
+from mercer.core.triton.launches import Launch
+from mercer.core.triton.source import gram_source, log_sum_exp_source, product_source
+from mercer.core.triton.tiles import TritonTiles, compiled
 from mercer.expressions import TensorPairs, over, statistic
-from mercer.expressions.triton_launches import Launch
-from mercer.expressions.triton_source import gram_source, log_sum_exp_source, product_source
-from mercer.expressions.triton_tiles import TritonTiles, compiled
 from naive_kernels import naive_cases, naive_gram, points
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
@@ -355,10 +355,10 @@ def test_a_layout_that_does_not_fit_gives_way_to_a_smaller_one(monkeypatch):
     use("triton", monkeypatch)
     tried, largest = [], 512
     monkeypatch.setattr(
-        "mercer.expressions.triton_tiles.compiled",
+        "mercer.core.triton.tiles.compiled",
         lambda text: Cramped(compiled(text), largest, tried),
     )
-    monkeypatch.setattr("mercer.expressions.triton_tiles.ROOM", {})
+    monkeypatch.setattr("mercer.core.triton.tiles.ROOM", {})
     rng, kernel = np.random.default_rng(0), K.RBF(0.5)
     X, Y = rng.normal(size=(20, 3)), rng.normal(size=(30, 3))
     pairs, K_XY = over(kernel.expression(), tensor(X), tensor(Y)), kernel(X, Y)
@@ -381,7 +381,7 @@ def test_a_layout_that_does_not_fit_gives_way_to_a_smaller_one(monkeypatch):
     own = over(kernel.expression(), tensor(X))
     within(own.gram(), kernel(X), np.float64, times=64)
     largest = 16
-    monkeypatch.setattr("mercer.expressions.triton_tiles.ROOM", {})
+    monkeypatch.setattr("mercer.core.triton.tiles.ROOM", {})
     with pytest.raises(Exception, match="out of resource"):
         own.gram()
 
@@ -413,7 +413,7 @@ def test_a_matrix_beyond_memory_is_refused_by_its_size(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 7, 64])
 def test_a_symmetric_matrix_made_in_blocks_has_equal_halves(rows, monkeypatch):
     use("torch", monkeypatch)
-    monkeypatch.setattr("mercer.expressions.tensor_tiles.BLOCK_BYTES", 6 * 8 * 30 * rows)
+    monkeypatch.setattr("mercer.core.torch.tiles.BLOCK_BYTES", 6 * 8 * 30 * rows)
     X = np.random.default_rng(0).normal(size=(30, 6))
     found = over(K.RBF(0.3).expression(), tensor(X)).gram()
     assert bool((found == found.T).all())
@@ -430,7 +430,7 @@ def test_some_points_of_tensors_in_double(way):
 
 def test_a_matrix_wider_than_a_grid_is_made_from_its_transpose(monkeypatch):
     use("triton", monkeypatch)
-    monkeypatch.setattr("mercer.expressions.triton_tiles.MOST_COLUMNS", 8)
+    monkeypatch.setattr("mercer.core.triton.tiles.MOST_COLUMNS", 8)
     rng, kernel = np.random.default_rng(0), K.RBF(0.3).rescale(lambda P: 1 + P[:, 0] ** 2)
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(12, 3))
     within(over(kernel.expression(), tensor(X), tensor(Y)).gram(), kernel(X, Y), np.float64)

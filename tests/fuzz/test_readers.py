@@ -17,7 +17,7 @@ import mercer
 from fuzz.damage import damaged
 from fuzz.driver import fuzz
 from mercer import kernels as K
-from mercer.cli.readers import read
+from mercer.tables.readers import read
 
 rng = np.random.default_rng(0)
 TABLE = pd.DataFrame(

@@ -303,7 +303,7 @@ def test_unsuitable_kernels_are_told_what_to_use():
 
 def test_a_stationary_kernel_whose_spectrum_is_unknown_points_to_nystrom():
     class _Bump(K.RBF):
-        unscaled_frequencies = mercer.kernels.distance._Stationary.unscaled_frequencies
+        unscaled_frequencies = mercer.kernels.vector.distance._Stationary.unscaled_frequencies
 
     with pytest.raises(TypeError, match=r"known spectrum.*use method='nystrom'"):
         _Bump().approximate_map(10).fit(X)

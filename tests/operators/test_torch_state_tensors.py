@@ -15,7 +15,7 @@ import mercer
 from mercer import gram
 from mercer import kernels as K
 from mercer.arrays import as_numpy
-from mercer.torch_state import computing, exact_products
+from mercer.arrays.torch_state import computing, exact_products
 from tensor_devices import DEVICE, WAYS, Deterministic, tensor, torch, use
 
 RNG = np.random.default_rng(0)

@@ -42,7 +42,7 @@ ATTACKS = {
     "a form that is no name": [[["list"], 1]],
     "another library's class": [["object", "os.system"]],
     "a class nobody listed": [["object", "mercer.solvers.result.Monitor"]],
-    "a class by its module": [["object", "mercer.kernels.distance.RBF"]],
+    "a class by its module": [["object", "mercer.kernels.vector.distance.RBF"]],
     "a class by its public name": [["object", "mercer.SVC"]],
     "an attribute of nobody's": [
         ["object", "kernel.RBF", "gamma", 1, "scales", None, "more", 1]

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from mercer.estimators.svm_forms import c_svc, epsilon_svr, nu_svc, nu_svr, one_class
+from mercer.estimators.svm.forms import c_svc, epsilon_svr, nu_svc, nu_svr, one_class
 from mercer.kernels import RBF
 from mercer.operators import gram
-from mercer.solvers import support_vectors
-from mercer.solvers.interior_point import interior_point
-from mercer.solvers.kept_rows import KeptRows
-from mercer.solvers.quadratic_program import RestrictedGram
-from mercer.solvers.smo import smo, smo_together
+from mercer.solvers.qp import support_vectors
+from mercer.solvers.qp.interior_point import interior_point
+from mercer.solvers.qp.quadratic_program import RestrictedGram
+from mercer.solvers.qp.row_cache import KeptRows
+from mercer.solvers.qp.smo import smo, smo_together
 from quadratic_programs import check_feasible
 
 FORMS = ["c_svc", "c_svc_no_bias", "nu_svc", "svr", "nu_svr", "one_class"]

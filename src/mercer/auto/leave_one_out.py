@@ -13,7 +13,7 @@ from scipy.linalg.blas import dgemm, dsyrk
 
 from mercer.expressions.derivative import partial
 from mercer.kernels import Kernel
-from mercer.solvers.ridge import ROUNDING_LIMIT
+from mercer.solvers.ridge_problem import ROUNDING_LIMIT
 
 # A first regulariser, and the largest, relative to the mean of K's diagonal.
 _FIRST, _LARGEST = 1e-3, 1e2

@@ -16,12 +16,10 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from mercer._sklearn import Interval, check_n_features, check_y
 from mercer.arrays import on_host, row_blocks
+from mercer.arrays.remote import over_blocks
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, Search, take
-from mercer.auto.sparse import are_all_equal, sparse_rows, stays_sparse
-from mercer.auto.tables import TableCoding, as_table, mean_and_spread
 from mercer.auto.threads import one_blas_thread
-from mercer.elsewhere import over_blocks
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import require_fitted
@@ -33,7 +31,9 @@ from mercer.estimators.labels import (
     require_weight,
 )
 from mercer.estimators.scores import Classifier, Regressor
-from mercer.solvers.ridge import float32_is_small
+from mercer.solvers.ridge_problem import float32_is_small
+from mercer.tables.coding import TableCoding, as_table, mean_and_spread
+from mercer.tables.sparse import are_all_equal, sparse_rows, stays_sparse
 
 # Rows up to which the final fit is exact, and centres beyond.
 _EXACT = 5000

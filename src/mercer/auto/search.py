@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 
 from mercer import kernels as K
 from mercer.auto.leave_one_out import GAIN, Slopes, best_alpha, weighed
-from mercer.auto.sparse import SPARSE_SCALINGS, SparseCoding
-from mercer.auto.tables import NUMBER, SCALINGS, TableCoding
 from mercer.kernels import Kernel
+from mercer.tables.coding import NUMBER, SCALINGS, TableCoding
+from mercer.tables.sparse import SPARSE_SCALINGS, SparseCoding
 
 # Rows for the first look at every candidate, and for scales of features one by one: shares of all,
 # since the search should take no longer than the last fit, within bounds.

@@ -26,7 +26,9 @@ from mercer.cli.output import (
     write,
     write_table,
 )
-from mercer.cli.readers import (
+from mercer.cli.visible import visible
+from mercer.memory_errors import explained, is_bare
+from mercer.tables.readers import (
     MAX_GIB,
     READERS,
     Data,
@@ -35,8 +37,6 @@ from mercer.cli.readers import (
     suggested,
     without_names,
 )
-from mercer.cli.visible import visible
-from mercer.memory_errors import explained, is_bare
 
 FEWER = "use fewer rows or columns, or a machine with more memory"
 
@@ -188,7 +188,8 @@ def fit(
     with out.progress(max_time) as step:
         found = without_names(read(data, form, header, target, max_gib))
         found = _without(found, ignore or [])
-        from mercer.cli import figures, fitting, pages  # slow to import
+        from mercer.cli import fitting  # slow to import
+        from mercer.report import figures, pages
 
         if report is not None:
             figures.refuse_undrawable()
@@ -389,8 +390,8 @@ def density(
     refuse_places(output, save, report, read=(data,))
     refuse_unpaged(report)
     found = read(data, form, header, max_gib=max_gib)
-    from mercer.cli import pages
     from mercer.cli.density import estimate, rows
+    from mercer.report import pages
 
     found = found if column else without_names(found)
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
@@ -489,8 +490,8 @@ def report(
     refuse_places(path, read=(model,))
     refuse_unpaged(path)
     fitted, notes = load_model(model)
-    from mercer.cli import pages
     from mercer.cli.fitting import described
+    from mercer.report import pages
 
     summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
     name = summary.get("data") or Path(model).name

@@ -7,10 +7,11 @@ from typing import Any
 from sklearn import datasets
 
 import mercer.kernels as K
-from mercer.cli import fitting, pages
+from mercer.cli import fitting
 from mercer.cli.density import estimate
 from mercer.cli.output import Output, facts_table, plain, write
-from mercer.cli.readers import Data
+from mercer.report import pages
+from mercer.tables.readers import Data
 
 
 def demonstrate(out: Output, path: str, max_time: float) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import mercer
-from mercer.cli.columns import nonnumbers
-from mercer.cli.readers import Data, counted, listed, refuse_repeated, suggested
-from mercer.estimators.selectors import RULES
-from mercer.kernels.smoothing import SMOOTHING_KERNELS
+from mercer.estimators.smoothing.bandwidth_rules import RULES
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS
+from mercer.tables.kinds import nonnumbers
+from mercer.tables.readers import Data, counted, listed, refuse_repeated, suggested
 
 # Points along each axis of the grid that is drawn, of one column and of two.
 GRID = {1: 200, 2: 60}

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 import mercer
-from mercer.cli import columns, evaluation, models
-from mercer.cli.readers import Data, counted, listed, refuse_repeated
+from mercer.cli import evaluation, models
+from mercer.tables import kinds as columns
+from mercer.tables.readers import Data, counted, listed, refuse_repeated
 
 # So many of the predictions for rows held out are kept for the plots.
 KEPT_PREDICTIONS = 2000

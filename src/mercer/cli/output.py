@@ -21,9 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 import mercer
-from mercer.cli.readers import is_model_file, standard_input
-from mercer.cli.tables import facts
 from mercer.cli.visible import quoted, visible, visible_json
+from mercer.report.summaries import facts
+from mercer.tables.readers import is_model_file, standard_input
 from mercer.whole_files import write_whole
 
 PLOTTED = ("grid", "held out", "spectrum")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.auto.sparse import SparseCoding, stays_sparse
-from mercer.cli.columns import written_days
 from mercer.cli.evaluation import quality
-from mercer.cli.readers import WHY_LEFT_OUT, Data, listed, refuse_repeated
-from mercer.cli.text_tables import as_names
+from mercer.tables.kinds import written_days
+from mercer.tables.readers import WHY_LEFT_OUT, Data, listed, refuse_repeated
+from mercer.tables.sparse import SparseCoding, stays_sparse
+from mercer.tables.text import as_names
 
 
 def predictions(

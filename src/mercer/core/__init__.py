@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import (
+from mercer.core import krylov
+from mercer.core.programs import Kind, Leaf, Op, Program, Source
+from mercer.core.reference import (
     descent,
     graphs,
-    krylov,
     online,
-    reference,
     sequences,
     smoothing,
     sparse,
@@ -30,7 +30,7 @@ from mercer.core import (
     trees,
     working_sets,
 )
-from mercer.core.programs import Kind, Leaf, Op, Program, Source
+from mercer.core.reference import interpreter as reference
 
 # Threads are started for no fewer Gaussian pairs than this: two of them take 70 us to start, in
 # which one thread computes some 40,000 pairs of ten features (two AVX-512 cores).
@@ -106,52 +106,52 @@ def _native() -> ModuleType | None:
 
 
 def solver() -> Any:
-    """What has ``Problem`` and ``advance`` of `mercer.core.working_sets`: native, or the twin."""
+    """``Problem`` and ``advance`` of `core.reference.working_sets`: native, or the twin."""
     return _native() or working_sets
 
 
 def table(width: int) -> Any:
-    """A `mercer.core.tables.KeyTable`, native or the twin."""
+    """A `mercer.core.reference.tables.KeyTable`, native or the twin."""
     return (_native() or tables).KeyTable(width)
 
 
 def coordinate_descent(*arguments: Any) -> Any:
-    """A `mercer.core.descent.CoordinateDescent`, native or the twin."""
+    """A `mercer.core.reference.descent.CoordinateDescent`, native or the twin."""
     return (_native() or descent).CoordinateDescent(*arguments)
 
 
 def sequence_routines() -> Any:
-    """What has the functions of `mercer.core.sequences`: native, or the twin."""
+    """What has the functions of `mercer.core.reference.sequences`: native, or the twin."""
     return _native() or sequences
 
 
 def suffix_routines() -> Any:
-    """What has the classes of `mercer.core.suffixes`: native, or the twin."""
+    """What has the classes of `mercer.core.reference.suffixes`: native, or the twin."""
     return _native() or suffixes
 
 
 def learner() -> Any:
-    """What has ``visit`` of `mercer.core.online`: the native module, or the twin."""
+    """What has ``visit`` of `mercer.core.reference.online`: the native module, or the twin."""
     return _native() or online
 
 
 def graph_routines() -> Any:
-    """What has the functions of `mercer.core.graphs`: native, or the twin."""
+    """What has the functions of `mercer.core.reference.graphs`: native, or the twin."""
     return _native() or graphs
 
 
 def tree_routines() -> Any:
-    """What has the functions of `mercer.core.trees`: native, or the twin."""
+    """What has the functions of `mercer.core.reference.trees`: native, or the twin."""
     return _native() or trees
 
 
 def sparse_routines() -> Any:
-    """What has the functions of `mercer.core.sparse`: native, or the twin."""
+    """What has the functions of `mercer.core.reference.sparse`: native, or the twin."""
     return _native() or sparse
 
 
 def smoother() -> Any:
-    """What has the routines of `mercer.core.smoothing`: native, or the twin."""
+    """What has the routines of `mercer.core.reference.smoothing`: native, or the twin."""
     return _native() or smoothing
 
 

@@ -19,13 +19,13 @@ from mercer.estimators import (
     KernelRidgeCV,
 )
 from mercer.estimators.labels import require_weight
-from mercer.estimators.machine_solution import (
+from mercer.estimators.machines.engine import (
     classification_loss,
     fit_machines,
     has_levels,
     regression_losses,
 )
-from mercer.estimators.ridge_solution import fit_on_centres, regularisers, store
+from mercer.estimators.ridge.engine import fit_on_centres, regularisers, store
 
 
 def fitter(estimator: Any, method: str) -> Callable:

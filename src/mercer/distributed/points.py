@@ -19,12 +19,12 @@ from mercer.distributed.rows import is_table, places_of, row_blocks_of
 from mercer.distributed.sizing import resized, rows_per_block
 from mercer.distributed.spans import RemoteSpan, Sample, hold, vector
 from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
+from mercer.estimators.centres import VALUE, Centres, default_centres
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, class_weights, require_targets
-from mercer.estimators.ridge_nystrom import VALUE, Centres, default_centres
 from mercer.kernels import Kernel
-from mercer.solvers.nystrom import Sums
-from mercer.solvers.span import Span
+from mercer.solvers.nystrom.ridge import Sums
+from mercer.solvers.risk.span import Span
 
 # Bytes from which on what all tasks need is no part of the graph, but sent to the workers.
 LARGE = 2**20

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from mercer.arrays import refuse_non_finite
-from mercer.elsewhere import is_collection
+from mercer.arrays.remote import is_collection
 
 
 def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from dask.base import tokenize
 from dask.delayed import delayed
 
 from mercer.arrays import joined, take_rows
-from mercer.estimators.ridge_nystrom import VALUE
+from mercer.estimators.centres import VALUE
 
 # Multiplications that a thread does in a second, and bytes of numbers that a block may have.
 SECOND, BYTES = 2e10, 2**26

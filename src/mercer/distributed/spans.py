@@ -12,14 +12,14 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from mercer.arrays import row_blocks, rows_in_order, take_rows
+from mercer.arrays.remote import numbers
 from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
-from mercer.elsewhere import numbers
 from mercer.solvers.losses import Loss, PointwiseLoss
-from mercer.solvers.nystrom import ProductSums, Pulled, Totals
-from mercer.solvers.span import FEW, Span, solve_scaled
-from mercer.solvers.whitening import Whitening
+from mercer.solvers.nystrom.ridge import ProductSums, Pulled, Totals
+from mercer.solvers.nystrom.whitening import Whitening
+from mercer.solvers.risk.span import FEW, Span, solve_scaled
 
 # Biases that one pass over the targets tries, and passes after the first.
 TRIALS, ROUNDS = 64, 4

@@ -13,7 +13,7 @@ from mercer.distributed.rows import placed
 from mercer.estimators.inputs import validate_training
 from mercer.estimators.labels import checked_weights, labelled, signed_targets
 from mercer.kernels import Kernel
-from mercer.solvers.nystrom import Totals
+from mercer.solvers.nystrom.ridge import Totals
 
 
 @dataclass(frozen=True)

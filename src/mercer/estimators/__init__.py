@@ -1,20 +1,23 @@
 """scikit-learn estimators: validate, Gram operator, solver, fitted attributes."""
 
-from mercer.estimators.cca import KernelCCA
-from mercer.estimators.centroid import KernelCentroidClassifier
-from mercer.estimators.density import KernelDensity
-from mercer.estimators.machines import KernelMachineClassifier, KernelMachineRegressor
-from mercer.estimators.pca import KernelPCA
-from mercer.estimators.perceptron import KernelPerceptron
-from mercer.estimators.ridge import KernelRidge
-from mercer.estimators.ridge_classification import KernelRidgeClassifier
-from mercer.estimators.ridge_cv import KernelRidgeCV
-from mercer.estimators.sgd import KernelSGDClassifier
-from mercer.estimators.smoothers import (
+from mercer.estimators.clustering.centroid import KernelCentroidClassifier
+from mercer.estimators.machines.kernel_machines import (
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+)
+from mercer.estimators.online.perceptron import KernelPerceptron
+from mercer.estimators.online.sgd import KernelSGDClassifier
+from mercer.estimators.ridge.classification import KernelRidgeClassifier
+from mercer.estimators.ridge.cross_validation import KernelRidgeCV
+from mercer.estimators.ridge.regression import KernelRidge
+from mercer.estimators.smoothing.density import KernelDensity
+from mercer.estimators.smoothing.smoothers import (
     LocalLinearRegressor,
     NadarayaWatsonClassifier,
     NadarayaWatsonRegressor,
 )
+from mercer.estimators.spectral.cca import KernelCCA
+from mercer.estimators.spectral.pca import KernelPCA
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 __all__ = [

@@ -16,13 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._sklearn import check_parameters, is_fitted
 from mercer.arrays import as_numpy, copy_of
-from mercer.elsewhere import distributed, is_collection
+from mercer.arrays.libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
+from mercer.arrays.remote import distributed, is_collection
+from mercer.arrays.torch_state import learning
 from mercer.estimators.kept_sums import forget
 from mercer.estimators.progress import announced
 from mercer.kernels.kernel import plain_key
 from mercer.memory_errors import explaining_memory
-from mercer.other_libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
-from mercer.torch_state import learning
 
 # Parameters that were found valid; as many as are remembered.
 _VALID: set[tuple] = set()

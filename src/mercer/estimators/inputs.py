@@ -32,6 +32,7 @@ from mercer.arrays import (
     row_blocks,
     take_rows,
 )
+from mercer.arrays.libraries import is_recorded
 from mercer.core import symmetry
 from mercer.estimators.kept_sums import kept_sum, plain_sums
 from mercer.estimators.kernel_parameter import refuse_unknown
@@ -48,7 +49,6 @@ from mercer.operators import (
     gram,
     streamed,
 )
-from mercer.other_libraries import is_recorded
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
 # Whether a kernel of unknown validity is positive semidefinite is decided on at most this many

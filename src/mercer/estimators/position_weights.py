@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.kernels.sequences import Alphabet, Symbols, part
-from mercer.kernels.weighted_degree import WeightedDegree
+from mercer.kernels.string.weighted_degree import WeightedDegree
 
 
 class PositionWeights:

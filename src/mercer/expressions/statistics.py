@@ -1,7 +1,7 @@
 """Pair statistics: the numbers about two points that vector kernels are functions of.
 
 Each is a function of ``X: (n, d)`` and ``Y: (m, d)``, dense or CSR, and returns ``(n, m)``. Dense
-points go to the core, whose NumPy twin `mercer.core.reference` has the formulas. What the
+points go to the core, whose NumPy twin `core.reference.interpreter` has the formulas. What the
 interpreter needs to know about one stands in the table `STATISTICS` at the end.
 """
 
@@ -28,7 +28,7 @@ from mercer.arrays import (
 )
 from mercer.cached import cached_property
 from mercer.core import Kind, Leaf, Program
-from mercer.core.reference import EXACT_FEATURES, NEAR
+from mercer.core.reference.interpreter import EXACT_FEATURES, NEAR
 from mercer.expressions.bits import bits_of_both
 from mercer.expressions.sparse_rows import sparse_products
 

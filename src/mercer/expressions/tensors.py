@@ -20,8 +20,13 @@ from mercer.arrays import (
     rows_in_order,
     take_rows,
 )
+from mercer.arrays.libraries import is_recorded
+from mercer.arrays.torch_state import computing, is_transforming, refuse_transforms
 from mercer.cached import cached_property
 from mercer.core import Leaf
+from mercer.core.torch.slopes import Layout, Operands
+from mercer.core.torch.tiles import at, some
+from mercer.core.triton.tiles import PRECISIONS
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
 from mercer.expressions.interpreter import Pairs
@@ -35,12 +40,7 @@ from mercer.expressions.nodes import (
     Tangent,
 )
 from mercer.expressions.points import same_width
-from mercer.expressions.tensor_slopes import Layout, Operands
-from mercer.expressions.tensor_tiles import at, some
-from mercer.expressions.triton_tiles import PRECISIONS
 from mercer.expressions.views import Map
-from mercer.other_libraries import is_recorded
-from mercer.torch_state import computing, is_transforming, refuse_transforms
 
 torch: Any = Later("torch")
 
@@ -208,7 +208,7 @@ class TensorPairs(Pairs):
         Parameters
         ----------
         task : str
-            One of the tasks of `mercer.expressions.autograd`, with its settings.
+            One of the tasks of `mercer.core.torch.autograd`, with its settings.
         first : tensor
         rows, columns : positions, or None for all
         """
@@ -394,7 +394,7 @@ class TensorPairs(Pairs):
 
 def _autograd() -> Any:
     """What needs torch to be imported."""
-    return import_module("mercer.expressions.autograd")
+    return import_module("mercer.core.torch.autograd")
 
 
 class _Stored:

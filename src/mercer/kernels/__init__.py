@@ -7,18 +7,10 @@
 """
 
 from mercer.kernels.algebra import Constant, Power, Product, Sum
-from mercer.kernels.distance import (
-    RBF,
-    Exponential,
-    Laplacian,
-    Matern,
-    Periodic,
-    RationalQuadratic,
-)
-from mercer.kernels.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.given import FromFeatures, FromFunction, FromMatrix, Precomputed
-from mercer.kernels.graph_files import read_tu
-from mercer.kernels.graph_kernels import (
+from mercer.kernels.graph.files import read_tu
+from mercer.kernels.graph.graphs import Graph
+from mercer.kernels.graph.kernels import (
     Graphlet,
     Propagation,
     RandomWalk,
@@ -26,15 +18,14 @@ from mercer.kernels.graph_kernels import (
     WeisfeilerLehman,
     WLOptimalAssignment,
 )
-from mercer.kernels.graphs import Graph
-from mercer.kernels.histogram import Chi2, Min, Tanimoto
 from mercer.kernels.kernel import REGISTRY, Kernel, NoFiniteFeatureMap
-from mercer.kernels.mismatches import Mismatch
 from mercer.kernels.parsing import KernelSyntaxError, parse
-from mercer.kernels.sets import SetConjunction, SetIntersection, SetJaccard
-from mercer.kernels.strings import Gappy, Spectrum
-from mercer.kernels.subsequences import Subsequence
-from mercer.kernels.substrings import Substring
+from mercer.kernels.set.sets import SetConjunction, SetIntersection, SetJaccard
+from mercer.kernels.string.mismatches import Mismatch
+from mercer.kernels.string.subsequences import Subsequence
+from mercer.kernels.string.substrings import Substring
+from mercer.kernels.string.weighted_degree import WeightedDegree
+from mercer.kernels.string.words import Gappy, Spectrum
 from mercer.kernels.transformations import (
     Composed,
     Exp,
@@ -44,8 +35,17 @@ from mercer.kernels.transformations import (
     exp,
     sqnorm,
 )
-from mercer.kernels.trees import PartialTree, SubsetTree, Subtree, Tree
-from mercer.kernels.weighted_degree import WeightedDegree
+from mercer.kernels.tree.trees import PartialTree, SubsetTree, Subtree, Tree
+from mercer.kernels.vector.distance import (
+    RBF,
+    Exponential,
+    Laplacian,
+    Matern,
+    Periodic,
+    RationalQuadratic,
+)
+from mercer.kernels.vector.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
+from mercer.kernels.vector.histogram import Chi2, Min, Tanimoto
 
 __all__ = [
     "RBF",

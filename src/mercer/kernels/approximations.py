@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, as_vectors, n_rows, read_on_host, take_rows
-from mercer.elsewhere import over_blocks
+from mercer.arrays.remote import over_blocks
 from mercer.kernels.algebra import spectral_terms
 from mercer.kernels.kernel import Kernel
 from mercer.memory_errors import explaining_memory
@@ -141,7 +141,7 @@ class SketchMap(ApproximateMap):
     def fit(self, X: Any, y: Any = None) -> SketchMap:
         from sklearn.kernel_approximation import PolynomialCountSketch  # slow to import
 
-        from mercer.kernels.dot_product import Polynomial
+        from mercer.kernels.vector.dot_product import Polynomial
 
         if not isinstance(self.kernel, Polynomial) or self.kernel.coef0 < 0:
             raise TypeError(

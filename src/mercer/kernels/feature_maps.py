@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, as_dense, as_vectors, n_rows
-from mercer.elsewhere import over_blocks
+from mercer.arrays.remote import over_blocks
 from mercer.kernels.budget import BYTES_PER_ENTRY, quantity, refuse_oversized
 from mercer.kernels.domains import INDICES
 from mercer.kernels.monomials import dense_monomials, n_sparse_monomials, sparse_monomials

@@ -13,7 +13,6 @@ from mercer.arrays import as_dense, as_vectors, n_rows
 from mercer.expressions import Check, Expression, Map, PairStatistic, Statistic, View
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import ANYTHING, INDICES, Domain
-from mercer.kernels.dot_product import Linear
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import (
     ROUNDINGS,
@@ -25,6 +24,7 @@ from mercer.kernels.validity import (
     tolerance,
     valid,
 )
+from mercer.kernels.vector.dot_product import Linear
 
 # How far k(x, z) and k(z, x) may differ, relative to the largest entry.
 ASYMMETRY = 1e-10

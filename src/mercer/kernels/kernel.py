@@ -14,6 +14,8 @@ import scipy.sparse as sp
 
 from mercer._sklearn import ParameterMixin, validate_parameter_constraints
 from mercer.arrays import as_numbers, is_tensor, namespace
+from mercer.arrays.libraries import handed_back, taken
+from mercer.arrays.torch_state import computing
 from mercer.expressions import (
     Check,
     Expression,
@@ -30,8 +32,6 @@ from mercer.kernels.domains import REALS, Domain
 from mercer.kernels.expansions import Expansion
 from mercer.kernels.validity import Validity, search, valid
 from mercer.memory_errors import explaining_memory
-from mercer.other_libraries import handed_back, taken
-from mercer.torch_state import computing
 
 if TYPE_CHECKING:
     from mercer.kernels.approximations import ApproximateMap

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import core
-from mercer.core.tables import Rows
+from mercer.core.reference.tables import Rows
 from mercer.kernels.budget import BYTES_PER_NAME, BYTES_PER_WORD, refuse_features
 from mercer.kernels.domains import STRINGS
 from mercer.kernels.feature_maps import FeatureMap

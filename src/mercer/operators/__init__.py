@@ -1,7 +1,7 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
+from mercer.dependence.measures import centred_alignment, hsic, mmd
 from mercer.operators.choice import FEATURES_PAY, expansion, gram, small_feature_map
-from mercer.operators.dependence import centred_alignment, hsic, mmd
 from mercer.operators.gram import (
     CentredGram,
     CorrectedGram,

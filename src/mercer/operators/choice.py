@@ -10,6 +10,8 @@ from typing import Any
 import scipy.sparse as sp
 
 from mercer.arrays import is_tensor, memory_budget, n_rows
+from mercer.arrays.libraries import taken
+from mercer.arrays.torch_state import computing
 from mercer.expressions import Pairs, TensorPairs
 from mercer.expressions.tensors import refuse_tensors
 from mercer.kernels.budget import quantity
@@ -17,8 +19,6 @@ from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
 from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGram
 from mercer.operators.tensors import tensor_gram
-from mercer.other_libraries import taken
-from mercer.torch_state import computing
 
 # Explicit features win when there are this many times fewer of them than points.
 FEATURES_PAY = 4

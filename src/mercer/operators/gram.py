@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense, as_numpy, memory_budget, row_blocks
+from mercer.arrays.libraries import handed_back, is_foreign, taken
 from mercer.cached import cached_property
 from mercer.core import symmetric_times
 from mercer.expressions import Pairs, Sum, gradient, is_summable
-from mercer.other_libraries import handed_back, is_foreign, taken
 
 # From this many columns on, a product spends its time on these, where BLAS is fastest: it is taken
 # some rows at a time, which hold so many bytes.

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Later, as_numpy, beside, device_budget, is_tensor
+from mercer.arrays.libraries import is_foreign, is_half
+from mercer.arrays.torch_state import computing, learning
 from mercer.expressions import TensorPairs
 from mercer.expressions.tensors import positions, stored_product
 from mercer.operators.gram import GramOperator
-from mercer.other_libraries import is_foreign, is_half
-from mercer.torch_state import computing, learning
 
 torch: Any = Later("torch")
 

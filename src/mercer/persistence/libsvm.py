@@ -23,7 +23,7 @@ from mercer.arrays import as_dense, as_numpy, is_tensor, memory_budget
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import NAMES
-from mercer.estimators.svm_model import like, pairwise_layout
+from mercer.estimators.svm.engine import like, pairwise_layout
 from mercer.whole_files import read_regular, write_whole
 
 MACHINES = {

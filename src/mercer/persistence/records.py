@@ -21,7 +21,7 @@ from mercer.persistence import forms, limits, objects, registry, tables
 from mercer.persistence.forms import Raw, Unsavable, plain_kind, require
 from mercer.persistence.objects import are_alike, is_users, object_kind
 from mercer.persistence.tables import pandas_kind
-from mercer.solvers.whitening import TensorWhitening
+from mercer.solvers.nystrom.whitening import TensorWhitening
 
 FORMS = {**forms.FORMS, **tables.FORMS, **objects.FORMS}
 # Forms whose parts are hashed, all of them or every second.

@@ -26,12 +26,12 @@ from mercer.kernels import Kernel
 
 # Private or not, whatever fitted models are made of: for each module, ids and names there.
 PARTS = {
-    "mercer.auto.sparse": {"coding.Sparse": "SparseCoding"},
-    "mercer.auto.tables": {"coding.Table": "TableCoding"},
-    "mercer.estimators.columns": {"coding.Columns": "ColumnCoding"},
-    "mercer.estimators.ridge_nystrom": {"ridge.Centres": "Centres"},
-    "mercer.estimators.supports": {"density.Box": "Box"},
-    "mercer.estimators.views": {"cca.View": "KernelView"},
+    "mercer.tables.sparse": {"coding.Sparse": "SparseCoding"},
+    "mercer.tables.coding": {"coding.Table": "TableCoding"},
+    "mercer.estimators.smoothing.columns": {"coding.Columns": "ColumnCoding"},
+    "mercer.estimators.centres": {"ridge.Centres": "Centres"},
+    "mercer.estimators.smoothing.supports": {"density.Box": "Box"},
+    "mercer.estimators.spectral.views": {"cca.View": "KernelView"},
     "mercer.expressions.nodes": {
         "expression.Add": "Add",
         "expression.Constant": "Constant",
@@ -47,8 +47,8 @@ PARTS = {
         "map.Nystrom": "NystromMap",
         "map.Sketch": "SketchMap",
     },
-    "mercer.kernels.densities": {"smoothing.Function": "FunctionKernel"},
-    "mercer.kernels.distance": {"map.Envelope": "_Envelope"},
+    "mercer.kernels.smoothing.densities": {"smoothing.Function": "FunctionKernel"},
+    "mercer.kernels.vector.distance": {"map.Envelope": "_Envelope"},
     "mercer.kernels.feature_maps": {
         "map.Composed": "ComposedMap",
         "map.Conjunction": "ConjunctionMap",
@@ -62,14 +62,14 @@ PARTS = {
         "map.Sum": "SumMap",
         "map.Unary": "UnaryMap",
     },
-    "mercer.kernels.graph_kernels": {
+    "mercer.kernels.graph.kernels": {
         "vocabulary.Bins": "BinVocabulary",
         "vocabulary.Paths": "PathVocabulary",
     },
-    "mercer.kernels.graphs": {"data.Graph": "Graph"},
+    "mercer.kernels.graph.graphs": {"data.Graph": "Graph"},
     "mercer.kernels.keys": {"vocabulary.Keys": "KeyVocabulary"},
     "mercer.kernels.sequences": {"vocabulary.Alphabet": "Alphabet"},
-    "mercer.kernels.smoothing": {
+    "mercer.kernels.smoothing.windows": {
         "smoothing.BallPower": "BallPower",
         "smoothing.Biweight": "Biweight",
         "smoothing.Cosine": "Cosine",
@@ -82,13 +82,13 @@ PARTS = {
         "smoothing.Triweight": "Triweight",
     },
     "mercer.kernels.transformations": {"map.PickColumns": "PickColumns"},
-    "mercer.kernels.trees": {"data.Tree": "Tree", "vocabulary.Subtrees": "SubtreeVocabulary"},
+    "mercer.kernels.tree.trees": {"data.Tree": "Tree", "vocabulary.Subtrees": "SubtreeVocabulary"},
     "mercer.kernels.vocabulary": {
         "map.Vocabulary": "VocabularyMap",
         "vocabulary.Words": "WordVocabulary",
     },
     "mercer.operators.gram": {"gram.Corrected": "CorrectedGram", "gram.Dense": "DenseGram"},
-    "mercer.solvers.canonical": {"cca.Variates": "CanonicalVariates"},
+    "mercer.solvers.spectral.canonical": {"cca.Variates": "CanonicalVariates"},
     "mercer.solvers.losses": {
         "loss.Absolute": "Absolute",
         "loss.EpsilonInsensitive": "EpsilonInsensitive",
@@ -100,20 +100,20 @@ PARTS = {
         "loss.Squared": "Squared",
         "loss.SquaredHinge": "SquaredHinge",
     },
-    "mercer.solvers.nystrom": {
+    "mercer.solvers.nystrom.ridge": {
         "nystrom.Moments": "Moments",
         "nystrom.Solution": "NystromSolution",
         "nystrom.Whitening": "Whitening",
     },
-    "mercer.solvers.pcg": {"pcg.Solution": "PcgSolution"},
-    "mercer.solvers.perceptron": {"perceptron.State": "PerceptronState"},
-    "mercer.solvers.primal": {"primal.Solution": "PrimalSolution"},
-    "mercer.solvers.quadratic_program": {"qp.Solution": "Solution"},
+    "mercer.solvers.linear.pcg": {"pcg.Solution": "PcgSolution"},
+    "mercer.solvers.online.perceptron": {"perceptron.State": "PerceptronState"},
+    "mercer.solvers.linear.primal": {"primal.Solution": "PrimalSolution"},
+    "mercer.solvers.qp.quadratic_program": {"qp.Solution": "Solution"},
     "mercer.solvers.result": {"solver.Result": "Result", "solver.Status": "Status"},
-    "mercer.solvers.risk": {"risk.Solution": "Machine"},
-    "mercer.solvers.softmax": {"loss.Softmax": "Softmax"},
-    "mercer.solvers.span": {"span.Solution": "Solution"},
-    "mercer.solvers.spectral": {"spectral.Eigenpairs": "Eigenpairs"},
+    "mercer.solvers.risk_problem": {"risk.Solution": "Machine"},
+    "mercer.solvers.risk.softmax": {"loss.Softmax": "Softmax"},
+    "mercer.solvers.risk.span": {"span.Solution": "Solution"},
+    "mercer.solvers.spectral.eigenpairs": {"spectral.Eigenpairs": "Eigenpairs"},
 }
 
 # What stands before a model in a pipeline, and what our estimators hold: ids are public names, but

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.arrays import as_numpy, beside, copy_of, namespace
 from mercer.solvers.result import Monitor
-from mercer.solvers.ridge import gradient_ratio
+from mercer.solvers.ridge_problem import gradient_ratio
 
 # ``product(V, columns)`` is A V for the right-hand sides of these numbers, V having their columns
 # only; so for residuals, and for what stands for A^{-1}. Arrays of n rows may be tensors.

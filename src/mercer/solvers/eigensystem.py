@@ -10,11 +10,7 @@ from scipy.linalg import eigh, solve
 
 from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, product, tensor_factor
 from mercer.solvers.result import Monitor
-from mercer.solvers.ridge import (
-    EPS,
-    as_columns,
-    weighted_mean,
-)
+from mercer.solvers.ridge_problem import EPS, as_columns, weighted_mean
 
 
 class Eigensystem:

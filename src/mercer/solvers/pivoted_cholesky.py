@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer.arrays import as_numpy, beside, doubled, namespace, running_sum
-from mercer.solvers.ridge import EPS
+from mercer.solvers.ridge_problem import EPS
 
 # Candidates drawn together; each block is one product with the factor so far.
 BLOCK = 128

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Later, as_numpy, beside
-from mercer.solvers.ridge import EPS
+from mercer.solvers.ridge_problem import EPS
 
 torch: Any = Later("torch")
 

@@ -1,0 +1,1 @@
+"""Programs in torch's own operations, and their derivatives."""

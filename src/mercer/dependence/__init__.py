@@ -1,0 +1,1 @@
+"""How alike two kernels see the same points, and whether two samples differ."""

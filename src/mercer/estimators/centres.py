@@ -1,0 +1,348 @@
+"""Centres, passes over the data in blocks, and the certificate of the Nyström solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
+
+from mercer.arrays import (
+    as_vectors,
+    beside,
+    device_budget,
+    doubled,
+    free_memory,
+    is_tensor,
+    memory_budget,
+    n_rows,
+    row_blocks,
+    take_rows,
+)
+from mercer.arrays.remote import is_elsewhere
+from mercer.estimators.inputs import (
+    is_precomputed,
+    refuse_non_finite,
+    takes_vectors,
+    training_gram,
+)
+from mercer.estimators.progress import reporter
+from mercer.operators import DenseGram, TensorGram, TiledGram, gram, streamed
+from mercer.solvers.nystrom.ridge import (
+    Block,
+    Moments,
+    NystromSolution,
+    accumulated,
+    distance_bound,
+    estimated,
+    rounding_is_small,
+    solve_nystrom,
+)
+from mercer.solvers.nystrom.whitening import whitened
+from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
+from mercer.solvers.result import Result, Status
+from mercer.solvers.ridge_problem import EPS, EPS32
+
+# Pivots are chosen among so many random points per centre; more gain little and cost as much as
+# the fit.
+CANDIDATES = 5
+# Entries of a block of the kernel between points and centres.
+ENTRIES = 2**23
+# From so many multiplications on, sums over a part of the points and some passes over all of them
+# take less time than sums over all.
+PASSES_PAY = 2e10
+# To recompute a value of the kernel takes the time of so many multiplications beside one per
+# feature.
+VALUE = 15
+# On a GPU to recompute a value in float32 takes that of so many, and of so many per feature.
+DEVICE_VALUE, DEVICE_FEATURE = 3, 0.1
+# Matrices of the centres' size that are there at a time, and bytes of a block on a device.
+MATRICES, BLOCK_BYTES = 9, 2**30
+# The bound is computed where its n^2 values of the kernel are at most so many times those of a
+# pass over n points and M centres.
+BOUND_PAYS = 50
+
+
+class Centres:
+    """The points that a Nyström fit expands in, and the kernel between them and others.
+
+    Parameters
+    ----------
+    estimator : the estimator, with ``kernel_``, ``n_centers``, ``centers``, ``random_state``
+    X : training points, or the first of them
+    weight : ndarray of shape (n,) or None
+        Points of no weight are not chosen.
+
+    Centres that are tensors have everything computed where they are: those chosen among points
+    that are, and those given as such, to which points of the host are brought in blocks.
+    """
+
+    def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None = None):
+        self.kernel = estimator.kernel_
+        self.operator = None
+        if is_precomputed(self.kernel) or self.kernel.validity.status != "valid":
+            operator = training_gram(estimator, X, self.kernel)
+            self.operator = operator if isinstance(operator, DenseGram) else None
+        eligible = None if weight is None or not weight.any() else weight.nonzero()[0]
+        chosen = self._chosen(estimator, X, eligible)
+        points = estimator.centers if chosen is None else take_rows(X, chosen)
+        if chosen is None and takes_vectors(self.kernel):
+            points = as_vectors(points, "centers")
+            points = _beside(points, X)
+        if is_tensor(points):
+            _require_place(estimator, points, X)
+            _require_room(len(points), points)
+            K_MM = self.kernel(doubled(points))
+        elif self.operator is None or chosen is None:
+            K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
+        else:
+            K_MM = self.operator.dense()[np.ix_(chosen, chosen)]
+        refuse_non_finite(K_MM, self.kernel)
+        self.whitening = whitened(K_MM)
+        self.points = take_rows(points, self.whitening.kept)
+        self.indices = None if chosen is None else chosen[self.whitening.kept]
+
+    def _chosen(self, estimator: Any, X: Any, eligible: np.ndarray | None) -> np.ndarray | None:
+        """Positions of the centres among the points; None where they are given as points."""
+        centres, n = estimator.centers, n_rows(X)
+        if not isinstance(centres, str):
+            if self.operator is not None:
+                raise ValueError(
+                    "centers are given as points, which a precomputed or corrected Gram matrix "
+                    "does not know; use centers='pivoted' or 'uniform'"
+                )
+            return None
+        rng = check_random_state(estimator.random_state)
+        m = n if eligible is None else len(eligible)
+        M = default_centres(m) if estimator.n_centers is None else estimator.n_centers
+        if n < M:
+            raise ValueError(f"n_centers={M} and X has {n} points; choose at most {n}")
+        if is_tensor(X):
+            _require_room(M, X)
+        wanted = M if centres == "uniform" else CANDIDATES * M
+        drawn = np.sort(sample_without_replacement(m, min(wanted, m), random_state=rng))
+        drawn = drawn if eligible is None else eligible[drawn]
+        if centres == "uniform":
+            return drawn
+        if self.operator is not None:
+            among = DenseGram(np.asarray(self.operator.dense())[np.ix_(drawn, drawn)])
+        else:
+            among = self._recomputed(doubled(take_rows(X, drawn)))
+        low = randomly_pivoted_cholesky(among.rows, doubled(among.diagonal()), M, random_state=rng)
+        # Of a kernel that is zero everywhere no pivot is left; any point shows what is wrong.
+        return drawn[low.pivots] if len(low.pivots) else drawn[:1]
+
+    def blocks(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        weight: np.ndarray | None,
+        among: np.ndarray | None = None,
+        dense: bool = True,
+    ) -> Iterable[Block]:
+        """The data, or those at the positions ``among``, some rows at a time.
+
+        Without ``dense`` only products are going to be asked for, and blocks of vectors are larger.
+        Points that are elsewhere have their blocks there.
+        """
+        if is_elsewhere(X):
+            return X.blocks(self, among, dense)
+        return self._blocks(X, Y, weight, among, dense)
+
+    def _blocks(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        weight: np.ndarray | None,
+        among: np.ndarray | None,
+        dense: bool,
+    ) -> Iterator[Block]:
+        n = len(Y) if among is None else len(among)
+        if is_tensor(self.points):
+            yield from self._blocks_there(X, Y, weight, among, dense)
+            return
+        width = len(self.whitening.kept)
+        if not dense and len(getattr(X, "shape", ())) == 2:
+            width = 4 * numbers_per_point(X)
+        for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
+            rows = part if among is None else among[part]
+            if self.operator is None:
+                K: Any = self._recomputed(doubled(take_rows(X, rows)), doubled(self.points))
+            else:
+                K = DenseGram(self.operator.dense()[rows][:, self.indices])
+            yield Block(K, Y[rows], None if weight is None else weight[rows])
+
+    def _blocks_there(
+        self, X: Any, Y: np.ndarray, weight: np.ndarray | None, among: Any, dense: bool
+    ) -> Iterator[Block]:
+        """Blocks of tensors; while one is computed with, the next comes from the host."""
+        n = len(Y) if among is None else len(among)
+        device, centres = self.points.device, doubled(self.points)
+        numbers = numbers_per_point(X) + Y[:1].size + 4
+        numbers = 8 * numbers + (4 * len(centres) if dense else 0)
+        budget = min(BLOCK_BYTES, device_budget(device) // 4)
+        parts = row_blocks(n, 8 * numbers, budget)
+        some = (rows if among is None else among[rows] for rows in parts)
+        for points, targets, s in streamed((X, Y, weight), some, device):
+            yield Block(self._recomputed(doubled(points), centres), targets, s)
+
+    def _recomputed(self, X: Any, Y: Any = None) -> TiledGram | TensorGram:
+        """The kernel between points, never stored."""
+        pairs: Any = self.kernel.over(X, Y)
+        return TensorGram(pairs) if is_tensor(X) else TiledGram(pairs)
+
+    def whole(self, X: Any) -> Any:
+        """The Gram operator of all the points, in float64, where the centres are."""
+        if self.operator is not None:
+            return self.operator
+        if is_tensor(self.points):
+            return gram(self.kernel, beside(X, doubled(self.points[:1])), store=False)
+        return gram(self.kernel, doubled(X))
+
+    def features(self, X: Any) -> Iterator[tuple[slice, Any]]:
+        """Some rows at a time: which they are, and their features in float64."""
+        for block in self.blocks(X, np.arange(n_rows(X)), None):
+            rows = slice(int(block.Y[0]), int(block.Y[-1]) + 1)
+            yield rows, self.whitening.features(block.gram)
+
+    def part(
+        self, X: Any, weight: np.ndarray | None, lam: np.ndarray, tol: float
+    ) -> tuple[int | None, bool]:
+        """Of how many points to take the sums that precondition passes, and if in float32.
+
+        None where the sums over all points are taken in float64 and give the solution.
+        """
+        n, r = n_rows(X), len(self.whitening.kept)
+        if float(n) * r**2 < PASSES_PAY or self.operator is not None:
+            return None, False
+        # Values that are dear to recompute are computed as seldom as can be.
+        if not self.kernel.over(doubled(self.points), doubled(self.points)).native:
+            return None, False
+        largest = float(self.kernel.over(self.points, None).diagonal().max())
+        total = float(n) if weight is None else float(weight.sum())
+        given = self.whitening, total, largest, float(lam.min())
+        if not rounding_is_small(*given, eps=EPS):
+            return None, False
+        single = rounding_is_small(*given, eps=EPS32)
+        # With m independent points the residual falls by sqrt(r / m) per pass; m < 2 r only where
+        # the points are not more.
+        sizes = np.unique(np.minimum(r * 2.0 ** np.arange(1, 30), n))
+        rates = np.log(np.maximum(sizes / r, 2.0))
+        passes = np.maximum(np.log(2 / max(tol, EPS)) / rates * 2, 2.0)
+        value = numbers_per_point(X) + VALUE
+        if is_tensor(self.points) and single:
+            value = DEVICE_FEATURE * numbers_per_point(X) + DEVICE_VALUE
+        cost = sizes * r**2 + passes * 2 * n * r * value
+        return int(sizes[np.argmin(cost)]), single
+
+    def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, Any]:
+        """Points and coefficients that predict, from those of the centres kept."""
+        if self.operator is None:
+            return self.points, beside(coef, self.points) if is_tensor(self.points) else coef
+        alpha = np.zeros((n_rows(X), coef.shape[1]))
+        alpha[self.indices] = coef
+        return X, self.operator.carry(alpha)
+
+
+def fit_nystrom(
+    estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
+) -> tuple[Centres, Moments, Result, np.ndarray | None]:
+    """Centres, moments, result, and bounds (t,) on the distance from the exact solution or None."""
+    centres = Centres(estimator, X, weight)
+    n, r = len(Y), len(centres.whitening.kept)
+
+    def blocks() -> Iterable[Block]:
+        return centres.blocks(X, Y, weight, dense=False)
+
+    def solve(moments: Moments, single: bool = False) -> Result:
+        return solve_nystrom(
+            blocks,
+            centres.whitening,
+            moments,
+            lam,
+            fit_intercept=estimator.fit_intercept,
+            single=single,
+            tol=estimator.tol,
+            max_iter=100 if estimator.max_iter is None else estimator.max_iter,
+            max_time=estimator.max_time,
+            report=reporter(estimator),
+        )
+
+    m, single = centres.part(X, weight, lam, estimator.tol)
+    result = None
+    if m is not None:
+        rng = check_random_state(estimator.random_state)
+        drawn = np.sort(sample_without_replacement(n, m, random_state=rng))
+        some = centres.blocks(X, Y, weight, drawn)
+        part = accumulated(some, centres.whitening, Y.shape[1], single=single)
+        moments = estimated(blocks(), centres.whitening, part)
+        result = solve(moments, single)
+        words = f"sums over {m} points precondition {result.n_iter} passes over all"
+        result = replace(result, method=f"{result.method}; {words}")
+    if result is None or result.status is Status.STALLED:
+        moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
+        result = solve(moments)
+    remote = is_elsewhere(X)
+    if n > BOUND_PAYS * r or remote:
+        reason = "the points are elsewhere" if remote else f"{n} points take too long"
+        words = f"no bound on the distance from the exact solution: {reason}"
+        return centres, moments, replace(result, method=f"{result.method}; {words}"), None
+    if np.any(lam <= 0):
+        return centres, moments, result, None
+    bounds = _bounds(centres, X, Y, weight, lam, result.value)
+    result = replace(result, bound=float(bounds.max(initial=0.0)))
+    return centres, moments, result, bounds
+
+
+def default_centres(n: int) -> int:
+    """4 sqrt(n), as long as three matrices of that size fit the memory budget."""
+    return int(max(1, min(n, np.ceil(4 * np.sqrt(n)), np.sqrt(memory_budget() / 24.0))))
+
+
+def numbers_per_point(X: Any) -> int:
+    """What a row of a table holds, on the average of a sparse one."""
+    return X.nnz // max(X.shape[0], 1) + 1 if issparse(X) else int(X.shape[1])
+
+
+def _bounds(
+    centres: Centres,
+    X: Any,
+    Y: np.ndarray,
+    weight: np.ndarray | None,
+    lam: np.ndarray,
+    solution: NystromSolution,
+) -> np.ndarray:
+    fitted = np.vstack([b.gram @ solution.coef for b in centres.blocks(X, Y, weight)])
+    residual = Y - fitted - solution.intercept
+    if weight is not None:
+        residual *= weight[:, None]
+    return distance_bound(centres.whole(X), solution.weights, fitted, residual, lam)
+
+
+def _beside(centres: Any, X: Any) -> Any:
+    """Centres that are given, where they are computed with: beside X, unless X is to come."""
+    if not is_tensor(X) or (is_tensor(centres) and X.device.type == "cpu" != centres.device.type):
+        return centres
+    return beside(centres, X)
+
+
+def _require_place(estimator: Any, centres: Any, X: Any) -> None:
+    """Raise a TypeError where centres that are tensors are not taken."""
+    if issparse(X) or not getattr(estimator, "_takes_tensors", False):
+        what = "a sparse X" if issparse(X) else type(estimator).__name__
+        raise TypeError(f"centers are a tensor, which {what} does not go with; pass an array")
+
+
+def _require_room(M: int, X: Any) -> None:
+    """Raise a MemoryError where matrices of M centres exceed the memory where X is."""
+    needed, free = MATRICES * 8 * M**2, free_memory(X)
+    if free is not None and needed > free:
+        where = X.device if is_tensor(X) else "this machine"
+        raise MemoryError(
+            f"{M:,} centres need {needed // 2**20:,} MiB ({MATRICES} matrices of {M:,} x {M:,}), "
+            f"and {where} has {free // 2**20:,} MiB; choose fewer, with n_centers"
+        )

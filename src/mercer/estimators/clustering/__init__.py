@@ -1,0 +1,1 @@
+"""Class means in feature space."""

@@ -1,0 +1,1 @@
+"""Kernel machines: any convex loss."""

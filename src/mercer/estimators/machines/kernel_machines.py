@@ -1,0 +1,468 @@
+"""Kernel machines: any loss of the predictions, plus a penalty on the norm of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
+from mercer.arrays import as_numpy, beside, is_tensor, namespace, on_host
+from mercer.arrays.libraries import is_recorded
+from mercer.arrays.remote import over_blocks
+from mercer.estimators.constraints import (
+    CLASS_WEIGHT,
+    KERNEL,
+    NON_NEGATIVE,
+    POSITIVE,
+    at_least,
+)
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags
+from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.labels import (
+    checked_weights,
+    class_labels,
+    class_weights,
+    labelled,
+    most_likely,
+    require_weight,
+    signed_targets,
+)
+from mercer.estimators.losses import Loss
+from mercer.estimators.machines.engine import (
+    CLASSIFICATION,
+    REGRESSION,
+    SOLVERS,
+    classification_loss,
+    fit_machines,
+    has_levels,
+    is_logistic,
+    regression_losses,
+    scores_of,
+)
+from mercer.estimators.scores import Classifier, Regressor
+
+SOLUTION: dict = {
+    "alpha": [POSITIVE],
+    "fit_intercept": ["boolean"],
+    "tol": [POSITIVE],
+    "max_iter": [at_least(1), None],
+    "max_time": [POSITIVE, None],
+    "solver": [StrOptions(SOLVERS)],
+    "n_centers": [at_least(1), None],
+    "centers": [StrOptions({"pivoted", "uniform"}), "array-like", list],
+    "random_state": ["random_state"],
+}
+
+
+class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
+    r"""Classification with any loss of the scores.
+
+    .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
+              f_i = \langle w, \varphi(x_i) \rangle + b, \quad y_i \in \{-1, +1\}
+
+    A positive score f means the later of the two classes. With more, every class has a score and
+    the largest wins: for the logistic loss all are fitted together, with probabilities
+    :math:`p_c = e^{f_c} / \sum_d e^{f_d}`, the loss :math:`-\sum_i \log p_{y_i}` and the penalties
+    summed; for the others each class is fitted against the rest, on one shared Gram matrix.
+    ``loss="hinge"`` is the support vector machine with C = 1 / alpha.
+
+    Parameters
+    ----------
+    loss : {"logistic", "hinge", "squared_hinge"} or Loss, default="logistic"
+        log(1 + exp(-y f)), max(0, 1 - y f) or its square, summed over points; or an object of
+        yours, derived from `mercer.estimators.losses.PointwiseLoss` or, if it is no sum over
+        points, from `mercer.estimators.losses.Loss`, which sees all scores at once and may bring a
+        penalty R(norm of w) of its own in place of the one with alpha.
+    alpha : float, default=1.0
+        Regulariser, positive.
+    kernel : str, Kernel or callable, default="rbf"
+        A kernel object, a name ("linear", "poly", "rbf", "laplacian", "precomputed", ...) or a
+        function of two rows.
+    gamma : float, "scale", "auto" or None, default="scale"
+        For named kernels that have one; "scale" is 1 / (n_features * variance of X), None and
+        "auto" are 1 / n_features.
+    degree : float, default=3
+        For "poly".
+    coef0 : float, default=0.0
+        For "poly" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Further arguments of a callable kernel.
+    fit_intercept : bool, default=True
+        Whether there is a bias b, which is not penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Weight per class.
+    tol : float, default=1e-6
+        Gap at which the solver is done.
+    max_iter : int or None, default=None
+        Steps of the solver: 100 for Newton and interior points, 10000 for L-BFGS if None.
+    max_time : float or None, default=None
+        Seconds per machine, from when the Gram matrix or the features of the centres are there;
+        looked at between steps of the solver, which ends where it is then, with a warning.
+    solver : {"auto", "exact", "nystrom"}, default="auto"
+        "exact" expands in all points, at the cost of some factorisations of the Gram matrix;
+        "nystrom" minimises the same over the span of a few centres, in a few passes over the
+        points. "auto" is "exact" for up to 5000 points unless ``n_centers`` is given.
+    n_centers : int or None, default=None
+        Centres of "nystrom"; None for 4 times the root of the number of points.
+    centers : {"pivoted", "uniform"} or array-like, default="pivoted"
+        How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given, which
+        as a tensor on a device have points of the host brought to them in blocks.
+    random_state : int, RandomState or None, default=0
+        Source of the choice of centres; the same at every fit by default.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    dual_coef_ : ndarray of shape (n_points,) or (n_points, n_classes)
+        Coefficients a with :math:`w = \sum_i a_i \varphi(x_i)`.
+    intercept_ : float or ndarray of shape (n_classes,)
+        The bias b.
+    X_fit_ : the points expanded in: all training points, or the centres.
+    kernel_ : Kernel
+        The kernel used.
+    n_iter_ : int
+        Steps taken, the most over machines.
+    result_ : Result
+        The worst machine's; ``method`` says which solver and why. ``gap`` is the duality gap
+        relative to the objective, recomputed in float64 at the end, for any convex loss; where the
+        loss brings its own penalty, the norm of the gradient relative to the one at zero. With
+        centres it is that of the machine over their span, and ``bound``, where computing it pays,
+        bounds the distance in the kernel's space from the machine over all points.
+
+    References
+    ----------
+    Schölkopf, Herbrich and Smola (2001), "A generalized representer theorem".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer.estimators.machines.kernel_machines import KernelMachineClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y)
+    >>> round(machine.score(X, y), 2), machine.predict_proba(X).shape
+    (0.98, (150, 3))
+    """
+
+    _takes_tensors = True
+    _parameter_constraints: dict = {
+        **KERNEL,
+        **CLASS_WEIGHT,
+        **SOLUTION,
+        "loss": [StrOptions(set(CLASSIFICATION)), Loss],
+    }
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        *,
+        alpha: float = 1.0,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        kernel_params: dict | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "pivoted",
+        random_state: Any = 0,
+        indefinite: str = "error",
+    ):
+        self.loss = loss
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.random_state = random_state
+        self.indefinite = indefinite
+
+    @fitting
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
+        """Fit one score for two classes, else one per class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+            Training points; for a precomputed kernel the Gram matrix.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : float or array-like of shape (n_samples,), optional
+            Weights of the losses, for losses that are sums over points.
+
+        Returns
+        -------
+        self : KernelMachineClassifier
+        """
+        X, y = labelled(self, X, y)
+        weight = checked_weights(sample_weight, X)
+        self.kernel_ = resolve_kernel(self, X, weight)
+        self.classes_, codes = class_labels(self, y)
+        weight = class_weights(self.class_weight, y, weight)
+        if weight is not None:
+            require_weight(self.classes_, codes, weight)
+        targets = signed_targets(codes, len(self.classes_))
+        fit_machines(self, X, targets, [classification_loss(self)], weight)
+        return self
+
+    @over_blocks
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
+        check_is_fitted(self)
+        return scores_of(self, X)
+
+    @over_blocks
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest score, shape (m,)."""
+        scores = self.decision_function(X)
+        return most_likely(self.classes_, scores)
+
+    @available_if(lambda self: is_logistic(classification_loss(self)))
+    @over_blocks
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of shape (m, n_classes), for the logistic loss."""
+        scores = self.decision_function(X)
+        return _per_class(scores, softmax)
+
+    @available_if(lambda self: is_logistic(classification_loss(self)))
+    @over_blocks
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithms of `predict_proba`, shape (m, n_classes)."""
+        scores = self.decision_function(X)
+        return _per_class(scores, log_softmax)
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
+
+class KernelMachineRegressor(CallbackSupportMixin, Regressor, BaseEstimator):
+    r"""Regression with any loss of the predictions.
+
+    .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
+              f_i = \langle w, \varphi(x_i) \rangle + b
+
+    Parameters
+    ----------
+    loss : {"squared", "absolute", "epsilon_insensitive", "huber", "quantile", "poisson"} or Loss, \
+default="squared"
+        A sum over points of r = y - f: half its square (kernel ridge, with a bias), its absolute
+        value, that beyond epsilon (support vector regression with C = 1 / alpha), half its square
+        up to delta and linear beyond, its pinball loss at ``quantile``; or exp(f) - y f for counts
+        with mean exp(f). Or an object of yours, derived from
+        `mercer.estimators.losses.PointwiseLoss` or, if it is no sum over points, from
+        `mercer.estimators.losses.Loss`, which sees all predictions at once and may bring a penalty
+        R(norm of w) in place of the one with alpha.
+    alpha : float, default=1.0
+        Regulariser, positive.
+    kernel, gamma, degree, coef0, kernel_params
+        As in `KernelMachineClassifier`.
+    fit_intercept : bool, default=True
+        Whether there is a bias b, which is not penalised.
+    epsilon : float, default=0.1
+        Half-width of the tube of "epsilon_insensitive".
+    delta : float, default=1.35
+        Where "huber" turns linear.
+    quantile : float or array-like of shape (n_quantiles,), default=0.5
+        Level of "quantile", between 0 and 1. Several are fitted together, under the condition that
+        they do not cross at the training points; where they would cross elsewhere, predictions are
+        put in order, which lowers their loss whatever the truth is.
+    tol, max_iter, max_time, solver, n_centers, centers, random_state, indefinite
+        As in `KernelMachineClassifier`.
+
+    Attributes
+    ----------
+    quantiles_ : ndarray of shape (n_quantiles,)
+        The levels in increasing order, for "quantile": the order of the predictions' columns.
+    dual_coef_ : ndarray of shape (n_points,) or (n_points, n_quantiles)
+    intercept_ : float or ndarray of shape (n_quantiles,)
+    X_fit_, kernel_, n_iter_, result_
+        As in `KernelMachineClassifier`.
+
+    References
+    ----------
+    Takeuchi, Le, Sears and Smola (2006), "Nonparametric quantile estimation".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from mercer.estimators.machines.kernel_machines import KernelMachineRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> upper = KernelMachineRegressor("quantile", quantile=0.9, alpha=0.01).fit(X, y)
+    >>> bool(0.85 < (y <= upper.predict(X)).mean() < 0.95)
+    True
+    >>> band = KernelMachineRegressor("quantile", quantile=[0.1, 0.5, 0.9]).fit(X, y).predict(X)
+    >>> band.shape, bool((np.diff(band) >= 0).all())
+    ((442, 3), True)
+    """
+
+    _takes_tensors = True
+    _parameter_constraints: dict = {
+        **KERNEL,
+        **SOLUTION,
+        "loss": [StrOptions({*REGRESSION, "quantile"}), Loss],
+        "epsilon": [NON_NEGATIVE],
+        "delta": [POSITIVE],
+        "quantile": [Interval(Real, 0, 1, closed="neither"), "array-like"],
+    }
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        *,
+        alpha: float = 1.0,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        kernel_params: dict | None = None,
+        fit_intercept: bool = True,
+        epsilon: float = 0.1,
+        delta: float = 1.35,
+        quantile: Any = 0.5,
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "pivoted",
+        random_state: Any = 0,
+        indefinite: str = "error",
+    ):
+        self.loss = loss
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
+        self.epsilon = epsilon
+        self.delta = delta
+        self.quantile = quantile
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.random_state = random_state
+        self.indefinite = indefinite
+
+    @fitting
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+            Training points; for a precomputed kernel the Gram matrix.
+        y : array-like of shape (n_samples,)
+        sample_weight : float or array-like of shape (n_samples,), optional
+            Weights of the losses, for losses that are sums over points.
+
+        Returns
+        -------
+        self : KernelMachineRegressor
+        """
+        X, y = labelled(self, X, y, y_numeric=True)
+        weight = checked_weights(sample_weight, X)
+        self.kernel_ = resolve_kernel(self, X, weight)
+        if self.loss == "quantile":
+            self.quantiles_ = _levels(self.quantile)
+        targets = np.asarray(y, dtype=np.float64)[:, None]
+        fit_machines(self, X, targets, regression_losses(self), weight)
+        return self
+
+    @over_blocks
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict on the scale of y: f itself, or exp(f) for "poisson".
+
+        Shape (m,), or (m, n_quantiles) for a list of quantiles, in increasing order.
+        """
+        check_is_fitted(self)
+        scores = scores_of(self, X)
+        if scores.ndim == 2:
+            return scores.sort(1).values if is_tensor(scores) else np.sort(scores, axis=1)
+        response = regression_losses(self)[0].response
+        if is_recorded(scores) or not is_tensor(scores):
+            return response(scores)
+        return beside(response(as_numpy(scores)), scores)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination or, for a list of quantiles, the mean D2 pinball score.
+
+        Parameters
+        ----------
+        X : test points
+        y : array-like of shape (m,)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+        """
+        if not has_levels(self):
+            return super().score(X, y, sample_weight)
+        y, sample_weight = on_host(y), on_host(sample_weight)
+        columns = zip(self.quantiles_, as_numpy(self.predict(X)).T, strict=True)
+        from sklearn.metrics import d2_pinball_score  # slow to import
+
+        scores = [
+            d2_pinball_score(y, f, alpha=float(level), sample_weight=sample_weight)
+            for level, f in columns
+        ]
+        return float(np.mean(scores))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = input_tags(self, super().__sklearn_tags__())
+        tags.target_tags.positive_only = self.loss == "poisson"
+        return tags
+
+
+def _per_class(scores: Any, of_all: Callable) -> Any:
+    """``softmax`` or its logarithm, with a column for each class, where the scores are."""
+    if is_tensor(scores):
+        if scores.ndim == 1:
+            scores = namespace(scores).stack([0 * scores, scores], 1)
+        return getattr(scores, of_all.__name__)(1)
+    if scores.ndim == 2:
+        return of_all(scores, axis=1)
+    of_two = expit if of_all is softmax else log_expit
+    return np.column_stack([of_two(-scores), of_two(scores)])
+
+
+def _levels(quantile: Any) -> np.ndarray:
+    """The levels in increasing order, checked."""
+    levels = np.sort(np.atleast_1d(np.asarray(quantile, dtype=np.float64)))
+    inside = levels.ndim == 1 and len(levels) > 0 and bool(np.all((levels > 0) & (levels < 1)))
+    if not inside or np.any(np.diff(levels) == 0):
+        raise ValueError(
+            f"quantile={quantile!r}; expected a number between 0 and 1, or a list of different ones"
+        )
+    return levels

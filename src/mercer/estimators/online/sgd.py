@@ -1,0 +1,195 @@
+"""Stochastic gradient descent for support vector machines with kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.arrays import n_rows
+from mercer.arrays.remote import over_blocks
+from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import expand, input_tags, training_gram
+from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.labels import (
+    checked_weights,
+    class_labels,
+    labelled,
+    most_likely,
+    require_weight,
+    signed_targets,
+)
+from mercer.estimators.scores import Classifier
+from mercer.solvers.online.sgd import kernel_sgd
+
+
+class KernelSGDClassifier(Classifier, BaseEstimator):
+    r"""The soft-margin support vector machine without bias, by stochastic gradient descent.
+
+    .. math:: \min_w \; \tfrac{\alpha}{2} \lVert w \rVert^2
+              + \frac1m \sum_i \max(0,\, 1 - y_i \langle w, \varphi(x_i) \rangle)
+
+    From :math:`\beta = 0`, step t = 1, ..., T uses :math:`a^{(t)} = \beta / (\alpha t)`, draws i
+    with replacement, and adds :math:`y_i` to :math:`\beta_i` if
+    :math:`y_i \sum_j a^{(t)}_j k(x_j, x_i) < 1`. The answer is the average of
+    :math:`a^{(1)}, \dots, a^{(T)}`. More than two classes take one machine each, against the
+    rest, over the same draws. `SVC` with C = 1 / (alpha m) and no intercept has the same optimum
+    and reaches it exactly. With weights the mean is weighted, and points are drawn by their weight.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="rbf"
+        A kernel object, a name ("linear", "poly", "rbf", "laplacian", "precomputed", ...) or a
+        function of two rows.
+    gamma : float, "scale", "auto" or None, default="scale"
+        For named kernels that have one; "scale" is 1 / (n_features * variance of X), None and
+        "auto" are 1 / n_features.
+    degree : float, default=3
+        For "poly".
+    coef0 : float, default=1
+        For "poly" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Further arguments of a callable kernel.
+    alpha : float, default=0.01
+        The regulariser, lambda in the textbook.
+    n_iter : int, default=10000
+        The number of steps T, all of which are taken.
+    average : bool, default=True
+        Whether to return the average or the last iterate.
+    random_state : int, RandomState or None, default=0
+        Source of the draws, ``check_random_state(random_state).randint(m, size=n_iter)``; with
+        weights ``random_sample(n_iter)``, in the order of the points. The same at every fit by
+        default.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    X_fit_ : the training points.
+    kernel_ : Kernel
+        The kernel used.
+    result_ : Result
+        ``gap`` is the duality gap of the objective above, the worst over machines.
+
+    References
+    ----------
+    Shalev-Shwartz and Ben-David (2014), "Understanding Machine Learning", section 16.3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer.estimators.online.sgd import KernelSGDClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelSGDClassifier(alpha=0.001, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **KERNEL,
+        "alpha": [POSITIVE],
+        "n_iter": [at_least(1)],
+        "average": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict | None = None,
+        alpha: float = 0.01,
+        n_iter: int = 10_000,
+        average: bool = True,
+        random_state: Any = 0,
+        indefinite: str = "error",
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.alpha = alpha
+        self.n_iter = n_iter
+        self.average = average
+        self.random_state = random_state
+        self.indefinite = indefinite
+
+    @fitting
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSGDClassifier:
+        """Take the steps.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+            Training points; for a precomputed kernel the Gram matrix.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : float or array-like of shape (n_samples,), optional
+            Weights of the losses in their mean: a point of weight 2 is drawn as often as two
+            points of weight 1 in its place, one of weight 0 never.
+
+        Returns
+        -------
+        self : KernelSGDClassifier
+        """
+        X, y = labelled(self, X, y)
+        weight = checked_weights(sample_weight, X)
+        self.kernel_ = resolve_kernel(self, X, weight)
+        self.classes_, codes = class_labels(self, y)
+        rng, share = check_random_state(self.random_state), None
+        if weight is None:
+            draws = rng.randint(n_rows(X), size=self.n_iter)
+        else:
+            require_weight(self.classes_, codes, weight)
+            share = weight / weight.sum()
+            draws = _draws(weight, rng.random_sample(self.n_iter))
+        operator = training_gram(self, X, self.kernel_, store=False)
+        targets = signed_targets(codes, len(self.classes_))
+        self.result_ = kernel_sgd(
+            operator, targets, self.alpha, draws, average=self.average, share=share
+        )
+        coef = operator.carry(self.result_.value)
+        self.dual_coef_ = coef[:, 0] if len(self.classes_) == 2 else coef
+        self.X_fit_ = X
+        return self
+
+    @over_blocks
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
+        check_is_fitted(self)
+        return expand(self, X, self.dual_coef_)
+
+    @over_blocks
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest score, shape (m,)."""
+        scores = self.decision_function(X)
+        return most_likely(self.classes_, scores)
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
+
+def _draws(weight: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The points at these places of the weights laid end to end, the whole length being 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> _draws(np.array([1.0, 0.0, 3.0]), np.array([0.0, 0.2, 0.25, 0.9]))
+    array([0, 0, 2, 2])
+    """
+    ends = np.cumsum(weight)
+    found = np.searchsorted(ends, places * ends[-1], side="right")
+    return np.minimum(found, np.flatnonzero(weight)[-1])

@@ -1,0 +1,346 @@
+"""Kernel ridge regression that chooses its regulariser by exact leave-one-out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._sklearn import CallbackSupportMixin, StrOptions
+from mercer.arrays import doubled, following, is_tensor, memory_budget, n_rows, refuse_beyond_memory
+from mercer.arrays.remote import is_elsewhere, over_blocks
+from mercer.estimators.centres import Centres
+from mercer.estimators.constraints import KERNEL, at_least
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags, is_precomputed, stored, training_gram
+from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.labels import checked_weights, labelled
+from mercer.estimators.progress import reporter
+from mercer.estimators.ridge.engine import Fit, evaluate, store
+from mercer.estimators.ridge.tensors import EIGH_MATRICES
+from mercer.estimators.ridge.undetermined import warn_if_undetermined
+from mercer.estimators.scores import Regressor
+from mercer.solvers.eigensystem import Eigensystem
+from mercer.solvers.linear.eigh import solve_eigh
+from mercer.solvers.nystrom.path import LeftOutSums, NystromPath
+from mercer.solvers.nystrom.ridge import Block, accumulated, solve_nystrom, summed
+
+
+class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):
+    r"""Kernel ridge regression with the regulariser chosen by exact leave-one-out.
+
+    One eigendecomposition of the Gram matrix serves every alpha. With
+    :math:`G = (K + \alpha I)^{-1}` the residual of point i under the fit without it is
+
+    .. math:: y_i - f_{-i}(x_i) = \frac{(G y)_i}{G_{ii}},
+
+    and likewise with sample weights, an intercept and for whole folds; nothing is refitted and
+    nothing approximated. With more points than memory has room for, ``solver="nystrom"`` does the
+    same for functions of a few centres, which stay when a point is left out.
+
+    Parameters
+    ----------
+    alphas : array-like of shape (n_alphas,), default=(0.1, 1, 10)
+        Regularisers to choose from, not negative.
+    kernel, gamma, degree, coef0, kernel_params
+        As in `KernelRidge`.
+    fit_intercept : bool, default=False
+        Whether to fit a constant that is not penalised.
+    solver : {"auto", "eigh", "nystrom"}, default="auto"
+        "eigh" decomposes the Gram matrix; "nystrom" expands in centres, of which the sums over the
+        points are decomposed. "auto" takes "eigh" while the Gram matrix fits scikit-learn's
+        ``working_memory`` and n_centers is not given.
+    n_centers, centers, random_state
+        For "nystrom", as in `KernelRidge`.
+    cv : int, cross-validation generator, iterable, "gcv" or None, default=None
+        None leaves out one point at a time. "gcv" is generalised cross-validation, where every
+        point has the mean leverage. Otherwise folds are left out, as exactly; their test sets must
+        hold every point once, and their training sets all the others.
+    scoring : str, callable or None, default=None
+        A scorer of scikit-learn's kind, applied to all left-out predictions at once; None is the
+        negated mean squared error. Larger is better.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The regulariser chosen; among equals, the first.
+    best_score_ : float
+        Its leave-one-out score.
+    loo_scores_ : ndarray of shape (n_alphas,)
+        The score of each alpha, in the order given.
+    loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        What each training point is predicted to be without it or its fold, for the alpha chosen;
+        not of a Dask collection.
+    dual_coef_, intercept_, error_bound_, X_fit_, kernel_, n_iter_, result_
+        As in `KernelRidge`.
+
+    References
+    ----------
+    Allen (1974), "The relationship between variable selection and data augmentation and a method
+    for prediction". Rifkin and Lippert (2007), "Notes on regularized least squares".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from mercer.estimators.ridge.cross_validation import KernelRidgeCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = KernelRidgeCV(alphas=[1e-3, 1e-2, 0.1, 1], kernel="rbf", gamma=1.0).fit(X, y)
+    >>> model.alpha_
+    0.01
+    """
+
+    _takes_tensors = True
+    _parameter_constraints: dict = {
+        **KERNEL,
+        "alphas": ["array-like"],
+        "fit_intercept": ["boolean"],
+        "solver": [StrOptions({"auto", "eigh", "nystrom"})],
+        "n_centers": [at_least(1), None],
+        "centers": [StrOptions({"pivoted", "uniform"}), "array-like", list],
+        "random_state": ["random_state"],
+        "cv": ["cv_object", StrOptions({"gcv"})],
+        "scoring": [str, callable, None],
+    }
+
+    def __init__(
+        self,
+        alphas: Any = (0.1, 1, 10),
+        *,
+        kernel: Any = "linear",
+        gamma: Any = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict | None = None,
+        fit_intercept: bool = False,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "pivoted",
+        random_state: Any = 0,
+        cv: Any = None,
+        scoring: Any = None,
+        indefinite: str = "error",
+    ):
+        self.alphas = alphas
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.random_state = random_state
+        self.cv = cv
+        self.scoring = scoring
+        self.indefinite = indefinite
+
+    @fitting
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeCV:
+        """Choose alpha and fit with it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+            Training points; for a precomputed kernel the Gram matrix.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : float or array-like of shape (n_samples,), optional
+            Weights of the squared errors, in the fit and in the score.
+
+        Returns
+        -------
+        self : KernelRidgeCV
+        """
+        X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
+        weight = checked_weights(sample_weight, X)
+        self.kernel_ = resolve_kernel(self, X, weight)
+        alphas = self._regularisers()
+        y = np.asarray(y, dtype=np.float64)
+        solver, reason = self._choice(X)
+        choose = self._by_centres if solver == "nystrom" else self._by_decomposition
+        fit = choose(X, y, alphas, weight)
+        result = replace(fit.result, method=f"{fit.result.method}{reason}")
+        store(self, X, fit._replace(result=result), flat=y.ndim == 1)
+        return self
+
+    def _regularisers(self) -> np.ndarray:
+        alphas = np.asarray(self.alphas, dtype=np.float64).ravel()
+        if not len(alphas) or not np.all(np.isfinite(alphas) & (alphas >= 0)):
+            raise ValueError(f"alphas={self.alphas!r}: expected finite numbers, none negative")
+        if self.cv == "gcv" and self.scoring is not None:
+            raise ValueError(f"scoring={self.scoring!r} has no effect with cv='gcv'; leave it None")
+        return alphas
+
+    def _choice(self, X: Any) -> tuple[str, str]:
+        """The solver and why."""
+        if is_tensor(self.centers):
+            raise TypeError(
+                "centers are a tensor, which KernelRidgeCV does not go with; pass an array"
+            )
+        if is_tensor(X):
+            if self.solver == "nystrom" or self.n_centers is not None:
+                raise ValueError(
+                    "solver='nystrom' and n_centers are not there for tensors; pass X.cpu().numpy()"
+                )
+            return "eigh", f": tensors on {X.device}"
+        if self.solver != "auto":
+            return self.solver, ""
+        if self.n_centers is not None:
+            return "nystrom", ": n_centers is given"
+        n = n_rows(X)
+        mib, budget = 8 * n**2 / 2**20, memory_budget() / 2**20
+        if mib <= budget or is_precomputed(self.kernel_):
+            return "eigh", ""
+        return "nystrom", f": {mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
+
+    def _by_decomposition(
+        self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
+    ) -> Fit:
+        if is_tensor(X):
+            refuse_beyond_memory(len(X), EIGH_MATRICES, X)
+        operator = training_gram(self, doubled(X) if is_tensor(X) else X, self.kernel_)
+        K = operator.dense() if is_tensor(X) else stored(operator)
+        system = Eigensystem(K, weight, self.fit_intercept)
+        if self.cv == "gcv":
+            criteria, predictions = system.generalised(y, alphas)
+            scores = -criteria.mean(axis=1)
+        else:
+            predictions = self._left_out(system, y, alphas)
+            scores = [self._score(y, p.reshape(y.shape), weight) for p in predictions]
+        best = self._choose(alphas, np.array(scores))
+        self.loo_predictions_ = following(predictions[best].reshape(y.shape), X)
+        warn_if_undetermined(system, alphas[[best]])
+        result = solve_eigh(system, y, self.alpha_)
+        if (tell := reporter(self)) is not None:
+            tell(result.n_iter, result.gap)
+        intercept = following(system.intercept(y, result.value), X)
+        return Fit(following(operator.carry(result.value), X), result, intercept)
+
+    def _by_centres(
+        self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
+    ) -> Fit:
+        Y = y.reshape(len(y), -1)
+        centres = Centres(self, X, weight)
+
+        def blocks() -> Iterable[Block]:
+            return centres.blocks(X, Y, weight)
+
+        moments = accumulated(blocks(), centres.whitening, Y.shape[1])
+        path = NystromPath(centres.whitening, moments, self.fit_intercept)
+        if is_elsewhere(X):  # points that are elsewhere, and their predictions with them
+            if self.cv == "gcv":
+                scores = -path.generalised(alphas).mean(axis=1)
+            else:
+                found = summed(blocks(), centres.whitening, LeftOutSums(path, alphas))
+                scores = -found.errors / found.weight
+            self._choose(alphas, scores)
+        elif self.cv == "gcv":
+            best = self._choose(alphas, -path.generalised(alphas).mean(axis=1))
+            left_out = [path.leave_one_out(block, alphas[[best]], equal=True) for block in blocks()]
+            self.loo_predictions_ = np.concatenate(left_out, axis=1)[0].reshape(y.shape)
+        else:
+            if self.cv is None:
+                left_out = [path.leave_one_out(block, alphas) for block in blocks()]
+                predictions = np.concatenate(left_out, axis=1)
+            else:
+                predictions = np.empty((len(alphas), *Y.shape))
+                for fold in self._folds(y):
+                    given = X, Y, weight, fold
+                    left = accumulated(centres.blocks(*given), centres.whitening, Y.shape[1])
+                    rest = moments.merged(left, sign=-1)
+                    without = NystromPath(centres.whitening, rest, self.fit_intercept)
+                    found = [without.predictions(b, alphas) for b in centres.blocks(*given)]
+                    predictions[:, fold] = np.concatenate(found, axis=1)
+            scores = [self._score(y, p.reshape(y.shape), weight) for p in predictions]
+            best = self._choose(alphas, np.array(scores))
+            self.loo_predictions_ = predictions[best].reshape(y.shape)
+        lam = np.full(Y.shape[1], self.alpha_)
+        result = solve_nystrom(
+            blocks,
+            centres.whitening,
+            moments,
+            lam,
+            fit_intercept=self.fit_intercept,
+            report=reporter(self),
+        )
+        points, dual_coef = centres.expansion(X, result.value.coef)
+        return Fit(dual_coef, result, result.value.intercept, points=points)
+
+    def _choose(self, alphas: np.ndarray, scores: np.ndarray) -> int:
+        """Set what follows from the score of each alpha; the position of the best."""
+        best = int(np.argmax(scores))
+        self.loo_scores_ = scores
+        self.alpha_, self.best_score_ = float(alphas[best]), float(scores[best])
+        return best
+
+    @over_blocks
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict with the alpha chosen, shape (m,) or (m, n_targets)."""
+        check_is_fitted(self)
+        return evaluate(self, X)
+
+    def _left_out(self, system: Eigensystem, y: np.ndarray, alphas: np.ndarray) -> Any:
+        """For each alpha, what each point is predicted to be without it or its fold."""
+        if self.cv is None:
+            return system.leave_one_out_path(y, alphas)
+        folds = self._folds(y)
+        return [system.leave_folds_out(y, alpha, folds) for alpha in alphas]
+
+    def _folds(self, y: np.ndarray) -> list[np.ndarray]:
+        """The test sets of ``cv``, which together hold every point once."""
+        from sklearn.model_selection import check_cv  # slow to import
+
+        n, folds = len(y), []
+        for train, test in check_cv(self.cv).split(np.empty((n, 0)), y):
+            if len(train) + len(test) != n or np.intersect1d(train, test).size:
+                raise ValueError(
+                    f"cv={self.cv!r} has a split into {len(train)} and {len(test)} of {n} points; "
+                    "a training set must hold all points outside its test set"
+                )
+            folds.append(np.asarray(test))
+        if not np.array_equal(np.sort(np.concatenate(folds)), np.arange(n)):
+            raise ValueError(f"cv={self.cv!r} does not leave out every point exactly once")
+        return folds
+
+    def _score(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None) -> float:
+        if self.scoring is None:
+            errors = ((y - predicted) ** 2).reshape(len(y), -1).mean(axis=1)
+            return -float(np.average(errors, weights=weight))
+        from sklearn.metrics import get_scorer  # slow to import
+
+        scorer = get_scorer(self.scoring)
+        if weight is None:
+            return float(scorer(_Given(), predicted, y))
+        try:
+            return float(scorer(_Given(), predicted, y, sample_weight=weight))
+        except TypeError as error:
+            if "sample_weight" not in str(error):
+                raise
+            raise ValueError(
+                f"scoring={self.scoring!r} takes no sample_weight, which fit was given; choose "
+                "another scorer, or fit without weights"
+            ) from error
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
+
+class _Given(Regressor, BaseEstimator):
+    """A regressor whose points are its predictions, so that any scorer can judge them."""
+
+    def fit(self, X: Any, y: Any = None) -> _Given:
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True

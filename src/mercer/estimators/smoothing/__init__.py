@@ -1,0 +1,1 @@
+"""Densities and local regression."""

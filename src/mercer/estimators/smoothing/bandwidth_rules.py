@@ -1,0 +1,435 @@
+"""Bandwidths from the data: Improved Sheather-Jones, cross-validation, and a plug-in matrix.
+
+All are for the Gaussian kernel, and follow the data: scaled by 1000, they give 1000 times as much.
+``weight: (n,)`` are positive weights of the points that sum to one.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, pairwise, permutations
+from typing import Any
+
+import numpy as np
+from scipy.fft import dct
+from scipy.optimize import brentq, minimize, minimize_scalar
+
+from mercer import core
+from mercer.arrays import rows_in_order
+from mercer.estimators.smoothing.bandwidths import feature_scales, log_search, normal_reference
+from mercer.expressions import Pairs, exp, statistic
+
+RULES = ("scott", "silverman", "isj", "mlcv", "lscv", "plugin")
+# Bins and stages of Botev's method.
+BINS, STAGES = 2**12, 7
+# Cross-validation looks at multiples of the normal reference, as powers of two.
+POWERS, LOWEST, HIGHEST = range(-5, 3), -9.0, 4.0
+# The plug-in matrix has fourth derivatives in so many features at most.
+PLUGIN_FEATURES = 6
+
+
+def refuse_degenerate(X: np.ndarray, weight: np.ndarray, rule: str) -> None:
+    """Raise a ValueError that names the cause where data have no spread to go by."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = feature_scales(X, weight)
+    if not np.isfinite(scales).all():
+        column = int(np.flatnonzero(~np.isfinite(scales))[0])
+        raise ValueError(
+            f"bandwidth={rule!r} is a multiple of each feature's spread, and that of column "
+            f"{column} of X is beyond the largest number; give X in larger units"
+        )
+    if scales.all():
+        return
+    column = int(np.flatnonzero(scales == 0)[0])
+    cause = "there is one point" if len(X) == 1 else f"all {len(X)} values are equal"
+    raise ValueError(
+        f"bandwidth={rule!r} is a multiple of each feature's spread, and column {column} of X has "
+        f"none: {cause}; drop the column, or give bandwidths as numbers"
+    )
+
+
+def rule_bandwidth(
+    rule: str, X: np.ndarray, weight: np.ndarray, variance: float = 1.0
+) -> tuple[np.ndarray, dict[str, Any] | None]:
+    """Bandwidths (d,), or a matrix (d, d), by the rule of this name; and what a search has tried.
+
+    Parameters
+    ----------
+    rule : one of ``RULES``
+    X : ndarray of shape (n, d)
+    weight : ndarray of shape (n,)
+    variance : float
+        Of the kernel along one coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rule_bandwidth("scott", np.arange(5.0)[:, None], np.full(5, 0.2))[0].round(4)
+    array([1.146])
+    """
+    refuse_degenerate(X, weight, rule)
+    d = X.shape[1]
+    if rule in ("scott", "silverman"):
+        return normal_reference(X, rule, weight, variance), None
+    if rule == "isj":
+        return isj_per_feature(X, weight) / np.sqrt(variance), None
+    if rule == "plugin":
+        scales = feature_scales(X, weight, ddof=0)
+        H = plugin_matrix(X / scales, weight) / variance
+        return (scales * np.sqrt(H[0]) if d == 1 else _in_units(H, scales)), None
+    start = normal_reference(X, "silverman", weight)
+    h, curve = cross_validated(X, weight, rule, start)
+    tried = curve["factor"][:, None] * start / np.sqrt(variance)
+    seen = {"bandwidth": tried, "score": curve["score"], "per_feature": curve["per_feature"]}
+    return h / np.sqrt(variance), seen
+
+
+def _in_units(H: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """A matrix of standard units in those of the data, if their squares are numbers."""
+    with np.errstate(over="ignore", under="ignore"):
+        H = H * scales * scales[:, None]
+    if not np.isfinite(H).all() or np.diag(H).min() < np.finfo(float).tiny:
+        raise ValueError(
+            "bandwidth='plugin' gives a matrix, which holds squares, and those of X, whose spread "
+            f"is {scales.min():.3g} to {scales.max():.3g}, are beyond all numbers; give X in other "
+            "units"
+        )
+    return H
+
+
+# Improved Sheather-Jones.
+
+
+def isj_per_feature(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Improved Sheather-Jones for each feature of X: (n, d) by itself, shape (d,).
+
+    In d dimensions the best bandwidth falls as n^(-1/(d+4)) rather than n^(-1/5), and each is
+    widened by what the two are apart for a normal law.
+    """
+    ratio = [normal_reference(Z, "silverman", weight)[0] for Z in (X, X[:, :1])]
+    found = []
+    for j, x in enumerate(X.T):
+        try:
+            found.append(improved_sheather_jones(x, weight))
+        except ValueError as error:
+            if X.shape[1] == 1:
+                raise
+            raise ValueError(f"column {j} of X: {error}") from error
+    return np.array(found) * (ratio[0] / ratio[1])
+
+
+def improved_sheather_jones(x: np.ndarray, weight: np.ndarray) -> float:
+    """Botev's bandwidth for points on the line, (n,): the fixed point of seven plug-in stages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(1).normal(size=2000)
+    >>> round(improved_sheather_jones(x, np.full(2000, 1 / 2000)), 2)  # 0.23 is best
+    0.22
+
+    References
+    ----------
+    Z. I. Botev, J. F. Grotowski and D. P. Kroese, Kernel density estimation via diffusion, Annals
+    of Statistics 38 (2010).
+    """
+    low, high = x.min(), x.max()
+    spread = high - low
+    start, width = low - spread / 10, 1.2 * spread
+    step = width / BINS
+    # Bins at the middles of cells, for the cosines are reflected at the edges.
+    bins = core.smoother().bin_linear(
+        rows_in_order(x[:, None] - start, np.float64),
+        rows_in_order(weight, np.float64),
+        np.array([step / 2]),
+        np.array([step]),
+        np.array([BINS]),
+    )
+    squares = (dct(bins)[1:] / 2) ** 2
+    n = min(len(np.unique(x)), 1 / np.sum(weight**2))
+    frequencies = np.arange(1, BINS) ** 2.0
+
+    def norm(s: int, t: float) -> float:
+        """‖f^(s)‖², of the density smoothed up to time t."""
+        exponent = -frequencies * np.pi**2 * t
+        return 2 * np.pi ** (2 * s) * float(np.sum(frequencies**s * squares * np.exp(exponent)))
+
+    def excess(t: float) -> float:
+        f = norm(STAGES, t)
+        for s in range(STAGES - 1, 1, -1):
+            odd = np.prod(np.arange(1, 2 * s, 2)) / np.sqrt(2 * np.pi)
+            constant = (1 + 0.5 ** (s + 0.5)) / 3
+            f = norm(s, (2 * constant * odd / (n * f)) ** (2 / (3 + 2 * s)))
+        return t - (2 * n * np.sqrt(np.pi) * f) ** (-0.4)
+
+    times = np.geomspace(1e-9, 0.1, 50)
+    before = excess(times[0])
+    with np.errstate(all="ignore"):
+        for earlier, later in pairwise(times):
+            after = excess(later)
+            if before < 0 <= after:
+                return float(np.sqrt(brentq(excess, earlier, later, xtol=1e-14)) * width)
+            before = after
+    raise ValueError(
+        f"bandwidth='isj' found no fixed point: {len(np.unique(x))} distinct values of {len(x)} "
+        "are too few or too even for it; use bandwidth='silverman' or 'mlcv'"
+    )
+
+
+# Cross-validation.
+
+
+class LeaveOneOut:
+    """Sums over all other points, and how they move with the logarithm of each bandwidth."""
+
+    def __init__(self, X: np.ndarray, weight: np.ndarray):
+        self.X = X - np.median(X, axis=0)
+        self.log_weight = np.log(weight)
+        self.none, self.out = None, np.full(len(X), -np.inf)
+        self.threads = core.threads(len(X) ** 2, X.shape[1])
+
+    def __call__(self, h: np.ndarray, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """log Σ_j w_j exp(-D/2), (n,), and its derivatives by log h, (n, d)."""
+        U, routines = rows_in_order(self.X / h), core.smoother()
+        empty, ones = np.zeros((len(U), 0)), np.ones((len(U), 1))
+        points = (U, U, self.log_weight, own)
+        log_sum = routines.log_sums(*points, self.threads)
+        slopes = routines.local_slopes(*points, empty, log_sum, ones, empty, -ones, self.threads)
+        return log_sum, slopes
+
+
+def likelihood_score(X: np.ndarray, weight: np.ndarray):
+    """-Σ w_i log p_{-i}(x_i) and its derivatives by log h, as a function of h: (d,).
+
+    Features are measured in their standard deviations, so that the score does not depend on units.
+    """
+    sums, d = LeaveOneOut(X, weight), X.shape[1]
+    unit = np.log(feature_scales(X, weight, ddof=0)).sum()
+    constant = d / 2 * np.log(2 * np.pi) + weight @ np.log1p(-weight) - unit
+
+    def score(h: np.ndarray) -> tuple[float, np.ndarray]:
+        log_sum, slopes = sums(h, sums.out)
+        return float(np.log(h).sum() - weight @ log_sum + constant), 1 - weight @ slopes
+
+    return score
+
+
+def squares_score(X: np.ndarray, weight: np.ndarray):
+    """∫p² - 2 Σ w_i p_{-i}(x_i) and its derivatives by log h, as a function of h: (d,).
+
+    Features are measured in their standard deviations, so that the score does not depend on units.
+    """
+    sums, d = LeaveOneOut(X, weight), X.shape[1]
+    unit = np.log(feature_scales(X, weight, ddof=0)).sum()
+
+    def score(h: np.ndarray) -> tuple[float, np.ndarray]:
+        log_volume = np.log(h).sum() - unit
+        both, both_slopes = sums(h * np.sqrt(2), sums.none)
+        others, other_slopes = sums(h, sums.out)
+        square = weight * np.exp(both - d / 2 * np.log(4 * np.pi) - log_volume)
+        cross = weight / (1 - weight) * np.exp(others - d / 2 * np.log(2 * np.pi) - log_volume)
+        slope = square @ (both_slopes - 1) - 2 * cross @ (other_slopes - 1)
+        return float(square.sum() - 2 * cross.sum()), slope
+
+    return score
+
+
+SCORES = {"mlcv": likelihood_score, "lscv": squares_score}
+
+
+def cross_validated(
+    X: np.ndarray, weight: np.ndarray, rule: str, start: np.ndarray
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Bandwidths that cross-validation finds best, one for each feature, and the curve it saw.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    weight : ndarray of shape (n,)
+    rule : {"mlcv", "lscv"}
+    start : ndarray of shape (d,)
+        Where to look around: the normal reference.
+
+    Returns
+    -------
+    h : ndarray of shape (d,)
+    curve : dict
+        ``factor``, multiples of ``start`` that were tried, and ``score``, lower being better.
+    """
+    if len(np.unique(X, axis=0)) < 3:
+        raise ValueError(
+            f"bandwidth={rule!r} leaves out one point at a time, and X has "
+            f"{len(np.unique(X, axis=0))} distinct ones; give bandwidths as numbers"
+        )
+    score = SCORES[rule](X, weight)
+    h, curve = log_search(score, start, POWERS, LOWEST, HIGHEST)
+    if np.any(h <= start * np.exp2(LOWEST) * 1.001):
+        repeated = len(X) - len(np.unique(X, axis=0))
+        cause = (
+            f"{repeated} of {len(X)} points repeat others, and a bandwidth below the spacing of "
+            "values that were rounded fits them best"
+            if repeated
+            else "the density seems to have a pole, which no bandwidth is small enough for"
+        )
+        raise ValueError(
+            f"bandwidth={rule!r} goes to zero: {cause}; use bandwidth='silverman' or 'plugin'"
+        )
+    return h, curve
+
+
+# The plug-in matrix.
+
+
+def plugin_matrix(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """H that minimises the asymptotic mean integrated squared error with estimated derivatives.
+
+    Data are sphered, ψ₄ (the integrals of f times its fourth derivatives) are estimated with a
+    Gaussian pilot whose width removes the leading bias, for which ψ₆ is estimated with a pilot
+    whose width comes from the normal law: two stages, and one matrix of any orientation.
+
+    References
+    ----------
+    T. Duong and M. L. Hazelton, Plug-in bandwidth matrices for bivariate kernel density estimation,
+    Journal of Nonparametric Statistics 15 (2003); J. E. Chacón and T. Duong, Multivariate plug-in
+    bandwidth selection with unconstrained pilot bandwidth matrices, Test 19 (2010).
+    """
+    d = X.shape[1]
+    if d > PLUGIN_FEATURES:
+        raise ValueError(
+            f"bandwidth='plugin' takes fourth derivatives in up to {PLUGIN_FEATURES} features, and "
+            f"X has {d}; use 'mlcv', or reduce the features first"
+        )
+    centred = X - weight @ X
+    scales = np.sqrt(weight @ centred**2)
+    covariance = (centred / scales).T @ (weight[:, None] * centred / scales)
+    values, vectors = np.linalg.eigh(covariance)
+    if values[0] < 1e-10 * values[-1]:
+        raise ValueError(
+            f"bandwidth='plugin' gives a full matrix, and the {d} columns of X are linearly "
+            "dependent; drop one of them, or use one bandwidth for each feature"
+        )
+    root = scales[:, None] * (vectors * np.sqrt(values))  # covariance = root rootᵀ
+    Z = np.linalg.solve(root, centred.T).T
+    size = 1 / np.sum(weight**2)
+
+    # Of a radial function F(s), s = ‖z‖²/2, all fourth derivatives at zero are F''(0) times one
+    # tensor, so that stage one is about numbers: the pilot's own and the normal law's.
+    c = (2 * np.pi) ** (-d / 2)
+    laplacian_at_zero = _second_at_zero(c, 1.0, d, 1)
+    normal = _second_at_zero((4 * np.pi) ** (-d / 2), 2.0, d, 2)
+    # |F''(0)| g^-(d+6) / n is the bias of the diagonal terms, normal g²/2 that of smoothing.
+    g6 = abs(2 * laplacian_at_zero / (normal * size)) ** (1 / (d + 8))
+    psi6 = _derivatives(Z, weight, g6, laplacian=True)
+    diagonal = _symmetric_deltas(d) * (c / size)
+
+    def bias(log_g: float) -> float:
+        g = np.exp(log_g)
+        return float(np.sum((diagonal * g ** -(d + 4.0) + 0.5 * g**2 * psi6) ** 2))
+
+    log_g: float = minimize_scalar(
+        bias, bounds=(np.log(g6) - 2, np.log(g6) + 2), method="bounded"
+    ).x
+    psi4 = _derivatives(Z, weight, float(np.exp(log_g)), laplacian=False).reshape(d * d, d * d)
+    return root @ _smallest_error(psi4, size, d) @ root.T
+
+
+def _second_at_zero(c: float, variance: float, d: int, laplacians: int) -> float:
+    """F''(0) for F(s) the Gaussian c exp(-s / v), v = variance, after so many Laplacians.
+
+    The Laplacian of F(s) is 2 s F'' + d F'; of a polynomial times exp(-s/v), again one.
+    """
+    polynomial = np.polynomial.Polynomial([c])
+    s = np.polynomial.Polynomial([0, 1.0])
+
+    def slope(p):
+        return p.deriv() - p / variance
+
+    for _ in range(laplacians):
+        polynomial = 2 * s * slope(slope(polynomial)) + d * slope(polynomial)
+    return float(slope(slope(polynomial))(0.0))
+
+
+def _symmetric_deltas(d: int) -> np.ndarray:
+    """δ_ab δ_cd + δ_ac δ_bd + δ_ad δ_bc, shape (d, d, d, d)."""
+    one = np.eye(d)
+    return (
+        np.einsum("ab,ce->abce", one, one)
+        + np.einsum("ac,be->abce", one, one)
+        + np.einsum("ae,bc->abce", one, one)
+    )
+
+
+def _derivatives(Z: np.ndarray, weight: np.ndarray, g: float, laplacian: bool) -> np.ndarray:
+    """Σ_ij w_i w_j ∂⁴F(z_i - z_j), (d, d, d, d), for F = φ_g or its Laplacian.
+
+    For a function of s = ‖z‖²/2, ∂⁴F = F'''' zzzz + F''' (δzz, six terms) + F'' (δδ, three terms).
+    Sums of monomials of differences come from one product of the core with monomials of points.
+    """
+    d = Z.shape[1]
+    Z = Z / g
+    s = 0.5 * statistic("sqdist")
+    c = (2 * np.pi) ** (-d / 2) * g ** (-d - 4.0 - 2.0 * laplacian)
+    # The polynomials before exp(-s): of F'', F''' and F''''.
+    polynomial = np.polynomial.Polynomial([-d, 2.0] if laplacian else [1.0])
+    factors = []
+    for order in range(1, 5):
+        polynomial = polynomial.deriv() - polynomial
+        if order >= 2:
+            factors.append(polynomial.coef)
+    total = np.zeros((d,) * 4)
+    deltas = np.eye(d)
+    for coefficients, degree in zip(factors, (0, 2, 4), strict=True):
+        kernel = sum(float(a) * s**k for k, a in enumerate(coefficients)) * exp(-s)
+        moment = _difference_moments(Pairs(kernel, Z), Z, weight, degree)
+        if degree == 4:
+            total += moment
+        elif degree == 2:
+            for a, b in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)):
+                others = [k for k in range(4) if k not in (a, b)]
+                term = np.multiply.outer(deltas, moment)
+                total += np.moveaxis(term, (0, 1, 2, 3), (a, b, *others))
+        else:
+            total += moment * _symmetric_deltas(d)
+    return c * total
+
+
+def _difference_moments(pairs: Pairs, Z: np.ndarray, weight: np.ndarray, degree: int) -> np.ndarray:
+    """Σ_ij w_i w_j G_ij (z_i - z_j)^⊗degree, of shape (d,) * degree."""
+    d = Z.shape[1]
+    monomials = [m for k in range(degree + 1) for m in combinations_with_replacement(range(d), k)]
+    place = {m: i for i, m in enumerate(monomials)}
+    columns = np.column_stack([np.prod(Z[:, list(m)], axis=1) for m in monomials])
+    left = columns * weight[:, None]
+    sums = left.T @ pairs.products(left, np.zeros((len(Z), 0)))[0]  # of monomials of both
+    moment = np.zeros((d,) * degree)
+    for index in combinations_with_replacement(range(d), degree):
+        value = 0.0
+        for chosen in range(2**degree):
+            ours = tuple(sorted(index[k] for k in range(degree) if not chosen >> k & 1))
+            theirs = tuple(sorted(index[k] for k in range(degree) if chosen >> k & 1))
+            value += (-1) ** len(theirs) * sums[place[ours], place[theirs]]
+        for order in set(permutations(index)):
+            moment[order] = value
+    return moment
+
+
+def _smallest_error(psi4: np.ndarray, size: float, d: int) -> np.ndarray:
+    """H that minimises |H|^(-1/2) (4π)^(-d/2) / n + ¼ vec(H)ᵀ Ψ vec(H)."""
+    psi4 = 0.5 * (psi4 + psi4.T)
+    lower = np.tril_indices(d)
+    normal = (4 / ((d + 2) * size)) ** (1 / (d + 4))
+    roughness = (4 * np.pi) ** (-d / 2) / size
+
+    def unpack(t: np.ndarray) -> np.ndarray:
+        L = np.zeros((d, d))
+        L[lower] = t
+        L[np.diag_indices(d)] = normal * np.exp(np.diag(L))
+        return L
+
+    def error(t: np.ndarray) -> float:
+        L = unpack(t)
+        h = (L @ L.T).ravel()
+        return float(roughness / np.prod(np.diag(L)) + 0.25 * h @ psi4 @ h) * size * normal**d
+
+    found = minimize(error, np.zeros(len(lower[0])), method="BFGS", options={"gtol": 1e-7})
+    L = unpack(found.x)
+    return L @ L.T

@@ -1,0 +1,517 @@
+"""Parzen's density estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._sklearn import Interval, StrOptions
+from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, on_host, row_blocks
+from mercer.arrays.remote import over_blocks
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import query_beside, tensor_of_points, validated
+from mercer.estimators.labels import checked_weights
+from mercer.estimators.smoothing.bandwidth_rules import RULES, rule_bandwidth
+from mercer.estimators.smoothing.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
+from mercer.estimators.smoothing.density_parts import conditional, marginal
+from mercer.estimators.smoothing.mixtures import LARGEST_GRID, METHODS, Mixture
+from mercer.estimators.smoothing.supports import Box
+from mercer.kernels.smoothing.densities import quiet_log, smoothing_kernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian, SmoothingKernel
+
+
+class KernelDensity(BaseEstimator):
+    r"""Parzen density: :math:`p(x) = \frac{1}{N h^D} \sum_n k\left(\frac{x - x_n}{h}\right)`.
+
+    Every kernel is non-negative and integrates to one in the dimension of the data, so p does
+    too. Evaluation is in the log domain, and exact unless a tolerance is given: far from the data
+    `score_samples` stays finite for the Gaussian, and is -inf where no compact kernel reaches.
+
+    Parameters
+    ----------
+    bandwidth : float, array-like of shape (d,) or (d, d), or str, default=1.0
+        The number h; one h for each feature; a matrix H, so that the Gaussian is
+        exp(-½ uᵀ H⁻¹ u) and H = h² I equals the number h; or a rule:
+
+        - "scott", "silverman": h_j = c σ_j n^(-1/(d+4)), with σ_j the standard deviation of
+          feature j, c = 1 for Scott and (4/(d+2))^(1/(d+4)) for Silverman;
+        - "isj": Improved Sheather-Jones, for features of any shape and several modes; each of d
+          features has its own, widened by n^(1/5 - 1/(d+4)) and constants that make it right for
+          a normal law;
+        - "mlcv": one h for each feature, by the likelihood of each point under the others;
+        - "lscv": the same by the integrated squared error, which asks for more data;
+        - "plugin": a full matrix, for up to six features.
+
+        All follow the scale of the data. They are the Gaussian's; any other kernel is given the
+        same standard deviation (a function is taken to have one of 1), so that it smooths by as
+        much as the Gaussian would.
+    kernel : str or callable, default="gaussian"
+        Functions of r = ‖u‖, normalised in R^d: "gaussian" exp(-r²/2), "exponential" exp(-r), and
+        on the unit ball "tophat" 1, "epanechnikov" 1 - r², "biweight" (1 - r²)²,
+        "triweight" (1 - r²)³, "triangular" (or "linear") 1 - r, "cosine" cos(πr/2).
+        "hypercube" is 1 where every \|u_j\| <= 1/2: it counts the points in a cube of side h.
+        A function takes scaled differences of shape (..., d) to values of shape (...); it is
+        refused unless it is non-negative and integrates to one.
+    method : {"auto", "exact", "tree", "grid"}, default="auto"
+        How densities are evaluated: all pairs; a tree of boxes, for radial kernels; a grid, for up
+        to three features and smooth kernels. "auto" takes what is fastest within the tolerances.
+    rtol, atol : float, default=0.0
+        p(x) is found within atol + rtol p(x), whatever the method. With both at zero it is exact;
+        compact kernels go by a tree even so.
+    bounds : pair, or sequence of d pairs, default=None
+        Where the data can lie, (low, high), for all features or for each; None or an infinity is
+        no bound. What p would put outside is reflected at the bound, so that p integrates to one
+        inside.
+    adaptive : float or array-like of shape (n,), default=0.0
+        Above zero, each point's bandwidth is multiplied by s_n ∝ p(x_n)^-adaptive, p the density
+        without, and the s_n of geometric mean one: wide where points are few. 0.5 is Abramson's
+        choice. An array gives the s_n themselves.
+    metric : "euclidean", default="euclidean"
+        The distance r; the Mahalanobis distance is ``bandwidth=H``.
+    algorithm, breadth_first, leaf_size, metric_params
+        Accepted for scikit-learn's sake, and without effect: ``method`` says how densities are
+        evaluated.
+
+    Attributes
+    ----------
+    bandwidth_ : float or ndarray
+        The bandwidth in use, in the form of the parameter; rules give one h for each feature (a
+        number when there is one feature), "plugin" a matrix.
+    kernel_ : SmoothingKernel
+        The kernel in use.
+    X_fit_ : ndarray of shape (n, d)
+        Training points of positive weight.
+    sample_weight_ : ndarray of shape (n,)
+        Their weights, which sum to one.
+    local_bandwidths_ : ndarray of shape (n,) or None
+        The s_n, where there are any.
+    selection_ : dict or None
+        Of "mlcv" and "lscv": the ``bandwidth`` tried on the way, (k, d), their ``score``, (k,),
+        lower being better, and whether the search went on ``per_feature``: beyond 100 features one
+        common multiple of Silverman's bandwidths is sought.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    For D > 1 the constant of the Gaussian is (2πh²)^(D/2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.estimators.smoothing.density import KernelDensity
+    >>> X = np.array([[0.0], [0.2], [0.4], [2.0]])
+    >>> kde = KernelDensity(kernel="hypercube", bandwidth=0.5).fit(X)
+    >>> kde.pdf([[0.1]])  # 2 of the 4 points lie in [-0.15, 0.35]: 2 / (4 * 0.5)
+    array([1.])
+
+    References
+    ----------
+    E. Parzen, On estimation of a probability density function and mode, Annals of Mathematical
+    Statistics 33 (1962).
+    """
+
+    n_features_in_: int
+    bandwidth_: Any
+    sample_weight_: np.ndarray
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "bandwidth": [
+            Interval(Real, 0, None, closed="neither"),
+            StrOptions(set(RULES)),
+            "array-like",
+        ],
+        "kernel": [StrOptions(set(SMOOTHING_KERNELS)), callable, SmoothingKernel],
+        "method": [StrOptions(set(METHODS))],
+        "rtol": [Interval(Real, 0, None, closed="left")],
+        "atol": [Interval(Real, 0, None, closed="left")],
+        "bounds": ["array-like", None],
+        "adaptive": [Interval(Real, 0, 1, closed="both"), "array-like"],
+        "metric": [str],
+        "algorithm": [StrOptions({"auto", "kd_tree", "ball_tree"})],
+        "breadth_first": ["boolean"],
+        "leaf_size": [Interval(Integral, 1, None, closed="left")],
+        "metric_params": [None, dict],
+    }
+
+    def __init__(
+        self,
+        *,
+        bandwidth=1.0,
+        kernel="gaussian",
+        method="auto",
+        rtol=0.0,
+        atol=0.0,
+        bounds=None,
+        adaptive=0.0,
+        metric="euclidean",
+        algorithm="auto",
+        breadth_first=True,
+        leaf_size=40,
+        metric_params=None,
+    ):
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.method = method
+        self.rtol = rtol
+        self.atol = atol
+        self.bounds = bounds
+        self.adaptive = adaptive
+        self.metric = metric
+        self.algorithm = algorithm
+        self.breadth_first = breadth_first
+        self.leaf_size = leaf_size
+        self.metric_params = metric_params
+
+    def _refuse_other_metrics(self) -> None:
+        if self.metric != "euclidean" or self.metric_params:
+            raise ValueError(
+                f"metric={self.metric!r} with metric_params={self.metric_params!r}; only "
+                "'euclidean' is there, without parameters: for the Mahalanobis distance pass "
+                "bandwidth=H, for another a function of the scaled difference as kernel"
+            )
+
+    @fitting
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
+        """Keep the points and settle the bandwidth.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights; only their ratios matter.
+
+        Returns
+        -------
+        self : KernelDensity
+        """
+        self._refuse_other_metrics()
+        if is_tensor(X):
+            return self._fit_tensor(X, checked_weights(sample_weight, X))
+        X = validated(self, X, dtype=np.float64, order="C")
+        return self._settle(X, checked_weights(sample_weight, X))
+
+    def _fit_tensor(self, X: Any, weight: np.ndarray | None) -> KernelDensity:
+        """What `fit` does, with the points where they are; rules are settled on the host."""
+        X = tensor_of_points(self, X, reset=True)
+        if self.bounds is not None or np.any(self.adaptive) or self.method not in ("auto", "exact"):
+            raise ValueError(
+                "bounds, adaptive and the methods 'tree' and 'grid' are not there for tensors; "
+                "pass X.cpu().numpy()"
+            )
+        if not isinstance(self.kernel, str):
+            raise TypeError("kernel is a function of arrays; with tensors name one")
+        if isinstance(self.bandwidth, str) or weight is not None:
+            kept = slice(None) if weight is None else np.flatnonzero(weight)
+            self._settle(as_numpy(doubled(X)), weight)
+            self.X_fit_ = X[kept]
+        else:
+            # Of the points nothing but their number and width matters.
+            self._settle(np.zeros((1, X.shape[1])), None)
+            self.X_fit_, self._total_weight = X, float(len(X))
+            self.sample_weight_ = np.full(len(X), 1 / len(X))
+        return self
+
+    @fitting
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
+        """Add points to those there are; rules settle the bandwidth anew.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            More points.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (m,), default=None
+            Their weights, beside those of the points there are.
+
+        Returns
+        -------
+        self : KernelDensity
+        """
+        first = not hasattr(self, "X_fit_")
+        self._refuse_tensors("partial_fit", X)
+        self._refuse_other_metrics()
+        X = validated(self, X, dtype=np.float64, order="C", reset=first)
+        weight = checked_weights(sample_weight, X)
+        if not first:
+            more = np.ones(len(X)) if weight is None else weight
+            weight = np.concatenate([self.sample_weight_ * self._total_weight, more])
+            X = np.concatenate([self.X_fit_, X])
+        return self._settle(X, weight)
+
+    @over_blocks
+    def score_samples(self, X: Any) -> np.ndarray:
+        """log p(x) at each row of ``X: (m, d)``, shape (m,)."""
+        check_is_fitted(self)
+        X = query_beside(self, X)
+        if is_tensor(X):
+            return beside(self._mixture().log_density(X), X)
+        X = validated(self, X, dtype=np.float64, reset=False)
+        return self._log_density(X, self.method, self.rtol, self.atol)
+
+    @over_blocks
+    def pdf(self, X: Any) -> np.ndarray:
+        """p(x) at each row of ``X: (m, d)``, shape (m,)."""
+        return namespace(X).exp(self.score_samples(X))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Σ log p(x) over the rows of ``X: (m, d)``."""
+        return float(on_host(self.score_samples(X)).sum())
+
+    def grid(
+        self, n_points: int | Sequence[int] = 256, low: Any = None, high: Any = None
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """p on a grid over a box, by linear binning and a fast Fourier transform.
+
+        The error falls with the square of the spacing over the bandwidth; `pdf` at the points of
+        the grid is exact. With bounds, bandwidths of single points or a function as kernel, and
+        where the box is small beside the reach of the kernel, it is `pdf` that is called.
+
+        Parameters
+        ----------
+        n_points : int or sequence of d ints, default=256
+            Points along each feature.
+        low, high : float or array-like of shape (d,), default=None
+            The box; by default the data with four standard deviations of the kernel around.
+
+        Returns
+        -------
+        axes : list of d ndarrays
+            The places along each feature.
+        density : ndarray of shape (n_points, ...)
+        """
+        check_is_fitted(self)
+        self._refuse_tensors("grid", self.X_fit_)
+        d, mixture, box = self.n_features_in_, self._mixture(), self._box()
+        shape = np.broadcast_to(np.asarray(n_points, dtype=np.int64), d).copy()
+        if shape.min() < 2 or np.prod(shape, dtype=float) > LARGEST_GRID:
+            raise ValueError(
+                f"n_points={n_points!r} in {d} features; expected at least 2 along each, and no "
+                f"more than {LARGEST_GRID:,} altogether"
+            )
+        margin = 4 * self._reach_of_one() * (1 if mixture.local is None else mixture.local.max())
+        ends = [
+            np.maximum(self.X_fit_.min(axis=0) - margin, box.low) if low is None else low,
+            np.minimum(self.X_fit_.max(axis=0) + margin, box.high) if high is None else high,
+        ]
+        first, last = (np.broadcast_to(np.asarray(end, dtype=float), d) for end in ends)
+        if not np.all(first < last):
+            raise ValueError(f"low={first} must be below high={last}")
+        axes = [np.linspace(a, b, count) for a, b, count in zip(first, last, shape, strict=True)]
+        if box.is_bounded or mixture.local is not None or mixture.refusal("table") is not None:
+            mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+            return axes, self.pdf(mesh).reshape(tuple(shape))
+        return axes, mixture.on_grid(first, last, shape)
+
+    @over_blocks
+    def standard_error(self, X: Any) -> np.ndarray:
+        """Standard error of p(x) at each row of ``X: (m, d)``, over samples of the same size.
+
+        It is √(Var[k/h^D] / N), the variance taken over the training points. For "hypercube" and
+        "tophat" that is the binomial law's: K ~ Bin(N, P) in a volume V, estimated by P = K/N,
+        gives √(P(1-P)/N) / V. With weights, N is (Σw)²/Σw². It says nothing of the bias, and is
+        zero where no point is in reach.
+        """
+        check_is_fitted(self)
+        self._refuse_tensors("standard_error", self.X_fit_)
+        X = validated(self, X, dtype=np.float64, reset=False)
+        log_mean, log_square = self._two_moments(X)
+        reached = np.isfinite(log_mean)
+        excess = np.expm1(log_square[reached] - 2 * log_mean[reached])
+        # Of one point, or equal ones, nothing is left but rounding.
+        excess[excess < 1e-14 * (1 + np.abs(log_mean[reached]))] = 0
+        se = np.zeros(len(log_mean))
+        se[reached] = np.exp(log_mean[reached]) * np.sqrt(excess)
+        return np.where(self._box().contains(X), se * np.sqrt(np.sum(self.sample_weight_**2)), 0.0)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw from p: a training point by weight, moved by a draw from the kernel.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState or None, default=None
+            Source of randomness.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, d)
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r} must be a positive integer")
+        self._refuse_tensors("sample", self.X_fit_)
+        rng = check_random_state(random_state)
+        return self._box().fold(self._mixture().sample(int(n_samples), rng))
+
+    def marginal(self, features: Sequence[int | str]) -> KernelDensity:
+        """The density of some features, the others integrated out.
+
+        Exact for the Gaussian, the hypercube and powers of 1 - r², whose marginals are of the same
+        family.
+
+        Parameters
+        ----------
+        features : sequence of int or str
+            Columns to keep, in this order; names are those of a DataFrame.
+
+        Returns
+        -------
+        density : KernelDensity
+            Fitted, of as many features.
+        """
+        check_is_fitted(self)
+        self._refuse_tensors("marginal", self.X_fit_)
+        return marginal(self, features)
+
+    def conditional(self, given: Mapping[Any, float]) -> KernelDensity:
+        """The density of the other features where some have given values.
+
+        Exact for the kernels of `marginal`. Points are weighed by their kernel at the values; with
+        a matrix as bandwidth they move along the regression of the others on the given ones.
+
+        Parameters
+        ----------
+        given : mapping from column to value
+            Which features, by number or name, and where.
+
+        Returns
+        -------
+        density : KernelDensity
+            Fitted, of the other features in their order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.array([[0.0, 1.0], [5.0, 2.0]])
+        >>> KernelDensity().fit(X).conditional({0: 0.0}).pdf([[1.0]]).round(3)
+        array([0.399])
+        """
+        check_is_fitted(self)
+        self._refuse_tensors("conditional", self.X_fit_)
+        return conditional(self, given)
+
+    def _refuse_tensors(self, what: str, X: Any) -> None:
+        if is_tensor(X) or is_tensor(getattr(self, "X_fit_", None)):
+            raise TypeError(f"{what} is not there for tensors; fit on X.cpu().numpy()")
+
+    def _settle(self, X: np.ndarray, weight: np.ndarray | None) -> KernelDensity:
+        n, d = X.shape
+        kept, self._total_weight, share = np.ones(n, dtype=bool), float(n), np.full(n, 1 / n)
+        if weight is not None:
+            kept, self._total_weight = weight > 0, float(weight.sum())
+            X, share = X[kept], weight[kept] / self._total_weight
+        box = Box.read(self.bounds, d)
+        box.refuse_outside(X)
+        self.kernel_ = smoothing_kernel(self.kernel, d)
+        self.selection_ = None
+        self.bandwidth_ = self._settle_bandwidth(X, share)
+        self.X_fit_, self.sample_weight_, self.local_bandwidths_ = X, share, None
+        self._bounds = box
+        self.local_bandwidths_ = self._settle_local(kept)
+        if self.method != "auto":
+            refusal = self._mixture().refusal(self.method)
+            if refusal is None and self.method == "grid" and self.atol == 0:
+                refusal = "a grid needs atol above zero"
+            if refusal is not None:
+                raise ValueError(f"method={self.method!r}: {refusal}; use method='exact' or 'auto'")
+        return self
+
+    def _settle_bandwidth(self, X: np.ndarray, weight: np.ndarray) -> float | np.ndarray:
+        d = X.shape[1]
+        if isinstance(self.bandwidth, str):
+            return self._by_rule(self.bandwidth, X, weight)
+        if resolve_bandwidth(self.bandwidth, d).is_matrix:
+            self._refuse_matrix("bandwidth is a matrix")
+        if isinstance(self.bandwidth, Real):
+            return float(self.bandwidth)
+        return np.array(self.bandwidth, dtype=float)
+
+    def _by_rule(self, rule: str, X: np.ndarray, weight: np.ndarray) -> float | np.ndarray:
+        d, variance = X.shape[1], self.kernel_.variance(X.shape[1])
+        if rule == "plugin" and d > 1:
+            self._refuse_matrix("bandwidth='plugin' gives a matrix")
+        found, self.selection_ = rule_bandwidth(rule, X, weight, variance)
+        return simplest_form(found) if found.ndim == 1 else found
+
+    def _refuse_matrix(self, which: str) -> None:
+        if not self.kernel_.radial:
+            raise ValueError(
+                f"{which}, which turns the axes that kernel={self.kernel!r} depends "
+                "on; give one bandwidth for each feature, or use a radial kernel"
+            )
+
+    def _settle_local(self, kept: np.ndarray) -> np.ndarray | None:
+        if isinstance(self.adaptive, Real):
+            if self.adaptive == 0:
+                return None
+            log_p = self._log_density(self.X_fit_)
+            return np.exp(-float(self.adaptive) * (log_p - self.sample_weight_ @ log_p))
+        local = np.asarray(self.adaptive, dtype=float)
+        if local.shape != kept.shape or not np.all(np.isfinite(local)) or local.min() <= 0:
+            raise ValueError(
+                f"adaptive has shape {local.shape}; expected a number, or a positive factor for "
+                f"each of the {len(kept)} points"
+            )
+        return local[kept]
+
+    def _log_density(
+        self, X: np.ndarray, method: str = "exact", rtol: float = 0.0, atol: float = 0.0
+    ) -> np.ndarray:
+        mixture, box = self._mixture(), self._box()
+        images = box.images(X, self._reach())
+        parts = [mixture.log_density(image, method, rtol, atol / len(images)) for image in images]
+        log_p = parts[0] if len(parts) == 1 else logsumexp(parts, axis=0)
+        return np.where(box.contains(X), log_p, -np.inf)
+
+    def _map(self) -> Bandwidth:
+        return resolve_bandwidth(self.bandwidth_, self.n_features_in_)
+
+    def _mixture(self) -> Mixture:
+        return Mixture(
+            self.kernel_, self._map(), self.X_fit_, self.sample_weight_, self.local_bandwidths_
+        )
+
+    def _box(self) -> Box:
+        return self._bounds
+
+    def _reach_of_one(self) -> np.ndarray:
+        """A standard deviation of the kernel along each feature."""
+        root = self._map().root
+        width = np.sqrt((root**2).sum(axis=1)) if root.ndim == 2 else root
+        return width * np.sqrt(self.kernel_.variance(self.n_features_in_))
+
+    def _reach(self) -> np.ndarray:
+        """How far the kernel of any point reaches along each feature, to 16 digits."""
+        root = self._map().root
+        width = np.sqrt((root**2).sum(axis=1)) if root.ndim == 2 else root
+        support = self.kernel_.support
+        if not np.isfinite(support):
+            support = 9.0 if isinstance(self.kernel_, Gaussian) else 45.0
+        local = self.local_bandwidths_
+        return support * width * (1.0 if local is None else local.max())
+
+    def _two_moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log Σ w k and log Σ w k² at each row, reflections counted into k."""
+        mixture, box = self._mixture(), self._box()
+        if not box.is_bounded:
+            return mixture.log_moment(X, 1), mixture.log_moment(X, 2)
+        images = box.images(X, self._reach())
+        means, squares = np.empty((2, len(X)))
+        for rows in row_blocks(len(X), 64.0 * len(self.X_fit_)):
+            k = np.zeros((len(X[rows]), len(self.X_fit_)))
+            for image in images:
+                k += mixture.components(image[rows])
+            means[rows], squares[rows] = k @ self.sample_weight_, k**2 @ self.sample_weight_
+        return quiet_log(means), quiet_log(squares)

@@ -1,0 +1,1 @@
+"""Kernel PCA and canonical correlations."""

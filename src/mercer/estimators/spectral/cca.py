@@ -1,0 +1,462 @@
+"""Kernel canonical correlation analysis of two or more views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._sklearn import StrOptions
+from mercer.arrays import as_numpy
+from mercer.arrays.remote import over_blocks
+from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import input_tags
+from mercer.estimators.spectral.views import (
+    Decomposition,
+    KernelView,
+    errors_name_view,
+    second_view,
+    view_name,
+)
+from mercer.solvers.spectral.canonical import (
+    Whitening,
+    best_pvalue,
+    canonical_variates,
+    leading_correlations,
+    leave_one_out_correlation,
+    permuted_correlations,
+)
+
+#: Parameters of which each view may have its own.
+PER_VIEW = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+
+#: A regulariser this many times the tolerance of factors makes little of what they leave out.
+ENOUGH = 1e4
+
+#: Candidates of ``regularization="loo"``.
+REGULARIZATIONS = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 1, 11))
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """Outcome of a permutation test.
+
+    Attributes
+    ----------
+    statistic : float
+        The observed leading canonical correlation.
+    pvalue : float
+        (b + 1) / (m + 1), b the number of the m permutations at least as correlated; of the best
+        candidate, with "loo".
+    null_distribution : ndarray of shape (m,)
+        The leading correlation under each permutation.
+    """
+
+    statistic: float
+    pvalue: float
+    null_distribution: np.ndarray = field(repr=False)
+
+
+class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Functions of two or more views of the same points that correlate most.
+
+    Two views: find f in the RKHS of the first kernel and g in that of the second that maximise
+    the regularised correlation
+
+    .. math:: \frac{\mathrm{cov}(f(x), g(y))}
+              {\sqrt{(\mathrm{var}\, f(x) + \kappa_1 \|f\|^2)
+                     (\mathrm{var}\, g(y) + \kappa_2 \|g\|^2)}},
+
+    which for centred Grams :math:`K_1, K_2` of n points is
+
+    .. math:: \max_{\alpha, \beta} \alpha^\top K_1 K_2 \beta \quad\text{subject to}\quad
+              \alpha^\top (K_1^2 + n \kappa_1 K_1) \alpha =
+              \beta^\top (K_2^2 + n \kappa_2 K_2) \beta = 1,
+
+    and further pairs under the same conditions, uncorrelated in this inner product with those
+    before. The penalty is free of scale: :math:`\kappa_v = \rho \, \mathrm{tr}(K_v) / n` for
+    ``regularization`` :math:`\rho`, that is, relative to the total variance of the view in its
+    feature space. For a direction that carries the share :math:`\rho` of that variance the
+    penalty equals the variance; multiplying a kernel by a constant changes nothing. Without
+    regularisation a kernel whose Gram is invertible finds correlation 1 between views that have
+    nothing to do with each other.
+
+    More views are taken by Kettenring's MAXVAR, the leading eigenvector of the matrix of all
+    regularised correlations between the views; for two views that is the same thing.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        How many sets of variates; no more than the smallest rank of a view's Gram are returned.
+    kernel : str, Kernel, callable, or list of these, default="rbf"
+        One for all views or a list with one per view: kernel objects (also of strings, trees,
+        graphs, sets), scikit-learn's names, or functions of two rows.
+    gamma : float, None or list, default=None
+        For named kernels that have one; None is 1 / n_features of the view. Lists here and below
+        have one entry per view.
+    degree : float or list, default=3
+        For "poly".
+    coef0 : float or list, default=1
+        For "poly" and "sigmoid".
+    kernel_params : dict, None or list, default=None
+        Further arguments of callable kernels.
+    regularization : float or "loo", default=0.1
+        The :math:`\rho` above. "loo" takes, from a grid between 1e-4 and 10, the value whose
+        first variates correlate best when each point's are predicted from all the others.
+    solver : {"auto", "dense", "low_rank"}, default="auto"
+        The eigenpairs of each Gram matrix, or of a factor of low rank by randomly pivoted
+        Cholesky, whose rank is as large as ``tol`` asks for. "auto" takes a factor for more than
+        500 points of a valid kernel, unless it would need a rank beyond a third of 5000 or fewer
+        points or ``regularization`` is too small beside ``tol``.
+    tol : float, default=1e-10
+        The share of a Gram matrix's trace that its factor may leave out.
+    max_rank : int or None, default=None
+        Of factors; None is 2000. ``result_.bound`` says what a rank too small can cost.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
+
+    Attributes
+    ----------
+    canonical_correlations_ : ndarray of shape (n_components,)
+        Regularised correlations on the training points, decreasing. For m > 2 views
+        :math:`(\mu - 1) / (m - 1)` with :math:`\mu` the MAXVAR eigenvalue: a weighted mean over
+        pairs.
+    n_components_ : int
+        How many there are.
+    regularization_ : float
+        The :math:`\rho` used.
+    regularizations_, loo_scores_ : ndarrays of shape (n_candidates,)
+        The candidates and their leave-one-out correlations, with ``regularization="loo"``.
+    views_ : list of KernelView
+        Per view the kernel ``kernel_``, the training points ``X_fit_``, and ``dual_coef_`` and
+        ``offset_``, with variates ``kernel_(x, X_fit_) @ dual_coef_ - offset_``; with a factor
+        only the points ``X_fit_[pivots_]`` are in it. On the training points a variate has mean
+        zero and var + kappa \|f\|^2 = 1.
+    views_listed_ : bool
+        Whether `fit` was given a list of views, so that `transform` reads a list as one too.
+    result_ : Result
+        The solver's report; ``gap`` is the largest violation of the stationarity condition,
+        ``bound`` how much larger than found the correlations can be where factors stand for Gram
+        matrices (None where none do). ``method`` has their ranks.
+
+    References
+    ----------
+    Bach and Jordan, "Kernel independent component analysis", JMLR 3 (2002). Hardoon, Szedmak,
+    Shawe-Taylor, "Canonical correlation analysis: an overview with application to learning
+    methods", Neural Computation 16 (2004). Fukumizu, Bach, Gretton, "Statistical consistency of
+    kernel canonical correlation analysis", JMLR 8 (2007). Kettenring, "Canonical analysis of
+    several sets of variables", Biometrika 58 (1971).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.estimators.spectral.cca import KernelCCA
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.uniform(-3, 3, size=(200, 1))
+    >>> X = np.hstack([np.cos(t), rng.normal(size=(200, 1))])
+    >>> Y = t + 0.1 * rng.normal(size=(200, 1))
+    >>> cca = KernelCCA(n_components=1, regularization=0.02).fit(X[:100], Y[:100])
+    >>> bool(cca.score(X[100:], Y[100:]) > 0.9)
+    True
+    >>> cca.permutation_test(99, random_state=0).pvalue
+    0.01
+    """
+
+    _parameter_constraints: dict = {
+        **{name: [*KERNEL[name], list, tuple] for name in PER_VIEW},
+        "n_components": [at_least(1)],
+        "regularization": [NON_NEGATIVE, StrOptions({"loo"})],
+        "solver": [StrOptions({"auto", "dense", "low_rank"})],
+        "tol": [NON_NEGATIVE],
+        "max_rank": [at_least(1), None],
+        "indefinite": KERNEL["indefinite"],
+    }
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        kernel="rbf",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        regularization=0.1,
+        solver="auto",
+        tol=1e-10,
+        max_rank=None,
+        indefinite="error",
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.regularization = regularization
+        self.solver = solver
+        self.tol = tol
+        self.max_rank = max_rank
+        self.indefinite = indefinite
+
+    @fitting
+    def fit(self, X: Any, Y: Any = None, *, y: Any = None) -> KernelCCA:
+        """Find the canonical variates.
+
+        Parameters
+        ----------
+        X : the first view, in the form its kernel takes; or, with Y None, the list of all views.
+        Y : the second view, of the same points in the same order. A vector counts as one column.
+        y : another name for Y, as scikit-learn passes it.
+
+        Returns
+        -------
+        self
+        """
+        Y = second_view(Y, y)
+        data = self._training_views(X, Y)
+        views = [self._view(v, len(data)) for v in range(len(data))]
+        _in_each(views, data, KernelView.remember)
+        check_consistent_length(*(view.X_fit_ for view in views))
+        found = self._decompose(views)
+        spectra = [one.whitening for one in found]
+        self.regularization_ = self._choose_regularization(spectra)
+        self.result_ = canonical_variates(
+            spectra, self._penalties(spectra), self.n_components
+        ).advised(
+            f"regularization={self.regularization_:g} lets in directions with almost no variance: "
+            "raise it"
+        )
+        ranks = ", ".join(str(view.rank) for view in spectra)
+        self.result_ = replace(self.result_, method=f"{self.result_.method}, ranks {ranks}")
+        self.canonical_correlations_ = self.result_.value.correlations
+        self.n_components_ = len(self.canonical_correlations_)
+        root_n = np.sqrt(len(spectra[0].vectors))  # from sums of squares to variances
+        for view, one, alpha in zip(views, found, self.result_.value.directions, strict=True):
+            view.project_onto(root_n * alpha, one)
+        self.views_ = views
+        # How the views were given decides how a lone argument of transform is read.
+        self.views_listed_ = Y is None
+        return self
+
+    def _training_views(self, X: Any, Y: Any) -> list[Any]:
+        if Y is not None:
+            return [X, Y]
+        if not isinstance(X, list | tuple) or len(X) < 2:
+            raise ValueError(
+                "KernelCCA requires y to be passed, but the target y is None: give the second "
+                "view as Y, or all views as one list fit([X1, X2, ...])"
+            )
+        return list(X)
+
+    def _view(self, v: int, m: int) -> KernelView:
+        """The parameters of view v of m."""
+        chosen = {}
+        for name in PER_VIEW:
+            value = getattr(self, name)
+            if isinstance(value, list | tuple):
+                if len(value) != m:
+                    raise ValueError(
+                        f"{name} has {len(value)} entries for {m} views; give one per view, or a "
+                        "single value for all"
+                    )
+                value = value[v]
+            chosen[name] = value
+        return KernelView(**chosen, indefinite=self.indefinite)
+
+    def _decompose(self, views: list[KernelView]) -> list[Decomposition]:
+        solver = self.solver
+        if solver == "auto" and self.regularization != "loo":
+            # A factor is near enough where what it leaves out is little beside the penalty.
+            solver = "auto" if self.regularization >= ENOUGH * self.tol else "dense"
+        return [
+            view.decompose(view_name(v), solver, self.tol, self.max_rank)
+            for v, view in enumerate(views)
+        ]
+
+    def _penalties(
+        self, spectra: list[Whitening], regularization: float | None = None
+    ) -> list[float]:
+        """c_v = n kappa_v = rho tr(K_v)."""
+        rho = self.regularization_ if regularization is None else regularization
+        return [rho * view.trace for view in spectra]
+
+    def _choose_regularization(self, spectra: list[Whitening]) -> float:
+        if self.regularization != "loo":
+            return float(self.regularization)
+        n = len(spectra[0].vectors)
+        if n < 3:
+            raise ValueError(
+                f"regularization='loo' needs at least 3 points, found {n}; give a number"
+            )
+        self.regularizations_ = np.array(REGULARIZATIONS)
+        self.loo_scores_ = np.array(
+            [
+                leave_one_out_correlation(spectra, self._penalties(spectra, rho))
+                for rho in REGULARIZATIONS
+            ]
+        )
+        return REGULARIZATIONS[int(np.argmax(self.loo_scores_))]
+
+    @over_blocks
+    def transform(self, X: Any, Y: Any = None, *, y: Any = None) -> Any:
+        """The canonical variates of new points.
+
+        Parameters
+        ----------
+        X : the first view of the points; or the list of all views, where `fit` was given a list.
+        Y : the second view
+        y : another name for Y
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_components), or a tuple with one per view
+            The first view's variates alone where only X is given.
+        """
+        check_is_fitted(self)
+        data = self._query_views(X, second_view(Y, y))
+        if len(data) == 1:
+            return self.views_[0].variates(data[0])
+        return tuple(_in_each(self.views_, data, KernelView.variates))
+
+    def _query_views(self, X: Any, Y: Any) -> list[Any]:
+        if Y is not None:
+            data = [X, Y]
+        elif self.views_listed_ and isinstance(X, list | tuple):
+            data = list(X)
+        else:
+            return [X]
+        if len(data) != len(self.views_):
+            raise ValueError(
+                f"KernelCCA was fitted on {len(self.views_)} views and found {len(data)}; pass the "
+                "same views, in the same order"
+            )
+        return data
+
+    def fit_transform(self, X: Any, Y: Any = None, *, y: Any = None) -> Any:
+        """Fit, and return the variates of the training points.
+
+        Parameters
+        ----------
+        X, Y, y : as for `fit`
+
+        Returns
+        -------
+        tuple of ndarrays of shape (n_samples, n_components), one per view
+            As `transform` of the same arguments; but where Y is a vector, which is how a
+            `~sklearn.pipeline.Pipeline` passes a target, the first view's variates alone.
+        """
+        Y = second_view(Y, y)
+        self.fit(X, Y)
+        if Y is not None and self.views_[1].is_vector(Y):
+            return self.transform(X)
+        return self.transform(X, Y)
+
+    def score(self, X: Any, Y: Any = None, *, y: Any = None) -> float:
+        """Mean correlation of the variates of these points, which should be held out.
+
+        The Pearson correlation of each component between views, unregularised, averaged over
+        components and pairs of views. A variate that is constant on these points counts as zero.
+
+        Parameters
+        ----------
+        X, Y, y : as for `transform`
+
+        Returns
+        -------
+        float
+        """
+        variates = self.transform(X, Y, y=y)
+        if not isinstance(variates, tuple):
+            raise ValueError("score needs every view: pass Y, or the list of views")
+        check_consistent_length(*variates)
+        if len(variates[0]) < 2:
+            raise ValueError(f"score needs at least 2 points, found {len(variates[0])}")
+        pairs = [_correlations(a, b) for a, b in combinations(map(as_numpy, variates), 2)]
+        return float(np.mean(pairs))
+
+    def permutation_test(
+        self, n_permutations: int = 999, random_state: Any = None
+    ) -> PermutationTest:
+        """Test whether the views are independent, on the training points.
+
+        The statistic is the first canonical correlation. Its null distribution is had by pairing
+        the first view with random permutations of the others, which under independence are as
+        likely as the pairing seen, so the p-value (b + 1) / (m + 1) is exact: it is at most p with
+        probability at most p. With "loo", whose choice favours the pairing seen, every candidate is
+        tested, and the least of the p-values is compared with the least of each permutation's,
+        which is exact as well; ``statistic`` and ``null_distribution`` are at ``regularization_``.
+
+        Parameters
+        ----------
+        n_permutations : int, default=999
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        PermutationTest
+            With ``pvalue``, ``statistic`` and ``null_distribution``.
+        """
+        check_is_fitted(self)
+        if not isinstance(n_permutations, Integral) or n_permutations < 1:
+            raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 1")
+        spectra = [one.whitening for one in self._decompose(self.views_)]
+        tried = REGULARIZATIONS if self.regularization == "loo" else (self.regularization_,)
+        penalties = [self._penalties(spectra, rho) for rho in tried]
+        observed = leading_correlations(spectra, penalties)
+        null = permuted_correlations(spectra, penalties, int(n_permutations), random_state)
+        at = tried.index(self.regularization_)
+        return PermutationTest(float(observed[at]), best_pvalue(observed, null), null[:, at])
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features of the first view."""
+        return self.views_[0].n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the features of the first view."""
+        return self.views_[0].feature_names_in_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self):
+        first = self.kernel[0] if isinstance(self.kernel, list | tuple) else self.kernel
+        tags = input_tags(KernelView(first), super().__sklearn_tags__())
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _in_each(
+    views: list[KernelView], data: list[Any], method: Callable[[KernelView, Any], Any]
+) -> list[Any]:
+    """``method(view, points)`` of each view, vectors after the first made columns."""
+    found = []
+    for v, (view, points) in enumerate(zip(views, data, strict=True)):
+        with errors_name_view(v):
+            found.append(method(view, view.as_column(points) if v else points))
+    return found
+
+
+def _correlations(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of each column of A with that of B, zero where one is constant."""
+    A, B = A - A.mean(axis=0), B - B.mean(axis=0)
+    sizes = np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
+    return np.sum(A * B, axis=0) / np.where(sizes > 0, sizes, 1.0)

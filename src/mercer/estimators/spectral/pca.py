@@ -1,0 +1,516 @@
+"""Kernel principal component analysis."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mercer._sklearn import CallbackSupportMixin, StrOptions
+from mercer.arrays import (
+    beside,
+    doubled,
+    following,
+    is_single,
+    is_tensor,
+    n_rows,
+    refuse_masked,
+)
+from mercer.arrays.libraries import handed_back
+from mercer.arrays.remote import is_collection, is_elsewhere, over_blocks
+from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
+from mercer.estimators.fitting import fitting
+from mercer.estimators.inputs import (
+    input_tags,
+    is_precomputed,
+    refuse_non_finite,
+    training_gram,
+    validate_query,
+    validate_training,
+)
+from mercer.estimators.kept_sums import kept_sum
+from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
+from mercer.estimators.progress import reporter
+from mercer.estimators.spectral.pca_nystrom import nystrom_components
+from mercer.estimators.spectral.pre_images import nearest_images, refuse_no_images, ridge_images
+from mercer.kernels import Kernel
+from mercer.operators import CentredGram, CorrectedGram, expansion
+from mercer.solvers.result import Status
+from mercer.solvers.spectral.eigenpairs import (
+    Eigenpairs,
+    centred_projection,
+    leading_eigenpairs,
+    rounding_floor,
+)
+
+# Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
+# kept so that the same components survive.
+ZERO_RATIO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
+# What follows the points where these are tensors.
+TENSORS = (
+    "eigenvalues_",
+    "eigenvectors_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "residuals_",
+    "projection_",
+    "projection_offset_",
+    "mean_coef_",
+)
+
+
+class KernelPCA(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    r"""Principal components in a kernel's feature space.
+
+    With the centred Gram :math:`\tilde K = HKH`, :math:`H = I - \frac1n 11^\top`, and its
+    eigenpairs :math:`\tilde K v_j = \lambda_j v_j`, component j of a point x is
+
+    .. math:: \frac{1}{\sqrt{\lambda_j}} \sum_i v_{ij} \, \langle \varphi(x) - \bar\varphi,
+              \varphi(x_i) - \bar\varphi \rangle,
+
+    the coordinate of :math:`\varphi(x)`, less the mean of the training points, along the j-th
+    direction of greatest variance.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components. None keeps all with a non-zero eigenvalue.
+    kernel : str, Kernel or callable, default="linear"
+        A kernel object, a name ("linear", "poly", "rbf", "sigmoid", "cosine", "precomputed", ...)
+        or a function of two rows.
+    gamma : float or None, default=None
+        For named kernels that have one; None is 1 / n_features.
+    degree : float, default=3
+        For "poly".
+    coef0 : float, default=1
+        For "poly" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Further arguments of a callable kernel.
+    alpha : float, default=1.0
+        Ridge penalty of the regression that learns the inverse transform.
+    fit_inverse_transform : bool, default=False
+        Whether to prepare for pre-images.
+    pre_image : {"ridge", "fixed_point"}, default="ridge"
+        How `inverse_transform` finds them: by kernel ridge regression from the components, under
+        the same kernel, back to the data; or, for kernels of the distance, as the point whose image
+        is nearest to the point of the components in feature space, from where the regression leads.
+        With a small gamma, as features of a large scale have, the regression at ``alpha=1`` gives
+        all points nearly the mean of the data: make alpha smaller, or take "fixed_point".
+    eigen_solver : str, default="auto"
+        LAPACK on the whole matrix ("dense") or on explicit features, where the kernel has few
+        ("primal"); Lanczos on products with the matrix, many vectors at once ("krylov") or one
+        ("arpack"), which needs no stored matrix; a random sketch ("randomized"); or the components
+        in the span of a few centres ("nystrom"), where all pairs are too many. "auto" is exact:
+        "primal" where features are at most a quarter as many as points, "krylov" when few
+        components of more than 200 points are asked for, else "dense". ``result_.method`` says
+        which.
+    n_centers : int or None, default=None
+        Of "nystrom", chosen by randomly pivoted Cholesky; None is :math:`4 \sqrt n`.
+    tol : float, default=0
+        Tolerance of "krylov" and "arpack"; 0 is about machine precision.
+    max_iter : int or None, default=None
+        Products of "krylov", restarts of "arpack".
+    iterated_power : int or "auto", default="auto"
+        Power steps of "randomized".
+    remove_zero_eig : bool, default=False
+        Whether to leave out components whose eigenvalue is zero also when n_components is given.
+    random_state : int, RandomState or None, default=0
+        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom"; the same at
+        every fit by default.
+    copy_X : bool, default=True
+        Whether ``X_fit_`` is a copy of the training points.
+    n_jobs : int or None, default=None
+        Accepted for scikit-learn's sake; Gram matrices use the threads of the linear algebra.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
+        through the kernel as it is.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the centred Gram, decreasing; those that are rounding are set to zero.
+    eigenvectors_ : ndarray of shape (n_samples, n_components)
+        Unit eigenvectors, each with its largest entry positive; without rows where the training
+        points are a Dask collection.
+    explained_variance_ : ndarray of shape (n_components,)
+        ``eigenvalues_ / (n_samples - 1)``: the variance of each component.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        ``eigenvalues_`` over the exact trace of the centred Gram, so that the shares are of the
+        whole variance however few components are kept. With "nystrom" it is centred by the mean
+        of the approximation.
+    residuals_ : ndarray of shape (n_components,)
+        :math:`\|\tilde K v_j - \lambda_j v_j\|`, measured in float64, and what
+        ``eigenvalues_[j]`` differs from :math:`\lambda_j` by where it is rounded to float32 or to
+        zero: an eigenvalue lies within this of it. With "nystrom" a bound on it, which no
+        eigenvalue lies further above; none lies below.
+    dual_coef_ : ndarray of shape (n_expansion, n_features)
+        Coefficients of the pre-image regression, with ``fit_inverse_transform``.
+    X_transformed_fit_ : ndarray of shape (n_expansion, n_components)
+        Components of ``X_fit_``, with ``fit_inverse_transform``.
+    X_fit_ : the points that components are expanded in: the training points, or the centres of
+        "nystrom".
+    projection_, projection_offset_ : ndarrays of shape (n_expansion, n_components), (n_components,)
+        The components of x are ``k(x, X_fit_) @ projection_ - projection_offset_``.
+    mean_coef_ : ndarray of shape (n_expansion,)
+        The mean :math:`\bar\varphi` of the training points, as a combination of ``X_fit_``.
+    mean_similarity_ : float
+        :math:`\|\bar\varphi\|^2`.
+    corrected_ : bool
+        Whether the Gram matrix was corrected, as ``indefinite`` says.
+    kernel_ : Kernel
+        The kernel used.
+    gamma_ : float
+        Its gamma; for a name without one, what ``gamma`` stands for.
+    result_ : Result
+        The eigensolver's report; ``gap`` is the largest residual
+        :math:`\|\tilde K v_j - \lambda_j v_j\| / \lambda_1`.
+
+    References
+    ----------
+    Schölkopf, Smola, Müller, "Nonlinear component analysis as a kernel eigenvalue problem",
+    Neural Computation 10 (1998). Bakır, Weston, Schölkopf, "Learning to find pre-images",
+    NIPS 16 (2004).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer.estimators.spectral.pca import KernelPCA
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> pca = KernelPCA(n_components=2, kernel="rbf", gamma=0.1).fit(X)
+    >>> pca.transform(X).shape
+    (150, 2)
+    >>> pca.explained_variance_ratio_.round(2)
+    array([0.68, 0.18])
+    """
+
+    _takes_tensors = True
+    _parameter_constraints: dict = {
+        **KERNEL,
+        "n_components": [at_least(1), None],
+        "alpha": [NON_NEGATIVE],
+        "fit_inverse_transform": ["boolean"],
+        "pre_image": [StrOptions({"ridge", "fixed_point"})],
+        "eigen_solver": [
+            StrOptions({"auto", "dense", "primal", "krylov", "arpack", "randomized", "nystrom"})
+        ],
+        "n_centers": [at_least(1), None],
+        "tol": [NON_NEGATIVE],
+        "max_iter": [at_least(1), None],
+        "iterated_power": [at_least(0), StrOptions({"auto"})],
+        "remove_zero_eig": ["boolean"],
+        "random_state": ["random_state"],
+        "copy_X": ["boolean"],
+        "n_jobs": [None, Integral],
+    }
+
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        kernel="linear",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        alpha=1.0,
+        fit_inverse_transform=False,
+        pre_image="ridge",
+        eigen_solver="auto",
+        tol=0,
+        max_iter=None,
+        iterated_power="auto",
+        n_centers=None,
+        remove_zero_eig=False,
+        random_state=0,
+        copy_X=True,
+        n_jobs=None,
+        indefinite="error",
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.alpha = alpha
+        self.fit_inverse_transform = fit_inverse_transform
+        self.pre_image = pre_image
+        self.eigen_solver = eigen_solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.iterated_power = iterated_power
+        self.n_centers = n_centers
+        self.remove_zero_eig = remove_zero_eig
+        self.random_state = random_state
+        self.copy_X = copy_X
+        self.n_jobs = n_jobs
+        self.indefinite = indefinite
+
+    @fitting
+    def fit(self, X: Any, y: Any = None) -> KernelPCA:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : the training points, whatever the kernel takes: an array or CSR matrix of shape
+            (n_samples, n_features), a list of objects, or a square Gram for "precomputed".
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        if self.fit_inverse_transform and is_precomputed(self.kernel):
+            raise ValueError(
+                "Cannot fit_inverse_transform with a precomputed kernel: pre-images are points, "
+                "and only their Gram is known; pass the points and a kernel"
+            )
+        X = validate_training(self, X, copy=self.copy_X)
+        if is_tensor(X) and (self.fit_inverse_transform or self.eigen_solver == "nystrom"):
+            raise ValueError(
+                "fit_inverse_transform=True and eigen_solver='nystrom' are not there for tensors; "
+                "pass X.cpu().numpy()"
+            )
+        self.kernel_ = resolve_kernel(self, X)
+        self._check_invertible(X)
+        if self.eigen_solver == "nystrom":
+            self._fit_centres(X)
+        else:
+            self.X_fit_ = X
+            self._fit_exactly(CentredGram(training_gram(self, X, self.kernel_)))
+        if self.fit_inverse_transform:
+            self._learn_pre_images(self.X_fit_)
+        return self
+
+    def _fit_exactly(self, centred: CentredGram) -> None:
+        K = centred.gram
+        n, dtype = K.shape[0], np.dtype(K.dtype)
+        floor = rounding_floor(n, float(abs(K.diagonal()).max()), dtype)
+        found = leading_eigenpairs(
+            centred,
+            self._wanted(centred),
+            method=self.eigen_solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            iterated_power=self.iterated_power,
+            random_state=self.random_state,
+            floor=floor,
+            report=reporter(self),
+        )
+        more = "raise max_iter (or iterated_power of 'randomized'), or use eigen_solver='dense'"
+        self.result_ = found if found.status is Status.STOPPED else found.advised(more)
+        total = float(np.sum(centred.diagonal(), dtype=np.float64))
+        self._keep(self.result_.value, total, floor, dtype, n)
+        # v_j / sqrt(lam_j), zero where lam_j is.
+        values = self.eigenvalues_.astype(np.float64)
+        scale = np.zeros_like(values)
+        scale[values > 0] = 1.0 / np.sqrt(values[values > 0])
+        coef, self.projection_offset_ = centred_projection(
+            centred.column_means, self.eigenvectors_ * scale
+        )
+        self.projection_ = K.carry(coef)
+        self.mean_coef_ = K.carry(np.full(n, 1 / n))
+        self.mean_similarity_ = centred.grand_mean
+        if is_tensor(self.X_fit_):
+            for name in TENSORS:
+                setattr(self, name, beside(getattr(self, name), self.X_fit_))
+        self.corrected_ = isinstance(K, CorrectedGram)
+
+    def _fit_centres(self, X: Any) -> None:
+        diagonal = X.diagonal(self.kernel_) if is_elsewhere(X) else self.kernel_.diag(X)
+        refuse_non_finite(diagonal, self.kernel_)
+        floor = rounding_floor(n_rows(X), np.max(np.abs(diagonal)))
+        found = nystrom_components(self, X, self.n_components, floor)
+        self.result_, self.X_fit_ = found.result, found.points
+        kept = self._keep(found.result.value, found.trace, floor, _float_type(X), n_rows(X))
+        nonzero = self.eigenvalues_ > 0
+        self.projection_ = found.projection[:, kept] * nonzero
+        self.projection_offset_ = found.offset[kept] * nonzero
+        self.mean_coef_, self.mean_similarity_ = found.mean_coef, found.mean_similarity
+        self.corrected_ = found.corrected
+
+    def _keep(
+        self, pairs: Eigenpairs, total: float, floor: float, dtype: np.dtype, n: int
+    ) -> np.ndarray:
+        """Keep the pairs with what follows from them; which ones they are, as a mask.
+
+        ``dtype`` is that of the kernel's values; pairs are kept in that of the points.
+        """
+        values = pairs.values
+        floor = max(floor, ZERO_RATIO[dtype] * float(values.max(initial=0.0)))
+        values = np.where(values > floor, values, 0.0)
+        kept = np.ones(len(values), dtype=bool)
+        if self.remove_zero_eig or self.n_components is None:
+            kept = values > 0
+        values = values[kept]
+        self.explained_variance_ = values / max(n - 1, 1)
+        self.explained_variance_ratio_ = values / total if total > floor else np.zeros_like(values)
+        stored = _float_type(self.X_fit_)
+        self.eigenvalues_ = values.astype(stored, copy=False)
+        self.eigenvectors_ = pairs.vectors[:, kept].astype(stored, copy=False)
+        self.residuals_ = pairs.residuals[kept] + np.abs(pairs.values[kept] - self.eigenvalues_)
+        return kept
+
+    def _wanted(self, centred: CentredGram) -> int:
+        """How many pairs to ask for; beyond the number of features they are zero."""
+        if self.n_components is not None:
+            return self.n_components
+        return min(centred.shape[0], getattr(centred.features, "shape", centred.shape)[1])
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:
+        """Find the components and return those of the training points.
+
+        Parameters
+        ----------
+        X : the training points, as for `fit`
+        y : ignored
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        fitted = self.fit(X, **params)
+        if is_collection(X):
+            return fitted.transform(X)
+        return handed_back(fitted._training_components(), X)
+
+    def _training_components(self) -> np.ndarray:
+        return self.eigenvectors_ * self.eigenvalues_**0.5
+
+    @over_blocks
+    def transform(self, X: Any) -> np.ndarray:
+        """The components of new points.
+
+        Parameters
+        ----------
+        X : points of the kind given to `fit`; for "precomputed" the kernel between them and the
+            training points, shape (n_queries, n_samples).
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_components)
+        """
+        check_is_fitted(self)
+        return self._components(validate_query(self, X))
+
+    def _components(self, X: Any) -> np.ndarray:
+        kept = None if is_tensor(X) else kept_sum(self, self.X_fit_, self.projection_)
+        if kept is not None:
+            return kept(X) - self.projection_offset_
+        components = expansion(self.kernel_, X, self.X_fit_, self.projection_)
+        components = components - self.projection_offset_
+        if is_tensor(components):
+            return components
+        dtype = np.result_type(_float_type(X), self.eigenvectors_.dtype)
+        return components.astype(dtype, copy=False)
+
+    @over_blocks
+    def reconstruction_error(self, X: Any) -> np.ndarray:
+        r"""How far points are, in feature space, from the space that the components span.
+
+        .. math:: \|\varphi(x) - \bar\varphi\|^2 - \sum_j c_j(x)^2,
+
+        with the components :math:`c_j`: large for points unlike the training points.
+
+        Parameters
+        ----------
+        X : points of the kind given to `fit`
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+
+        References
+        ----------
+        Hoffmann, "Kernel PCA for novelty detection", Pattern Recognition 40 (2007).
+        """
+        check_is_fitted(self)
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                "reconstruction_error needs k(x, x) of new points, which a precomputed matrix does "
+                "not hold; fit on points with a kernel"
+            )
+        if self.corrected_:
+            raise ValueError(
+                f"reconstruction_error needs k(x, x), and indefinite={self.indefinite!r} corrected "
+                "the Gram matrix of the training points alone; fit with a valid kernel"
+            )
+        X = validate_query(self, X)
+        components = doubled(self.transform(X))
+        to_mean = expansion(self.kernel_, X, self.X_fit_, self.mean_coef_)
+        total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
+        return following((total - (components**2).sum(1)).clip(0.0, None), X)
+
+    def _check_invertible(self, X: Any) -> None:
+        if self.fit_inverse_transform:
+            refuse_no_images(self.kernel_, X, self.pre_image)
+
+    def _learn_pre_images(self, X: np.ndarray) -> None:
+        components = self._training_components()
+        if self.eigen_solver == "nystrom" or not len(components):
+            components = self._components(X)
+        self.dual_coef_ = ridge_images(self.kernel_, components, X, self.alpha)
+        self.X_transformed_fit_ = components
+
+    @over_blocks
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Approximate points whose components are the rows of X.
+
+        By default kernel ridge regression from components to training points, so the mean that
+        centring removed is only restored as far as the regression can.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_components)
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_features)
+        """
+        check_is_fitted(self)
+        if not self.fit_inverse_transform:
+            raise NotFittedError(
+                "fit_inverse_transform was False when this KernelPCA was fitted, so no inverse "
+                "was learned; set it to True and fit again"
+            )
+        refuse_masked(X)
+        X = check_array(X, dtype=(np.float64, np.float32), accept_sparse="csr")
+        points = expansion(self.kernel_, X, self.X_transformed_fit_, self.dual_coef_)
+        if self.pre_image == "ridge":
+            return points
+        coef = X @ self.projection_.T + self.mean_coef_
+        found = nearest_images(self.kernel_, self.X_fit_, coef, points)
+        return found.astype(points.dtype, copy=False)
+
+    @property
+    def gamma_(self) -> float:
+        """The kernel's gamma; for a name without one, what the parameter gamma stands for."""
+        kernel: Any = self.kernel_
+        if hasattr(kernel, "gamma") or isinstance(self.kernel, Kernel):
+            return kernel.gamma
+        return resolve_gamma(self, self.X_fit_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+    def __sklearn_tags__(self):
+        tags = input_tags(self, super().__sklearn_tags__())
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _float_type(X: Any) -> np.dtype:
+    """float32 for an array, sparse matrix or tensor of it, else float64."""
+    return np.dtype(np.float32 if is_single(X) else np.float64)

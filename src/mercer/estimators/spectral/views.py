@@ -1,0 +1,254 @@
+"""One view of the points a `KernelCCA` sees: its kernel, its points and its projection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import BaseEstimator
+
+from mercer.arrays import (
+    as_numpy,
+    beside,
+    device_budget,
+    doubled,
+    following,
+    is_tensor,
+    n_rows,
+    product,
+    refuse_beyond_memory,
+    refuse_masked,
+    take_rows,
+)
+from mercer.estimators.inputs import (
+    is_precomputed,
+    takes_vectors,
+    training_gram,
+    validate_query,
+    validate_training,
+)
+from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.operators import CentredGram, GramOperator, TensorGram, expansion
+from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
+from mercer.solvers.spectral.canonical import Whitening
+from mercer.solvers.spectral.eigenpairs import centred_projection, rounding_floor
+
+# Up to so many points the whole Gram matrix is decomposed at once.
+FEW = 500
+# Up to so many points it is where no factor of a third of the rank is near enough.
+DENSE = 5000
+# The rank of a factor of more points, at most.
+RANK = 2000
+# On a device, matrices that a decomposition holds, and those with a row for each point of a factor.
+MATRICES, FACTORS = 6, 4
+
+
+class KernelView(BaseEstimator):
+    """One view of a `KernelCCA`: its kernel, its training points and its projection.
+
+    Parameters are those of `KernelCCA`, for this view.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+    X_fit_ : the training points of the view
+    pivots_ : ndarray of shape (n_pivots,) or None
+        Of which training points variates are combinations; None for all of them.
+    dual_coef_ : ndarray or tensor of shape (n_pivots or n_samples, n_components)
+    offset_ : ndarray or tensor of shape (n_components,)
+        The variates of x are ``kernel_(x, X_fit_[pivots_]) @ dual_coef_ - offset_``.
+    """
+
+    _takes_tensors = True
+
+    def __init__(
+        self,
+        kernel="rbf",
+        *,
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        indefinite="error",
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.indefinite = indefinite
+
+    def is_vector(self, X: Any) -> bool:
+        """Whether X is a vector of numbers, as a target is: one column, not n objects."""
+        if not takes_vectors(self.kernel):
+            return False
+        if hasattr(X, "__array__"):
+            return (X if is_tensor(X) else np.asarray(X)).ndim == 1
+        return isinstance(X, list | tuple) and not any(hasattr(x, "__len__") for x in X)
+
+    def as_column(self, X: Any) -> Any:
+        """X, a vector made a column; scikit-learn allows that of targets, not of a first view."""
+        if not self.is_vector(X):
+            return X
+        refuse_masked(X)
+        return (X if is_tensor(X) else np.asarray(X)).reshape(-1, 1)
+
+    def remember(self, X: Any) -> None:
+        """Check the training points, keep them, and settle the kernel."""
+        self.X_fit_ = validate_training(self, X, ensure_min_samples=2)
+        self.kernel_ = resolve_kernel(self, self.X_fit_)
+
+    def decompose(self, name: str, solver: str, tol: float, max_rank: int | None) -> Decomposition:
+        """The eigenpairs of the centred Gram of the training points, or of a factor of it.
+
+        Parameters
+        ----------
+        name : str
+            What errors call the view.
+        solver, tol, max_rank : as of `KernelCCA`
+        """
+        n = n_rows(self.X_fit_)
+        rank = self._rank(n, solver, max_rank)
+        found = None
+        if rank > 0:
+            # In float32 the rounding of K would be taken for its rank.
+            K = training_gram(self, doubled(self.X_fit_), self.kernel_, store=False)
+            diagonal = K.diagonal()
+            trace_tol = tol * float(diagonal.sum())
+            low = randomly_pivoted_cholesky(K.rows, diagonal, rank, trace_tol=trace_tol)
+            enough = low.trace_left <= trace_tol
+            if enough or solver == "low_rank" or n > DENSE:
+                found = Factored(low, K)
+        found = found or self._whole()
+        if found.whitening.rank == 0:
+            raise ValueError(
+                f"{name} is constant under its kernel: its centred Gram is zero, so nothing can "
+                "correlate with it; remove it or choose another kernel"
+            )
+        return found
+
+    def _whole(self) -> Whole:
+        X = self.X_fit_
+        if not is_tensor(X):
+            return Whole(training_gram(self, X, self.kernel_))
+        refuse_beyond_memory(len(X), MATRICES, X)
+        return Whole(training_gram(self, doubled(X), self.kernel_))
+
+    def _rank(self, n: int, solver: str, max_rank: int | None) -> int:
+        """Up to which rank to look for a factor; zero for none."""
+        whole = self.kernel_.validity.status != "valid" or n <= FEW
+        if solver == "dense" or (solver == "auto" and whole):
+            return 0
+        if max_rank is not None:
+            return min(max_rank, n)
+        if solver == "auto" and n <= DENSE:
+            return n // 3
+        if not is_tensor(self.X_fit_):
+            return min(n, RANK)
+        return min(n, RANK, max(1, device_budget(self.X_fit_.device) // (8 * n * FACTORS)))
+
+    def project_onto(self, alpha: np.ndarray, found: Decomposition) -> None:
+        """Keep the directions alpha (n, k) in the form that applies to new points."""
+        self.dual_coef_, self.offset_, self.pivots_ = found.projection(alpha)
+        if self.pivots_ is not None and is_precomputed(self.kernel):
+            coef = np.zeros((n_rows(self.X_fit_), alpha.shape[1]))
+            coef[self.pivots_] = self.dual_coef_
+            self.dual_coef_, self.pivots_ = coef, None
+        if is_tensor(self.X_fit_):  # in double, for terms that cancel are large
+            wide = doubled(self.X_fit_[:1])
+            self.dual_coef_, self.offset_ = (
+                beside(a, wide) for a in (self.dual_coef_, self.offset_)
+            )
+
+    def variates(self, X: Any) -> np.ndarray:
+        """The canonical variates of new points, shape (n_queries, n_components)."""
+        X, points = validate_query(self, X), self.X_fit_
+        if self.pivots_ is not None:
+            points = take_rows(points, self.pivots_)
+        if is_tensor(X):
+            values = expansion(self.kernel_, doubled(X), doubled(points), self.dual_coef_)
+            return following(values - self.offset_, X)
+        if self.pivots_ is not None:
+            X, points = doubled(X), doubled(points)
+        return np.asarray(expansion(self.kernel_, X, points, self.dual_coef_)) - self.offset_
+
+
+# Messages of scikit-learn name the class of an estimator, which users know as this one.
+KernelView.__name__ = "KernelCCA"
+
+
+class Decomposition(Protocol):
+    """A whitened view, and how directions found in it are carried to new points."""
+
+    @property
+    def whitening(self) -> Whitening: ...
+
+    def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Coefficients, offset, and the training points they belong to (None for all)."""
+        ...
+
+
+class Whole:
+    """All of a Gram matrix, centred and decomposed."""
+
+    def __init__(self, K: GramOperator):
+        self.K, self.centred = K, CentredGram(K)
+        floor = rounding_floor(K.shape[0], float(abs(K.diagonal()).max()), K.dtype)
+        if isinstance(K, TensorGram):
+            rows = K.dense() - beside(self.centred.column_means, K.diagonal())
+            dense = rows - rows.mean(1)[:, None]
+        else:
+            refuse_beyond_memory(K.shape[0])
+            dense = self.centred.dense()
+        self.whitening = Whitening.from_gram(dense, floor)
+
+    def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+        coef, offset = centred_projection(self.centred.column_means, alpha)
+        return self.K.carry(coef), offset, None
+
+
+class Factored:
+    """F F^T in place of K, with features k(x, Z) L^-T of new points, Z the pivots, L = F[Z]."""
+
+    def __init__(self, low: LowRank, K: GramOperator):
+        self.pivots, self.L = low.pivots, as_numpy(low.factor[low.pivots])
+        mean = low.factor.mean(0)
+        self.mean, self.factor = as_numpy(mean), low.factor - mean
+        floor = rounding_floor(K.shape[0], float(abs(K.diagonal()).max()), K.dtype)
+        # What is rounding at every single point counts as nothing; together it is this at most.
+        left = low.trace_left + K.shape[0] * floor
+        if len(low.pivots) == 0:
+            self.whitening = Whitening(np.zeros(0), np.zeros((K.shape[0], 0)), None)
+            return
+        self.whitening = Whitening.from_factor(self.factor, left, floor)
+
+    def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        w = product(self.factor.T, alpha)
+        coef = scipy.linalg.solve_triangular(self.L, w, lower=True, trans="T")
+        return coef, self.mean @ w, self.pivots
+
+
+def second_view(Y: Any, y: Any) -> Any:
+    if Y is not None and y is not None:
+        raise TypeError("Y and y are two names of one argument; pass one of them")
+    return y if Y is None else Y
+
+
+def view_name(v: int) -> str:
+    return ("X", "Y")[v] if v < 2 else f"view {v}"
+
+
+@contextmanager
+def errors_name_view(v: int) -> Iterator[None]:
+    """Errors about "X", which is what estimators call their points, name this view instead."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if v and error.args and isinstance(error.args[0], str):
+            message, name = error.args[0], view_name(v)
+            message = f"{name}{message[1:]}" if message[:2] == "X " else f"{name}: {message}"
+            error.args = (message, *error.args[1:])
+        raise

@@ -1,6 +1,0 @@
-"""Support vector machines: LIBSVM's five forms, on any kernel, each with its duality gap."""
-
-from mercer.estimators.svm_classification import SVC, NuSVC
-from mercer.estimators.svm_regression import SVR, NuSVR, OneClassSVM
-
-__all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]

@@ -1,0 +1,6 @@
+"""Support vector machines: LIBSVM's five forms, on any kernel, each with its duality gap."""
+
+from mercer.estimators.svm.classification import SVC, NuSVC
+from mercer.estimators.svm.regression import SVR, NuSVR, OneClassSVM
+
+__all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]

@@ -1,0 +1,436 @@
+"""Support vector classification: by the price of an error, or by the share of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import is_tensor
+from mercer.estimators.progress import reporter
+from mercer.estimators.svm.engine import PENALTY, SHARE, Training
+from mercer.estimators.svm.forms import Expansion, Form, c_svc, nu_svc
+from mercer.estimators.svm.pairs import CLASSIFICATION, PairwiseMachine
+from mercer.estimators.svm.path import LeftOut, PricePath, leave_one_out, price_path
+from mercer.estimators.svm.rounding import are_few
+from mercer.operators import CorrectedGram, GramOperator
+from mercer.solvers.qp.class_pairs import ClassPairs, solve_class_pairs
+from mercer.solvers.qp.support_vectors import followed
+from mercer.solvers.result import Result, Status
+
+# Seconds that a pair of classes takes on its own in Python, and that an entry of a stored Gram
+# matrix takes, on two AVX-512 cores.
+PAIR_SECONDS, ENTRY_SECONDS = 1e-4, 2.5e-9
+
+
+class SVC(PairwiseMachine):
+    r"""Support vector classification.
+
+    .. math:: \min_{w, b} \; \tfrac12 \lVert w \rVert^2 + C \sum_i \max(0, 1 - y_i f(x_i)), \qquad
+              f(x) = \langle w, \varphi(x) \rangle + b, \quad y_i \in \{-1, +1\}
+
+    A drop-in for scikit-learn's class of the same name, on any kernel. More than two classes take
+    one machine per pair of classes, on one shared Gram matrix.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of a unit of error. ``inf`` asks for the hard margin, and is an error where the
+        classes cannot be separated.
+    kernel : str, Kernel or callable, default="rbf"
+        A kernel object, a name ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed",
+        ...) or a function of two arrays that gives their Gram matrix.
+    degree : int, default=3
+        For "poly".
+    gamma : float, "scale", "auto" or None, default="scale"
+        For named kernels that have one; "scale" is 1 / (n_features * variance of X), "auto" and
+        None are 1 / n_features.
+    coef0 : float, default=0.0
+        For "poly" and "sigmoid".
+    shrinking : bool, default=True
+        Accepted for compatibility; the solver shrinks where that saves time, and looks at all
+        points again before it ends.
+    probability : bool, default="deprecated"
+        Deprecated, as in scikit-learn 1.9. True fits calibrated probabilities on five folds beside
+        the model, which ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, LIBSVM's measure. Where ``dual_gap_`` is
+        above 0.01 then, as it may be with a high price, the solver goes on until it is not.
+    cache_size : float, default=200
+        Megabytes for the Gram matrix, where larger than scikit-learn's ``working_memory``.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies C per class; every weight must be positive.
+    verbose : bool, default=False
+        Print how the solver did.
+    max_iter : int, default=-1
+        Steps of the solver at most, per pair of classes; -1 for no limit.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Whether ``decision_function`` gives a value per class or per pair of classes.
+    break_ties : bool, default=False
+        Whether ``predict`` breaks ties of votes by the values.
+    random_state : int, RandomState or None, default=None
+        Shuffles the folds of ``probability=True``; nothing else here is random.
+    fit_intercept : bool, default=True
+        Whether there is a bias b.
+    solver : {"auto", "smo", "interior_point"}, default="auto"
+        Working sets, interior points, or the first and then, where that is slow, active sets or
+        interior points.
+    max_time : float or None, default=None
+        Seconds at most, from the beginning of ``fit``. The clock is looked at between rounds of
+        steps and between pairs of classes, not while the features or the whole Gram matrix of a
+        slow kernel are computed, nor while ``indefinite`` corrects it. What was found by then is
+        the model, with a ConvergenceWarning, which says so if that was before the first step.
+    warm_start : bool, default=False
+        Start where the last fit ended, if that had as many points of each class; for working
+        sets, since interior points start where they must.
+    indefinite : {"error", "clip", "flip", "shift"}, default="error"
+        What to do with a kernel that is not positive semidefinite.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Indices of the support vectors, class by class.
+    support_vectors_ : ndarray of shape (n_SV, n_features), or list of objects
+        In the form and precision of X; empty for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV), sparse where X is
+        Coefficients in LIBSVM's layout: the machine for classes i < j has those of class i in row
+        j - 1, and those of class j in row i. For more than two classes that layout has no room
+        for what ``indefinite="clip"`` and ``"flip"`` carry over to points of other classes: these
+        are the coefficients for the corrected kernel then, and ``pair_coef_`` those in use.
+    pair_coef_ : ndarray of shape (n_SV, n_pairs)
+        Coefficients of every machine over all support vectors, with which predictions are made.
+    intercept_ : ndarray of shape (n_pairs,)
+    coef_ : ndarray of shape (n_pairs, n_features), sparse where X is
+        For the linear kernel.
+    classes_ : ndarray of shape (n_classes,)
+    class_weight_ : ndarray of shape (n_classes,)
+    dual_gap_ : float
+        Duality gap of the model as it is, divided by max(1, abs(objective)), measured at the end;
+        the largest over pairs.
+    margin_ : float, or ndarray of shape (n_pairs,) for more than two classes
+        1 / ‖w‖.
+    result_ : Result
+        What the solver found, with its gap, steps and status.
+    kernel_ : Kernel
+        The kernel used.
+    fit_status_ : int
+        0 if the tolerance was reached, else 1.
+    n_iter_ : ndarray of shape (n_pairs,)
+        Steps of the solver.
+    shape_fit_ : tuple
+        Shape of the training points.
+
+    References
+    ----------
+    Cortes and Vapnik (1995), "Support-vector networks"; Chang and Lin (2011), "LIBSVM: a library
+    for support vector machines".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.estimators.svm import SVC
+    >>> X, y = np.array([[-2.0], [-1.0], [1.0], [3.0]]), [0, 0, 1, 1]
+    >>> machine = SVC(kernel="linear", C=np.inf).fit(X, y)
+    >>> machine.support_, round(machine.margin_, 6)
+    (array([1, 2], dtype=int32), 1.0)
+    """
+
+    _parameter_constraints: dict = {**CLASSIFICATION, "C": [PENALTY]}
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: Any = "deprecated",
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        max_time: float | None = None,
+        warm_start: bool = False,
+        indefinite: str = "error",
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.indefinite = indefinite
+
+    def path(
+        self,
+        X: Any,
+        y: Any,
+        Cs: Any,
+        *,
+        sample_weight: Any = None,
+        validation: Any = None,
+        cv: Any = None,
+    ) -> PricePath:
+        """Fit for several values of C, upward, each from where the last ended.
+
+        One Gram matrix serves all. The estimator itself stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        Cs : array-like of shape (n_Cs,)
+            Values of C in any order, ``inf`` among them if need be.
+        validation : (X, y) or (X, y, sample_weight), optional
+            Points on which to score each machine.
+        cv : int or splitter, optional
+            Score each C by folds instead, as scikit-learn's searches do: the machines of a fold are
+            fitted to the other folds, on their part of the same Gram matrix. ``gamma`` and
+            ``class_weight`` mean what they do for all points.
+
+        Returns
+        -------
+        PricePath
+            With the fitted ``machines``, in the order of ``Cs``, their ``dual_coefs``,
+            ``dual_gaps`` and ``n_supports``, and where asked for ``scores``, ``fold_scores`` and
+            the ``best``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer.estimators.svm import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> path = SVC().path(X[::2], y[::2], [0.1, 1.0, 10.0], validation=(X[1::2], y[1::2]))
+        >>> path.scores.round(2), path.best.C
+        (array([0.93, 0.93, 0.97]), 10.0)
+        """
+        return price_path(self, X, y, Cs, sample_weight, validation, cv)
+
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeftOut:
+        """What each point is taken for by a machine fitted to all the others.
+
+        A point that is no support vector needs no fit of its own, so there are only as many as
+        there are support vectors, each from where the machine of all points ended. ``gamma`` and
+        ``class_weight`` mean what they do for all points. The estimator itself stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        LeftOut
+            ``values`` in the shape of `decision_function`, ``predictions``, and ``n_refits``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer.estimators.svm import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> left_out = SVC().leave_one_out(X, y)
+        >>> int((left_out.predictions != y).sum()), left_out.n_refits < len(y)
+        (5, True)
+        """
+        return leave_one_out(self, X, y, sample_weight)
+
+    def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
+        return c_svc(gram_matrix, y, self._penalties(weight), self.fit_intercept)
+
+    def _solve_all_pairs(self, training: Training) -> tuple[GramOperator, ClassPairs] | None:
+        n, tasks = len(training.order), training.tasks
+        at_once = (
+            (are_few(n) or len(tasks) * PAIR_SECONDS > n**2 * ENTRY_SECONDS)
+            and np.inf > self.C
+            and self.solver != "interior_point"
+            and self.max_iter == -1
+            and self.max_time is None
+            and not self.warm_start
+            and reporter(self) is None
+            and not is_tensor(training.X)
+            and 8 * n**2 <= self._budget()
+        )
+        if not at_once:
+            return None
+        operator = self._operator(training, store=False)
+        C = self.C * tasks.weight
+        if isinstance(operator, CorrectedGram) or not np.all(C[np.concatenate(tasks.members)] > 0):
+            return None
+        K = np.ascontiguousarray(operator.dense(), dtype=np.float64)
+        found = solve_class_pairs(K, tasks.members, C, self.fit_intercept, self.tol)
+        return None if found is None else (operator, found)
+
+    def _infeasible(self) -> str:
+        C, other = self._hard()
+        return (
+            f"{C} asks for a hard margin, and the classes cannot be separated with "
+            f"kernel={self.kernel!r}; use {other}, or a richer kernel"
+        )
+
+
+class NuSVC(PairwiseMachine):
+    r"""Support vector classification with the price found from a share of margin errors.
+
+    .. math:: \min_{w, b, \rho} \; \tfrac12 \lVert w \rVert^2 - \nu n \rho
+              + \sum_i \max(0, \rho - y_i f(x_i)),
+
+    after which f is divided by rho, so that the margin is at ±1.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        In (0, 1]: at most this share of points falls short of the margin, at least this share are
+        support vectors. It must not exceed twice the smaller class's share of each pair.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the weights of points per class, which LIBSVM's nu machines ignore; "balanced"
+        makes every nu feasible.
+    kernel, degree, gamma, coef0, shrinking, probability, tol, cache_size, verbose, max_iter, \
+decision_function_shape, break_ties, random_state, fit_intercept, solver, max_time, warm_start, \
+indefinite
+        As in `SVC`.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, pair_coef_, intercept_, coef_, classes_, \
+class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape_fit_
+        As in `SVC`.
+
+    References
+    ----------
+    Schölkopf, Smola, Williamson and Bartlett (2000), "New support vector algorithms".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer.estimators.svm import NuSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = NuSVC(nu=0.2).fit(X, y)
+    >>> bool(machine.score(X, y) > 0.95), machine.n_support_.sum() >= 0.2 * len(y)
+    (True, np.True_)
+    """
+
+    _parameter_constraints: dict = {**CLASSIFICATION, "nu": [SHARE]}
+    _refusal_of_one_class = "specified nu is infeasible"
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: Any = "deprecated",
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        max_time: float | None = None,
+        warm_start: bool = False,
+        indefinite: str = "error",
+    ):
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.indefinite = indefinite
+
+    def _form(self, gram_matrix: Any, y: np.ndarray, weight: np.ndarray) -> Form:
+        smaller = min(weight[y > 0].sum(), weight[y < 0].sum())
+        largest = 2 * smaller / weight.sum()
+        if self.fit_intercept and self.nu > largest * (1 + 1e-12):
+            raise ValueError(
+                f"specified nu is infeasible: nu={self.nu!r} for two classes whose weights allow "
+                f"at most {largest:.4g}; choose a smaller nu, or class_weight='balanced'"
+            )
+        return nu_svc(gram_matrix, y, self.nu, weight, self.fit_intercept)
+
+    def _solve(
+        self,
+        forms: list[Form],
+        starts: Sequence[np.ndarray | None],
+        begun: float,
+        tol: float | None = None,
+        taken: int = 0,
+    ) -> list[Result]:
+        results = super()._solve(forms, starts, begun, tol, taken)
+        wanted = self.tol if tol is None else tol
+        # f is going to be divided by rho, and its violations with it: they are to be within tol
+        # then, so where rho is small the solver goes on.
+        for i, (form, result) in enumerate(zip(forms, results, strict=True)):
+            rho = form.expansion(result.value).width
+            if result.status.ok and result.value.violation > wanted * rho:
+                finest = 1e-12 * np.max(form.program.diagonal()) * np.abs(form.program.totals).sum()
+                finer = max(0.5 * wanted * rho, finest)
+                steps = taken + result.n_iter
+                (second,) = super()._solve([form], [result.value.a], begun, finer, steps)
+                results[i] = self._with_margin(form, result, followed(result, second))
+        return results
+
+    def _with_margin(self, form: Form, coarse: Result, fine: Result) -> Result:
+        """The finer of two results; the coarser if at the optimum there is no margin to divide by.
+
+        LIBSVM gives that without a word: how it began to part the classes is all there is.
+        """
+        # A margin that is there keeps its width, of which the violation is a small part by now.
+        if not fine.status.ok or form.expansion(fine.value).width > 10 * fine.value.violation:
+            return fine
+        advice = (
+            f"nu={self.nu!r} leaves no margin between two classes, whose reduced convex hulls "
+            "meet: choose a larger nu, or a richer kernel"
+        )
+        stalled = replace(fine, value=coarse.value, gap=coarse.gap, status=Status.STALLED)
+        return stalled.advised(advice)
+
+    def _model(self, form: Form, result: Result) -> Expansion:
+        model = form.expansion(result.value)
+        rho = model.width
+        # Stopped early, there may be no margin yet to be the unit.
+        unit = rho if rho > 0 else 1.0
+        return Expansion(model.coefficients / unit, model.intercept / unit, model.norm / unit, rho)

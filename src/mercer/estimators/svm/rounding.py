@@ -1,0 +1,68 @@
+"""What a machine trained on kernel values in float32 may be off by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.arrays import doubled, is_single, take_rows
+from mercer.estimators.svm.forms import Form
+from mercer.solvers.qp.row_cache import origin
+from mercer.solvers.result import Result
+
+if TYPE_CHECKING:
+    from mercer.estimators.svm.engine import Training
+
+# Up to so many points a kernel in float32 saves no time; of more, so many show its rounding.
+FEW_POINTS = 1024
+AUDITED = 64
+
+
+def are_few(n: int) -> bool:
+    """Whether kernels of n points in float64 take no longer than in float32."""
+    return n <= FEW_POINTS
+
+
+def may_be_single(X: Any) -> bool:
+    """Whether X is a dense array of float32 of many points."""
+    return isinstance(X, np.ndarray) and is_single(X) and not are_few(len(X))
+
+
+def expected_rounding(forms: list[Form]) -> float:
+    """How far rounding in float32 may move a gradient, roughly: errors of many signs add up."""
+    worst = 0.0
+    for form in forms:
+        program = form.program
+        room = np.minimum(program.hi - program.lo, np.inf)
+        worst = max(worst, float(np.max(program.diagonal()) * np.sqrt(np.sum(room**2))))
+    return float(np.finfo(np.float32).eps) * worst
+
+
+def measured_rounding(training: Training, forms: list[Form], results: list[Result]) -> float:
+    """The largest error of the gradients at some points spread over all, by float64 kernels."""
+    X, n = take_rows(training.X, training.order), len(training.order)
+    beta, images = np.zeros((n, len(forms))), np.full((n, len(forms)), np.nan)
+    for column, (form, result) in enumerate(zip(forms, results, strict=True)):
+        index, program = origin(form.program.K)[1], form.program
+        beta[index, column] = result.value.coefficients
+        image = (result.value.gradient - program.p)[: len(index)]
+        images[index, column] = (
+            image if program.signs is None else image * program.signs[: len(index)]
+        )
+    used = np.flatnonzero(np.any(beta, axis=1))
+    if not len(used):
+        return 0.0
+    looked = np.unique(np.linspace(0, n - 1, AUDITED).astype(int))
+    exact = training.kernel(doubled(X[looked]), doubled(X[used])) @ beta[used]
+    return float(np.nanmax(np.abs(exact - images[looked]), initial=0.0))
+
+
+def with_error(form: Form, result: Result, error: float) -> Result:
+    """The result with its certificate widened by so much doubt about every gradient."""
+    solution, program = result.value, form.program
+    room = float(np.sum(np.where(solution.a != 0, program.hi - program.lo, 0.0)))
+    gap = solution.gap + error * room / max(1.0, abs(solution.objective))
+    widened = replace(solution, violation=solution.violation + 2 * error, gap=gap)
+    return replace(result, value=widened, gap=gap)

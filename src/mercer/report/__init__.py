@@ -1,0 +1,1 @@
+"""What a fitted model has to say, as a page."""

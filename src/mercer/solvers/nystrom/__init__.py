@@ -1,0 +1,1 @@
+"""Ridge on the span of a few centres."""

@@ -1,0 +1,1 @@
+"""One point at a time."""

@@ -1,0 +1,393 @@
+"""The choice between working sets, active sets and interior points for support vector machines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mercer.cached import cached_property
+from mercer.solvers.qp.active_sets import active_sets
+from mercer.solvers.qp.interior_point import interior_point, low_rank
+from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.qp.smo import smo_together
+from mercer.solvers.qp.smo_tensors import is_on_device, smo_tensors
+from mercer.solvers.result import Monitor, Result, Status
+
+# Variables that interior points are done with at once; and how often they are looked for anew.
+_SMALL = 500
+_ROUNDS = 10
+# So many times more variables than free ones there must be for that.
+_PAYS = 4
+# Points on which "auto" looks at the rank of K, to tell what interior points are going to cost.
+_SAMPLE = 400
+# Steps before which the rank is not looked at, and the share of the price at the first look.
+_FIRST_LOOK = 20_000
+_EARLY = 1 / 32
+# Steps of working sets that take as long as interior points on m points, divided by m² or m³.
+_STEPS_PER_SQUARE, _STEPS_PER_CUBE = 0.1, 1e-4
+# Rounds or steps at most of each method that goes on from there.
+_MOST = 200
+
+_Stage = Callable[..., Result]
+
+
+def solve_program(
+    program: QuadraticProgram,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    start: np.ndarray | None = None,
+    budget: float | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> Result:
+    """Minimise a `QuadraticProgram` by `smo`, by `interior_point`, or by one and then others.
+
+    Parameters
+    ----------
+    program : QuadraticProgram
+    solver : {"auto", "smo", "interior_point"}
+        "auto" starts with `smo`, and where K fits the budget turns to `active_sets`, and where
+        those fail to interior points, as soon as the violation falls so slowly that they will be
+        there first. Large C and small tol are what makes pairs slow, and matter little to either.
+    tol, max_iter, max_time, start, budget, report
+        As for `smo`.
+
+    Returns
+    -------
+    Result
+        With the number of steps and seconds of both where both ran; ``method`` says which.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, y = np.array([-1.0, 1.0]), np.array([-1.0, 1.0])
+    >>> program = QuadraticProgram(np.outer(x, x), -y, np.minimum(0, 9 * y), np.maximum(0, 9 * y),
+    ...                            groups=np.zeros(2, dtype=int), totals=np.zeros(1))
+    >>> solve_program(program).method
+    'smo'
+    """
+    return solve_programs(
+        [program],
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        starts=[start],
+        budget=budget,
+        report=report,
+    )[0]
+
+
+def solve_programs(
+    programs: Sequence[QuadraticProgram],
+    *,
+    solver: str = "auto",
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    starts: Sequence[np.ndarray | None] | None = None,
+    budget: float | None = None,
+    report: Callable[[int, float], bool | None] | None = None,
+) -> list[Result]:
+    """Minimise programmes on parts of one Gram matrix, whose rows they share.
+
+    Parameters
+    ----------
+    programs : sequence of QuadraticProgram
+    solver, tol, max_iter, max_time, budget, report
+        As for `solve_program`; ``max_iter`` is for each, ``max_time`` for all.
+    starts : sequence, optional
+        Where each starts.
+    """
+    if not programs:
+        return []
+    if is_on_device(programs[0]):
+        if solver == "interior_point":
+            raise ValueError(
+                "solver='interior_point' is not there for tensors on a device; use solver='smo', "
+                "or pass X.cpu()"
+            )
+        return smo_tensors(
+            programs,
+            tol=tol,
+            max_iter=max_iter,
+            max_time=max_time,
+            starts=starts or [None] * len(programs),
+            report=report,
+        )
+    if solver not in ("auto", "smo", "interior_point"):
+        raise ValueError(
+            f"solver={solver!r} is unknown; expected 'auto', 'smo' or 'interior_point'"
+        )
+    limits = _Limits(tol, max_iter, max_time, report)
+    if solver == "interior_point":
+        return _interior(programs, limits, budget)
+    allowances: list[_Allowance | None] = [None] * len(programs)
+    if solver == "auto":
+        allowances = [
+            _Allowance(program, tol, max_iter) if program.fits(budget) else None
+            for program in programs
+        ]
+    found = smo_together(
+        programs,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        starts=starts,
+        budget=budget,
+        report=limits.report,
+        watches=allowances,
+    )
+    # Steps that nobody has set a limit to are those at which `smo` gives up by itself.
+    given_up = (Status.STALLED,) if max_iter is not None else (Status.STALLED, Status.MAX_ITER)
+    for i, (program, allowance) in enumerate(zip(programs, allowances, strict=True)):
+        if allowance and (allowance.spent or found[i].status in given_up) and not limits.stopped:
+            limits.before = sum(result.n_iter for result in found)
+            found[i] = _finish(program, found[i], allowance, limits)
+    return found
+
+
+class _Limits:
+    """What bounds all stages together, and who is told of them: steps add up, and a stop lasts."""
+
+    def __init__(
+        self,
+        tol: float,
+        max_iter: int | None,
+        max_time: float | None,
+        report: Callable[[int, float], bool | None] | None,
+    ):
+        self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
+        self.report = None if report is None else partial(self._tell, report)
+        self.before = 0  # steps of the stages that are over
+        self.stopped = False
+        self._begun = time.perf_counter()
+
+    def _tell(self, report: Callable, n_iter: int, gap: float) -> bool:
+        self.stopped = bool(report(self.before + n_iter, gap)) or self.stopped
+        return self.stopped
+
+    @property
+    def seconds(self) -> float | None:
+        """How many are left; None for any number."""
+        if self.max_time is None:
+            return None
+        return max(0.0, self.max_time - (time.perf_counter() - self._begun))
+
+    def steps(self, taken: int) -> int | None:
+        """How many are left to a programme that has taken so many."""
+        return None if self.max_iter is None else max(0, self.max_iter - taken)
+
+
+def _interior(
+    programs: Sequence[QuadraticProgram], limits: _Limits, budget: float | None
+) -> list[Result]:
+    found: list[Result] = []
+    for program in programs:
+        if not program.fits(budget):
+            raise ValueError(
+                f"solver='interior_point' needs a dense Gram matrix of {program.n_points} points, "
+                "which is more than the memory budget; use solver='smo', or raise the budget with "
+                "sklearn.config_context(working_memory=...)"
+            )
+        found.append(_interior_one(program, limits))
+        limits.before += found[-1].n_iter
+    return found
+
+
+def _interior_one(program: QuadraticProgram, limits: _Limits) -> Result:
+    """Interior points, unless there is no time for them: else where they would start."""
+    seconds, start = limits.seconds, program.feasible()
+    if start is not None and (limits.stopped or seconds == 0.0):
+        status = Status.STOPPED if limits.stopped else Status.MAX_TIME
+        method = "interior point"
+        return close(program, Monitor(tol=0.0), start, limits.tol, status=status, method=method)
+    return interior_point(
+        program,
+        tol=limits.tol,
+        max_iter=limits.max_iter,
+        max_time=seconds,
+        report=limits.report,
+    )
+
+
+class _Allowance:
+    """A report that ends `smo` where interior points will be there first.
+
+    The steps left are foretold from how fast the violation fell over the last half of those taken.
+    Early on that says little, so a hopeless forecast is asked for then; once as much has been
+    spent as interior points would cost, any that is worse than they are will do.
+    """
+
+    def __init__(self, program: QuadraticProgram, tol: float, max_iter: int | None):
+        self.program = program
+        self.tol = tol
+        self.max_iter = max_iter
+        self.lowest = [(0, np.inf)]  # steps, and the smallest violation so far
+        self.spent = False
+
+    def __call__(self, n_iter: int, violation: float) -> bool:
+        self.lowest.append((n_iter, min(violation, self.lowest[-1][1])))
+        last = self.max_iter is not None and n_iter >= self.max_iter
+        if self.spent or last or n_iter < _FIRST_LOOK or n_iter < _EARLY * self._price():
+            return self.spent
+        price = self._price()
+        self.spent = self._left(n_iter) > price * max(1.0, price / n_iter) ** 0.5
+        return self.spent
+
+    @cached_property
+    def few_features(self) -> bool:
+        """Whether K has a small rank, as some of the points show."""
+        m = self.program.n_points
+        sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
+        return low_rank(_block(self.program.K, sample)) is not None
+
+    def _price(self) -> float:
+        """How many steps interior points will cost as much as."""
+        m = self.program.n_points
+        dense = min(_STEPS_PER_SQUARE * m**2, _STEPS_PER_CUBE * m**3)
+        return 20_000 + (20 * m if self.few_features else dense)
+
+    def _left(self, n_iter: int) -> float:
+        """Steps until the violation is small enough, if it falls as it did lately."""
+        now = self.lowest[-1][1]
+        if now == np.inf:  # a method that was there first has given up
+            return np.inf
+        steps, before = [seen for seen in self.lowest if 2 * seen[0] <= n_iter][-1]
+        if now == 0 or steps == 0:
+            return 0.0
+        # Within tol already, it is a large gap that keeps `smo` going.
+        goal = self.tol if now > self.tol else 0.1 * now
+        return (n_iter - steps) * np.log(now / goal) / max(np.log(before / now), 1e-9)
+
+
+def combined(results: list[Result]) -> Result:
+    """One `Result` for several programmes: all solutions, the worst status and the largest gap."""
+    if len(results) == 1:
+        return results[0]
+    worst = min(results, key=lambda result: (result.status.ok, -result.gap))
+    return Result(
+        value=tuple(result.value for result in results),
+        status=worst.status,
+        gap=max(result.gap for result in results),
+        n_iter=sum(result.n_iter for result in results),
+        seconds=sum(result.seconds for result in results),
+        history=worst.history,
+        method=f"{len(results)} pairs of classes, the worst by {worst.method}",
+        advice=worst.advice,
+    )
+
+
+def _finish(
+    program: QuadraticProgram, first: Result, allowance: _Allowance, limits: _Limits
+) -> Result:
+    """Go on where `smo` left off, and give the best of the answers.
+
+    By active sets, which are there soonest or not at all; else by interior points, first on the
+    variables that are not clearly at a bound, and on all if that does not do.
+    """
+    found = replace(first, method=f"smo ({first.n_iter} steps)")
+    stages: list[_Stage] = [partial(interior_point, program)]
+    if program.bounded and _few_are_free(program, first.value):
+        stages.insert(0, partial(_undecided, program, first.value))
+    if program.bounded and not allowance.few_features:
+        stages.insert(0, partial(active_sets, program, first.value.a))
+    before = limits.before
+    for stage in stages:
+        steps, seconds = limits.steps(found.n_iter), limits.seconds
+        if steps == 0 or seconds == 0.0:
+            return replace(found, status=Status.MAX_ITER if steps == 0 else Status.MAX_TIME)
+        most = _MOST if steps is None else min(_MOST, steps)
+        limits.before = before + found.n_iter - first.n_iter
+        last = stage(tol=limits.tol, max_iter=most, max_time=seconds, report=limits.report)
+        found = _better(found, last)
+        if found.status not in (Status.STALLED, Status.MAX_ITER):
+            return found
+    # Out of the rounds that a stage may take, with some left of those that were asked for.
+    return found if limits.steps(found.n_iter) == 0 else replace(found, status=Status.STALLED)
+
+
+def _better(first: Result, second: Result) -> Result:
+    """The second result with what both took, and with the first's answer if that is better."""
+    decided = second.status.ok or second.status is Status.INFEASIBLE
+    # Gaps are relative to the objective: an answer that is far worse may have the smaller one.
+    closer = second.gap <= first.gap and second.value.objective <= first.value.objective
+    better = second if decided or closer else first
+    method = f"{first.method}, then {second.method} ({second.n_iter})"
+    return replace(followed(first, second), value=better.value, gap=better.gap, method=method)
+
+
+def _few_are_free(program: QuadraticProgram, found: Solution) -> bool:
+    """Whether interior points on the free variables and some more are much less work."""
+    free = np.count_nonzero((found.a > program.lo) & (found.a < program.hi))
+    return bool(found.gap < np.inf and max(_SMALL, _PAYS * free) < len(found.a))
+
+
+def _undecided(
+    program: QuadraticProgram,
+    found: Solution,
+    *,
+    tol: float,
+    max_iter: int,
+    max_time: float | None,
+    report: Callable[[int, float], bool | None] | None,
+) -> Result:
+    """Interior points on the variables that may leave their bound, round by round.
+
+    Free variables come first, then those whose reduced gradient holds them to their bound least;
+    the others stay where they are. What violates the conditions after that joins the next round.
+    """
+    monitor = Monitor(tol=tol)
+    a, F = found.a.copy(), found.gradient.copy()
+    status = None
+    for _ in range(_ROUNDS):
+        r = program.reduced_gradient(F, program.multipliers(a, F))
+        free = (a > program.lo) & (a < program.hi)
+        held = np.where(free, -np.inf, np.where(a <= program.lo, r, -r))
+        size = min(len(a), max(_SMALL, int(1.5 * np.count_nonzero(free))))
+        points = np.unique(np.argpartition(held, size - 1)[:size] % program.n_points)
+        part = program.part(points, a, F)
+        left = None if max_time is None else max(0.0, max_time - monitor.seconds)
+        steps = max_iter - monitor.n_iter
+        if steps <= 0:
+            status = Status.MAX_ITER
+            break
+        told = None if report is None else partial(_later, report, monitor.n_iter)
+        inner = interior_point(part, tol=0.1 * tol, max_iter=steps, max_time=left, report=told)
+        monitor.n_iter += inner.n_iter
+        monitor.history += inner.history
+        before, a = a, program.moved(points, a, inner.value.a)
+        F = F + program.gradient(a - before) - program.p
+        solution = program.solution(a, F)
+        if solution.violation <= tol and solution.gap <= LARGEST_GAP:
+            break
+        if inner.status in (Status.MAX_TIME, Status.STOPPED):
+            status = inner.status
+            break
+    return close(program, monitor, a, tol, status=status, method="interior point")
+
+
+def _later(report: Callable, before: int, n_iter: int, gap: float) -> bool | None:
+    return report(before + n_iter, gap)
+
+
+def followed(first: Result, second: Result) -> Result:
+    """The second result, with the steps, seconds and history of both."""
+    return replace(
+        second,
+        n_iter=first.n_iter + second.n_iter,
+        seconds=first.seconds + second.seconds,
+        history=first.history + second.history,
+    )
+
+
+def _block(K: Any, index: np.ndarray) -> np.ndarray:
+    small = K[np.ix_(index, index)] if isinstance(K, np.ndarray) else K.block(index, index)
+    return np.asarray(small, dtype=np.float64)

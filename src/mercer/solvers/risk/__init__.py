@@ -1,0 +1,1 @@
+"""Regularised risk with any convex loss."""

@@ -1,0 +1,1 @@
+"""Raw tables: reading, what each column holds, coding to numbers."""

@@ -1,0 +1,92 @@
+"""Reports are pages that need nothing else, and show what they are given as text."""
+
+from __future__ import annotations
+
+import os
+from html.parser import HTMLParser
+
+from command_line import run
+from mercer.report.pages import page
+
+
+class Page(HTMLParser):
+    """The tags of a page, which must all be closed, and what they point at."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.links, self.seen = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in ("meta", "img", "br", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def check_page(text):
+    found = Page(text)
+    assert not found.open
+    assert "script" not in found.seen
+    assert "link" not in found.seen
+    assert all(link.startswith("data:image/svg+xml;base64,") for link in found.links)
+    return found
+
+
+def test_the_report_is_one_page_that_needs_nothing_else(irises, diabetes):
+    run("fit", "iris.csv", "-t", "species", "--report", "iris.html", "-q")
+    run("fit", "diabetes.csv", "-t", "target", "--report", "diabetes.html", "-q")
+    run("density", "iris.csv", "-c", "0", "--report", "density.html", "-q")
+    for name, plots in (("iris", 3), ("diabetes", 3), ("density", 1)):
+        with open(f"{name}.html", encoding="utf-8") as file:
+            text = file.read()
+        assert check_page(text).seen.count("img") >= plots
+    run("report", "iris.mercer", "-o", "again.html")
+    with open("again.html") as again, open("iris.html") as first:
+        assert again.read() == first.read()
+    assert check_page(run("report", "iris.mercer", "-o", "-").stdout)
+    run("report", "iris.mercer", "-q")
+    assert os.path.exists("iris.html")
+
+
+def test_what_data_say_is_shown_as_text():
+    """A model's notes may come from anyone."""
+    evil = "<script>alert(1)</script>\"'&"
+    summary = {
+        "data": evil,
+        "rows": 3,
+        "target": evil,
+        "task": evil,
+        "kernel": evil,
+        "proof": evil,
+        "columns": [{"name": evil, evil: evil}],
+        "tried": [{evil: evil}],
+        "advice": [evil],
+        "title": evil,
+        "words": evil,
+        "importances": {evil: 0.1},
+        "score": {
+            "name": evil,
+            "value": 0.5,
+            "error": 0.1,
+            "rows": 3,
+            "baseline": 0.1,
+            "baseline name": evil,
+        },
+        "held out": {"classes": [evil, "b"], "counts": [[1, 2], [3, 4]]},
+    }
+    text = page(evil, [summary, summary])
+    check_page(text)
+    assert "<script" not in text
+
+
+def test_demo(here):
+    result = run("demo", "--max-time", "5")
+    for word in ("[sum of kernels]", "eigenvalue", "accuracy", "R²", "bandwidth"):
+        assert word in result.stdout
+    with open("mercer-demo.html", encoding="utf-8") as file:
+        assert check_page(file.read()).seen.count("img") >= 5
+    assert os.listdir() == ["mercer-demo.html"]
