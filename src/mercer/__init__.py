@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
     from mercer import kernels
     from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
+    from mercer.dependence import centred_alignment, hsic, mmd
     from mercer.estimators import *
     from mercer.estimators.importances import feature_importances
     from mercer.kernels.checking import check_kernel
-    from mercer.operators import centred_alignment, gram, hsic, mmd
+    from mercer.operators import gram
     from mercer.persistence import load, read_libsvm, read_notes, save, write_libsvm
 
 __version__ = "0.1.0.dev0"
@@ -58,6 +59,7 @@ __all__ = [
 _PACKAGES = (
     "auto",
     "core",
+    "dependence",
     "distributed",
     "estimators",
     "expressions",
@@ -73,7 +75,8 @@ _MODULES = {
     **dict.fromkeys(("AutoKernelClassifier", "AutoKernelRegressor"), "mercer.auto"),
     "feature_importances": "mercer.estimators.importances",
     "check_kernel": "mercer.kernels.checking",
-    **dict.fromkeys(("centred_alignment", "gram", "hsic", "mmd"), "mercer.operators"),
+    **dict.fromkeys(("centred_alignment", "hsic", "mmd"), "mercer.dependence"),
+    "gram": "mercer.operators",
     **dict.fromkeys(
         ("load", "read_libsvm", "read_notes", "save", "write_libsvm"), "mercer.persistence"
     ),

@@ -9,7 +9,8 @@ import sklearn
 from mercer import gram
 from mercer import kernels as K
 from mercer.arrays import as_numpy
-from mercer.operators import TensorGram, centred_alignment, hsic, mmd
+from mercer.dependence import centred_alignment, hsic, mmd
+from mercer.operators import TensorGram
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
 RNG = np.random.default_rng(0)

@@ -139,21 +139,13 @@ class SketchMap(ApproximateMap):
 
     @explaining_memory
     def fit(self, X: Any, y: Any = None) -> SketchMap:
-        from sklearn.kernel_approximation import PolynomialCountSketch  # slow to import
-
-        from mercer.kernels.vector.dot_product import Polynomial
-
-        if not isinstance(self.kernel, Polynomial) or self.kernel.coef0 < 0:
+        sketch = getattr(self.kernel, "tensor_sketch", lambda *_: None)
+        unfitted = sketch(self.n_components, self.random_state)
+        if unfitted is None:
             raise TypeError(
                 f"method='sketch' needs a Polynomial kernel with coef0 >= 0; got {self.kernel!r}"
             )
-        self.sketch_ = PolynomialCountSketch(
-            gamma=self.kernel.gamma,
-            degree=self.kernel.degree,
-            coef0=self.kernel.coef0,
-            n_components=self.n_components,
-            random_state=self.random_state,
-        ).fit(as_vectors(self._read(X)))
+        self.sketch_ = unfitted.fit(as_vectors(self._read(X)))
         return self
 
     @over_blocks

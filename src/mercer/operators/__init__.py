@@ -1,6 +1,5 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
-from mercer.dependence.measures import centred_alignment, hsic, mmd
 from mercer.operators.choice import FEATURES_PAY, expansion, gram, small_feature_map
 from mercer.operators.gram import (
     CentredGram,
@@ -23,14 +22,11 @@ __all__ = [
     "GramOperator",
     "TensorGram",
     "TiledGram",
-    "centred_alignment",
     "corrected",
     "expansion",
     "first_indefinite",
     "gram",
-    "hsic",
     "is_indefinite",
-    "mmd",
     "small_feature_map",
     "streamed",
 ]

@@ -15,9 +15,9 @@ from typing import Any
 from mercer.arrays import Later, device_budget, dtype_of, row_blocks
 from mercer.core.programs import Kind, Leaf, Program
 from mercer.core.reference.interpreter import EXACT_FEATURES, NEAR, run
+from mercer.core.torch.smooth import SMOOTH
 from mercer.core.torch.tiles import ALIVE, BLOCK_BYTES, GATHERED, Tiles, statistic
 from mercer.core.triton.tiles import TritonTiles
-from mercer.expressions.arithmetic import SMOOTH
 
 torch: Any = Later("torch")
 

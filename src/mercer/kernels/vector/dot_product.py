@@ -83,6 +83,20 @@ class Polynomial(VectorKernel):
         gamma, coef0 = Expansion.of_number(self.gamma), Expansion.of_number(self.coef0)
         return (gamma * Linear().expand() + coef0) ** int(self.degree)
 
+    def tensor_sketch(self, n_components: int, random_state: Any) -> Any:
+        """scikit-learn's tensor sketch of this kernel, unfitted; None where it has none."""
+        from sklearn.kernel_approximation import PolynomialCountSketch  # slow to import
+
+        if self.coef0 < 0:
+            return None
+        return PolynomialCountSketch(
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            n_components=n_components,
+            random_state=random_state,
+        )
+
     def feature_map(self) -> maps.FeatureMap:
         self._validate_params()
         if self.coef0 < 0 < self.degree:
