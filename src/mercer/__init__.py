@@ -6,6 +6,8 @@ What the package holds is imported when it is first asked for.
 # ruff: noqa: F403, F405 (the estimators are the front door)
 import importlib as _importlib
 
+from mercer._registry import LOADERS as _LOADERS
+
 TYPE_CHECKING = False  # as type checkers read it; typing takes a while to import
 if TYPE_CHECKING:
     from typing import Any as _Any
@@ -81,6 +83,9 @@ _MODULES = {
         ("load", "read_libsvm", "read_notes", "save", "write_libsvm"), "mercer.persistence"
     ),
 }
+
+
+_LOADERS["dask"] = lambda: _importlib.import_module("mercer.distributed")
 
 
 def __getattr__(name: str) -> "_Any":

@@ -1,12 +1,17 @@
-"""Dask collections, as the estimators see them; Dask is imported when the first of them comes."""
+"""Points on other machines: what solvers ask of them, and who computes with Dask collections.
+
+Dask is imported when the first collection comes.
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from mercer._registry import LOADERS
 from mercer.arrays.libraries import handed_back, is_recorded, is_tensor, taken
 from mercer.arrays.torch_state import computing
 from mercer.memory_errors import explaining_memory
@@ -17,14 +22,55 @@ def is_collection(X: Any) -> bool:
     return hasattr(type(X), "__dask_graph__")
 
 
-def is_elsewhere(X: Any) -> bool:
-    """Whether X stands for points on other machines, with ``blocks`` that are summed there."""
-    return getattr(type(X), "elsewhere", False)
+class RemotePoints(ABC):
+    """Training points on other machines, as the solvers of one machine see them.
+
+    Attributes
+    ----------
+    shape : (n, d)
+    dtype : numpy.dtype
+    targets : (n, t) array that has nothing but its shape
+    weights : what has ``sum()``, ``any()``, ``nonzero()`` and entries by rank; or None
+    """
+
+    shape: tuple[int, int]
+    dtype: Any
+    targets: Any
+    weights: Any
+
+    @abstractmethod
+    def __getitem__(self, positions: Any) -> Any:
+        """The points at these positions, in this machine's memory."""
+
+    @abstractmethod
+    def var(self) -> float:
+        """The variance of all entries."""
+
+    @abstractmethod
+    def trace(self, kernel: Any) -> float:
+        """The sum of k(x, x) over the points."""
+
+    @abstractmethod
+    def diagonal(self, kernel: Any) -> Any:
+        """An array whose largest entry is the largest k(x, x)."""
+
+    @abstractmethod
+    def blocks(self, centres: Any, among: Any, dense: bool) -> Any:
+        """All points, or some of them, with a method ``summed(sums)`` that adds up their parts."""
+
+    @abstractmethod
+    def span(self, centres: Any, fit_intercept: bool) -> Any:
+        """The features of all points over the centres, as a `solvers.risk.span.Span`."""
 
 
-def distributed() -> Any:
-    """What works on Dask collections, imported when the first of them comes."""
-    return importlib.import_module("mercer.distributed")
+def is_remote(X: Any) -> bool:
+    """Whether X stands for points on other machines."""
+    return isinstance(X, RemotePoints)
+
+
+def implementation() -> Any:
+    """What has ``fitter`` and ``map_blocks`` for Dask collections, imported on first use."""
+    return LOADERS["dask"]()
 
 
 def numbers(*values: Any) -> tuple[float, ...]:
@@ -49,7 +95,7 @@ def over_blocks(method: Callable) -> Callable:
     @functools.wraps(method)
     def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if is_collection(X):
-            return distributed().map_blocks(self, method.__name__, X, *arguments, **named)
+            return implementation().map_blocks(self, method.__name__, X, *arguments, **named)
         given, others = taken(X), map(taken, arguments)
         named = {name: taken(value) for name, value in named.items()}
         found = method(self, given, *others, **named)

@@ -1,4 +1,4 @@
-"""Training points that are elsewhere, as the solvers of one machine see them."""
+"""Training points on a Dask cluster, as the solvers of one machine see them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from mercer._sklearn import check_feature_names, check_n_features
 from mercer.arrays import doubled, memory_budget, n_rows, take_rows
+from mercer.arrays.remote import RemotePoints
 from mercer.distributed.keeping import Kept, kept
 from mercer.distributed.reduction import fused, reduced
 from mercer.distributed.rows import is_table, places_of, row_blocks_of
@@ -34,7 +35,7 @@ LARGE = 2**20
 SAMPLE, PRODUCTS_PAY, MANY = 10, 20, 2000
 
 
-class Points:
+class Points(RemotePoints):
     """Points on a cluster: how many there are, some of them, and sums over all.
 
     It has what the Nyström fits ask of an array: ``shape``, ``dtype``, ``var()``, rows by position
@@ -60,8 +61,6 @@ class Points:
         Stands for the targets, and has nothing but their shape.
     weights : Weights or None
     """
-
-    elsewhere = True
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from mercer.arrays import (
     row_blocks,
     take_rows,
 )
-from mercer.arrays.remote import is_elsewhere
+from mercer.arrays.remote import is_remote
 from mercer.estimators.inputs import (
     is_precomputed,
     refuse_non_finite,
@@ -149,7 +149,7 @@ class Centres:
         Without ``dense`` only products are going to be asked for, and blocks of vectors are larger.
         Points that are elsewhere have their blocks there.
         """
-        if is_elsewhere(X):
+        if is_remote(X):
             return X.blocks(self, among, dense)
         return self._blocks(X, Y, weight, among, dense)
 
@@ -286,7 +286,7 @@ def fit_nystrom(
     if result is None or result.status is Status.STALLED:
         moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
         result = solve(moments)
-    remote = is_elsewhere(X)
+    remote = is_remote(X)
     if n > BOUND_PAYS * r or remote:
         reason = "the points are elsewhere" if remote else f"{n} points take too long"
         words = f"no bound on the distance from the exact solution: {reason}"

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._sklearn import check_parameters, is_fitted
 from mercer.arrays import as_numpy, copy_of
 from mercer.arrays.libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
-from mercer.arrays.remote import distributed, is_collection
+from mercer.arrays.remote import implementation, is_collection
 from mercer.arrays.torch_state import learning
 from mercer.estimators.kept_sums import forget
 from mercer.estimators.progress import announced
@@ -51,7 +51,7 @@ def fitting(fit: Callable) -> Callable:
         try:
             with config_context(skip_parameter_validation=True), announced(self):
                 X = arguments[0] if arguments else named.get("X")
-                work = distributed().fitter(self, fit.__name__) if is_collection(X) else fit
+                work = implementation().fitter(self, fit.__name__) if is_collection(X) else fit
                 arguments = tuple(taken(A) for A in arguments)
                 named = {name: taken(A) for name, A in named.items()}
                 fitted = handed_back(work(self, *arguments, **named), X)

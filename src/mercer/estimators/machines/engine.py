@@ -17,7 +17,7 @@ from mercer.arrays import (
     n_rows,
     physical_memory,
 )
-from mercer.arrays.remote import is_collection, is_elsewhere
+from mercer.arrays.remote import is_collection, is_remote
 from mercer.estimators.centres import Centres
 from mercer.estimators.inputs import stored, training_gram, values_at
 from mercer.estimators.labels import weight_unit
@@ -148,7 +148,7 @@ def _choice(machine: Any, X: Any) -> tuple[str, str]:
     n = n_rows(X)
     if machine.solver != "auto":
         return machine.solver, ""
-    if is_elsewhere(X):
+    if is_remote(X):
         return "nystrom", "the points are elsewhere"
     if machine.n_centers is not None:
         return "nystrom", "n_centers is given"
@@ -218,7 +218,7 @@ def _over_features(
         columns = (targets[:, j] for j in range(targets.shape[1]))
         results = [_in_span(machine, span, y, losses[0], lam) for y in columns]
     results = [_bounded(result, span, lam, product) for result in results]
-    if is_elsewhere(X):  # the dual point is with the points
+    if is_remote(X):  # the dual point is with the points
         results = [replace(result, value=result.value._replace(u=None)) for result in results]
     if solver == "nystrom":
         words = f"nystrom with {span.r} centres"
@@ -286,10 +286,10 @@ def _span(
             return X, operator.carry(alpha)
 
         return Span.of(Phi, machine.fit_intercept), at_points, None
-    centres = Centres(machine, X, X.weights if is_elsewhere(X) else weight)
+    centres = Centres(machine, X, X.weights if is_remote(X) else weight)
     whitening, r = centres.whitening, len(centres.whitening.kept)
     product = None
-    if is_elsewhere(X):
+    if is_remote(X):
         span = X.span(centres, machine.fit_intercept)
         return span, lambda w: centres.expansion(X, whitening.apply(w)), product
     span = Span(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays import doubled, following, is_tensor, memory_budget, n_rows, refuse_beyond_memory
-from mercer.arrays.remote import is_elsewhere, over_blocks
+from mercer.arrays.remote import is_remote, over_blocks
 from mercer.estimators.centres import Centres
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.fitting import fitting
@@ -235,7 +235,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
 
         moments = accumulated(blocks(), centres.whitening, Y.shape[1])
         path = NystromPath(centres.whitening, moments, self.fit_intercept)
-        if is_elsewhere(X):  # points that are elsewhere, and their predictions with them
+        if is_remote(X):  # points that are elsewhere, and their predictions with them
             if self.cv == "gcv":
                 scores = -path.generalised(alphas).mean(axis=1)
             else:

@@ -25,7 +25,7 @@ from mercer.arrays import (
     refuse_masked,
 )
 from mercer.arrays.libraries import handed_back
-from mercer.arrays.remote import is_collection, is_elsewhere, over_blocks
+from mercer.arrays.remote import is_collection, is_remote, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import fitting
 from mercer.estimators.inputs import (
@@ -328,7 +328,7 @@ class KernelPCA(
         self.corrected_ = isinstance(K, CorrectedGram)
 
     def _fit_centres(self, X: Any) -> None:
-        diagonal = X.diagonal(self.kernel_) if is_elsewhere(X) else self.kernel_.diag(X)
+        diagonal = X.diagonal(self.kernel_) if is_remote(X) else self.kernel_.diag(X)
         refuse_non_finite(diagonal, self.kernel_)
         floor = rounding_floor(n_rows(X), np.max(np.abs(diagonal)))
         found = nystrom_components(self, X, self.n_components, floor)

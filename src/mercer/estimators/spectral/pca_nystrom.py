@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import n_rows
-from mercer.arrays.remote import is_elsewhere
+from mercer.arrays.remote import is_remote
 from mercer.estimators.centres import Centres
 from mercer.operators import CorrectedGram
 from mercer.solvers.nystrom.ridge import Block, Totals, accumulated, summed
@@ -94,7 +94,7 @@ def nystrom_components(estimator: Any, X: Any, k: int | None, floor: float) -> N
     U = np.hstack([U[:, :r], np.zeros((len(U), k - r))])
     mean = moments.sums / n
     blocks = centres.blocks(X, nothing, None, dense=False)
-    if is_elsewhere(X):  # points that are elsewhere, and their components with them
+    if is_remote(X):  # points that are elsewhere, and their components with them
         found = summed(blocks, centres.whitening, _LargestScores(W @ U, mean @ U))
         vectors, U = np.zeros((0, k)), U * np.where(found.scores < 0, -1.0, 1.0)
     else:
@@ -158,7 +158,7 @@ class _LargestScores:
 
 
 def _trace(centres: Centres, X: Any) -> float:
-    if is_elsewhere(X):
+    if is_remote(X):
         return X.trace(centres.kernel)
     diagonal = centres.kernel.diag(X) if centres.operator is None else centres.operator.diagonal()
     return float(np.sum(diagonal, dtype=np.float64))
