@@ -19,7 +19,7 @@ import networkx
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from mercer.solvers.softmax import Softmax
+from mercer.solvers.risk.softmax import (Softmax)
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
@@ -51,7 +51,7 @@ from mercer.estimators.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.kernels.smoothing import BallPower
+from mercer.kernels.smoothing.windows import (BallPower)
 from mercer.operators.gram import DenseGram
 from model_zoo import IRIS, SPECIES, X_REG, Y_REG
 from naive_kernels import all_cases, graphs, points, trees

@@ -128,6 +128,8 @@ def test_memory_is_asked_of_windows_where_there_is_no_sysconf(monkeypatch):
             kilobytes._obj.value = 3 * 2**20
             return 1
 
+    for limit in ("_address_space", "_container"):  # which Windows does not have
+        monkeypatch.setattr(mercer.arrays, limit, lambda: None)
     monkeypatch.delattr(os, "sysconf", raising=False)
     monkeypatch.delattr(ctypes, "windll", raising=False)
     assert physical_memory() is None

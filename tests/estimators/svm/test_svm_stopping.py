@@ -138,7 +138,7 @@ def test_stopped_work_is_of_use_and_goes_on(how):
     model.set_params(max_iter=-1, max_time=None).fit(X, y)
     assert model.fit_status_ == 0
     assert_allclose(model.decision_function(X), cold.decision_function(X), atol=1e-4)
-    if taken > 0:
+    if taken > cold.n_iter_.sum() / 3:  # a few steps on another way may be for nothing
         assert model.n_iter_.sum() < cold.n_iter_.sum()
 
 
@@ -193,7 +193,7 @@ def test_auto_says_which_solver_did_it():
 
 
 @pytest.mark.parametrize(
-    "solver", ["svm_model.solve_programs", "svm_classification.solve_class_pairs"]
+    "solver", ["svm.engine.solve_programs", "svm.classification.solve_class_pairs"]
 )
 def test_an_interrupted_fit_leaves_the_model_alone(solver, monkeypatch):
     X, y = blobs()
