@@ -8,10 +8,9 @@ has cycles, and trees of any depth are read without recursion. What is shared st
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -156,8 +155,8 @@ def refuse_large(records: Any) -> None:
     depths: list[int] = []
     total = sum(len(record) for record in records if isinstance(record, list))
     largest = limits.MOST_COPIES * total + limits.COPIES_OF_FEW
-    for i, record in enumerate(records):
-        with _numbered(i):
+    try:
+        for i, record in enumerate(records):
             require(isinstance(record, list) and record, "it is none")
             below = [_reference(part, i) for part in record[1:]]
             weights = [1 if at is None else sizes[at] for at in below]
@@ -165,22 +164,33 @@ def refuse_large(records: Any) -> None:
             if step:
                 largest_key = max(weights[::step], default=0)
                 require(largest_key <= limits.LARGEST_KEY, "a key is too large")
-            sizes.append(1 + sum(weights))
-            depths.append(1 + max((depths[at] for at in below if at is not None), default=0))
-            require(sizes[-1] <= largest, "it has too many parts, most of them again and again")
-            require(depths[-1] <= limits.DEEPEST, f"it is more than {limits.DEEPEST:,} levels deep")
+            size = 1 + sum(weights)
+            depth = 1 + max((depths[at] for at in below if at is not None), default=0)
+            require(size <= largest, "it has too many parts, most of them again and again")
+            require(depth <= limits.DEEPEST, f"it is more than {limits.DEEPEST:,} levels deep")
+            sizes.append(size)
+            depths.append(depth)
+    except ValueError as error:
+        raise _numbered(len(depths), error) from error
 
 
 def _reference(part: Any, here: int) -> int | None:
     """The record that a part refers to, if it does; a ValueError where the part is too long."""
     if isinstance(part, str):
-        require(len(part) <= limits.LONGEST_TEXT, f"a text has {len(part):,} characters")
+        if len(part) > limits.LONGEST_TEXT:
+            raise ValueError(f"a text has {len(part):,} characters")
     elif type(part) is int:
-        require(abs(part) < LARGEST_NUMBER, f"a number has more than {limits.MOST_DIGITS:,} digits")
-    if not isinstance(part, list) or len(part) != 1 or type(part[0]) is not int:
-        return None
-    require(0 <= part[0] < here, f"it refers to record {part[0]}, which is not before it")
-    return part[0]
+        if abs(part) >= LARGEST_NUMBER:
+            raise ValueError(f"a number has more than {limits.MOST_DIGITS:,} digits")
+    elif _is_reference(part):
+        if not 0 <= part[0] < here:
+            raise ValueError(f"it refers to record {str(part[0])[:20]}, which is not before it")
+        return part[0]
+    return None
+
+
+def _is_reference(part: Any) -> bool:
+    return type(part) is list and len(part) == 1 and type(part[0]) is int
 
 
 def refuse_versions(records: list[Any], versions: Mapping[str, int]) -> None:
@@ -196,10 +206,9 @@ def refuse_versions(records: list[Any], versions: Mapping[str, int]) -> None:
         )
     for i, record in enumerate(records):
         for name in named_in(record):
-            with _numbered(i):
-                if not isinstance(name, str) or name not in registry.ids():
-                    raise registry.unlisted(name)
-                require(name in versions, f"its header has no version of {name}")
+            if not isinstance(name, str) or name not in registry.ids():
+                raise _numbered(i, registry.unlisted(name))
+            require(name in versions, f"its header has no version of {name}")
 
 
 def named_in(record: Any) -> list[Any]:
@@ -219,33 +228,28 @@ def unpacked(
     refuse_large(records)
     refuse_versions(records, versions)
     made: list[Any] = []
-    for i, record in enumerate(records):
-        with _numbered(i):
-            kind = record[0]
+    try:
+        for kind, *written in records:
             parts = [
-                made[part[0]] if _reference(part, i) is not None else _read(part, tensors)
-                for part in record[1:]
+                made[part[0]] if _is_reference(part) else _read(part, tensors) for part in written
             ]
             step = HASHED.get(kind, 0) if isinstance(kind, str) else 0
             if step:
                 _refuse_alike(parts[::step])
             made.append(_made(kind, parts, functions, versions))
+    except ImportError:
+        raise
+    except Exception as error:
+        raise _numbered(len(made), error) from error
     used = {part["tensor"] for record in records for part in record[1:] if isinstance(part, dict)}
     unused = sorted(set(tensors) - used)
     require(not unused, f"nothing in it has the array {next(iter(unused), '')[:80]!r}")
     return made[-1]
 
 
-@contextlib.contextmanager
-def _numbered(i: int) -> Iterator[None]:
+def _numbered(i: int, error: Exception) -> ValueError:
     """Any error as a ValueError with the number of the record."""
-    try:
-        yield
-    except ImportError:
-        raise
-    except Exception as error:
-        text = str(error) or type(error).__name__
-        raise ValueError(f"record {i} is wrong: {text}") from error
+    return ValueError(f"record {i} is wrong: {str(error) or type(error).__name__}")
 
 
 def _refuse_alike(keys: list[Any]) -> None:
