@@ -384,7 +384,7 @@ def test_collections_with_mistakes_are_refused(tmp_path, changed, words):
 def test_numbers_of_graphs_take_no_more_memory_than_the_file(tmp_path):
     """Without a file of classes, the largest number says how many graphs there are."""
     text = {"A": "1, 2\n", "graph_indicator": f"1\n{2**62}\n"}
-    with pytest.raises(ValueError, match="has 2 nodes, and .* names graph 4611686018427387904"):
+    with pytest.raises(ValueError, match=r"has 2 nodes, and .* names graph 4611686018427387904"):
         read_tu(write(tmp_path / "DS", text))
 
 
