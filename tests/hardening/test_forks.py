@@ -33,7 +33,7 @@ def points():
 
 
 def composite():
-    kernel = 0.5 * K.RBF(0.05) * K.Polynomial(2) + K.Matern(0.3)
+    kernel = 0.5 * K.RBF(0.05) * K.Polynomial(2) + K.Matern(nu=1.5)
     model = mercer.KernelRidge(kernel=kernel).fit(X, X[:, 0])
     return lambda: model.predict(X)
 
