@@ -133,7 +133,13 @@ def test_very_sparse_points_stay_sparse(monkeypatch):
     X = sp.random_array((60, 3000), density=0.004, random_state=np.random.RandomState(0)).tocsr()
     y = np.arange(60) % 2
     dense = SVC(gamma=1.0, tol=EXACT).fit(X.toarray(), y)
-    monkeypatch.setattr(sp.csr_array, "toarray", None)
+    toarray = sp.csr_array.toarray
+
+    def only_of_products(matrix, *arguments, **named):
+        assert matrix.shape[1] != X.shape[1]
+        return toarray(matrix, *arguments, **named)
+
+    monkeypatch.setattr(sp.csr_array, "toarray", only_of_products)
     sparse = SVC(gamma=1.0, tol=EXACT).fit(X, y)
     values = sparse.decision_function(X)
     monkeypatch.undo()
