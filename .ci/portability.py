@@ -89,7 +89,7 @@ def built(name: str, compiler: str, *arguments: str) -> Path:
         f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={compiler}",
         f"-DPython_EXECUTABLE={sys.executable}", "-DMERCER_STRICT=ON", *arguments,
     )  # fmt: skip
-    run(log, "nice", tool("ninja"), "-C", folder, "-j", JOBS)
+    run(log, tool("ninja"), "-C", folder, "-j", JOBS)
     site = folder / "site"
     shutil.copytree(HERE / "src", site, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     run(log, tool("cmake"), "--install", folder, "--prefix", site)
@@ -101,7 +101,7 @@ def outcome(name: str, site: Path, folders: list[str], *python: str) -> str:
     """The last line of pytest, run on the package in `site`."""
     threads = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1")
     said = run(
-        BUILDS / f"{name}.log", "nice", *(python or (sys.executable,)), "-m", "pytest", "-q",
+        BUILDS / f"{name}.log", *(python or (sys.executable,)), "-m", "pytest", "-q",
         "-p", "no:cacheprovider", *folders,
         env={**os.environ, **threads, "PYTHONPATH": str(site)},
     )  # fmt: skip
@@ -124,7 +124,7 @@ def for_windows() -> str:
     flags = re.search(r"set\(options (.*)\)", (HERE / "CMakeLists.txt").read_text("utf-8"))
     for source in sorted((HERE / "src/mercer/core/native").glob("*.cpp")):
         run(
-            log, "nice", MINGW, "-std=c++20", *flags[1].split(), "-Wall", "-Wextra", "-Wno-psabi",
+            log, MINGW, "-std=c++20", *flags[1].split(), "-Wall", "-Wextra", "-Wno-psabi",
             "-Werror", "-DNDEBUG", "-DMERCER_MODULE=_baseline", "-DNB_DOMAIN=mercer",
             f"-isystem{nanobind.include_dir()}", f"-isystem{folder / 'include'}",
             "-Isrc/mercer/core/native/include", "-c", source, "-o", folder / f"{source.stem}.o",

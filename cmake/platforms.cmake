@@ -1,5 +1,12 @@
 # What depends on the compiler and on the processor that is built for.
 
+# Stop with what is wrong, and with the way that is always open.
+function(mercer_cannot_build)
+  string(CONCAT reason ${ARGV})
+  message(FATAL_ERROR "${reason} Or do without the native module, several times slower: "
+    "pip install --config-settings=wheel.cmake=false mercer")
+endfunction()
+
 # Stop where the compiler is known to lack what the core is written in.
 function(mercer_check_compiler id version)
   if(id STREQUAL MSVC)
