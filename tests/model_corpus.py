@@ -19,7 +19,6 @@ import networkx
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from mercer.solvers.risk.softmax import (Softmax)
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
@@ -51,8 +50,9 @@ from mercer.estimators.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.kernels.smoothing.windows import (BallPower)
+from mercer.kernels.smoothing.windows import BallPower
 from mercer.operators.gram import DenseGram
+from mercer.solvers.risk.softmax import Softmax
 from model_zoo import IRIS, SPECIES, X_REG, Y_REG
 from naive_kernels import all_cases, graphs, points, trees
 
@@ -257,6 +257,8 @@ def automatic():
     yield "auto numbers", mercer.AutoKernelRegressor().fit(table, y), table[::9]
     labels = np.array(["no", "yes", "yes"] * (n // 3))
     yield "auto classes", mercer.AutoKernelClassifier().fit(table, labels), table[::9]
+    sparse = sp.random_array((n, 1200), density=0.01, rng=rng, format="csr")
+    yield "auto sparse", mercer.AutoKernelRegressor().fit(sparse, y), sparse[::9]
 
 
 def libsvm():

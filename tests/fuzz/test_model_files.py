@@ -79,6 +79,7 @@ def written() -> list[tuple[str, dict, list, dict, object, tuple]]:
             "mercer": "0",
             "notes": {},
             "scikit-learn": "1.9.1",
+            "versions": packed.versions(),
         }
         if not packed.functions:
             records = json.loads(files._text(packed.records))

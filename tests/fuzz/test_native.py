@@ -71,8 +71,8 @@ class Case:
         return np.array([0, *inner, size] if parts else [0], dtype=np.int64)
 
 
-def pairs(case: Case, dtype, kinds=tuple(Kind), plain=False):
-    """A class of pairs with one or two statistics, and the sizes."""
+def pairs(case: Case, dtype, kinds=tuple(Kind), plain=False, blocks=True):
+    """A class of pairs with one or two statistics, the sizes, and the widths and terms of rows."""
     n, m, d = case.size(1, 30), case.size(1, 70), case.size(1, 9)
     m = n if case.flag() else m
     leaves, operations, constants = [], [], []
@@ -83,7 +83,7 @@ def pairs(case: Case, dtype, kinds=tuple(Kind), plain=False):
         even = kind in (Kind.DIFFERENCE_PRODUCT, Kind.SIGN_PRODUCT)
         X, Y = (case.real(k, d + d % 2 * even, dtype=dtype) for k in (n, m))
         norms = [case.real(k, dtype=dtype) for k in (n, m)] if kind is Kind.SQDIST else [None] * 2
-        block = kind is Kind.GIVEN or (not plain and case.rng.integers(4) == 0)
+        block = kind is Kind.GIVEN or (blocks and not plain and case.rng.integers(4) == 0)
         block = case.real(n, m, dtype=dtype) if block else None
         leaves.append((int(kind), X, Y, X, Y, *norms, block))
     for k in range(len(leaves), len(leaves) + case.size(0, 6)):
@@ -108,14 +108,18 @@ def pairs(case: Case, dtype, kinds=tuple(Kind), plain=False):
         int(operations[-1][1]) if operations else 0,
     )
     name = "Pairs32" if dtype == np.float32 else "Pairs64"
-    return getattr(core._native(), name)(*program, leaves, rows, columns, n, m), n, m
+    made = getattr(core._native(), name)(*program, leaves, rows, columns, n, m)
+    widths = [(leaf[1].shape[1], leaf[5] is not None) for leaf in leaves]
+    return made, n, m, (widths, len(rows))
 
 
 def on_pairs(dtype, method):
     def call(case: Case) -> None:
         plain = method == "tree_sums"
-        kinds = (Kind.SQDIST,) if plain else tuple(Kind)
-        made, n, m = pairs(case, dtype, kinds, plain)
+        others = method == "product_at"
+        kinds = [kind for kind in Kind if not (others and kind is Kind.GIVEN)]
+        kinds = (Kind.SQDIST,) if plain else tuple(kinds)
+        made, n, m, of_rows = pairs(case, dtype, kinds, plain, blocks=not others)
         c, threads = case.size(0, 20), case.threads
         matrix = {"V": case.real(m, c, dtype=dtype), "U": case.real(n, c, dtype=dtype)}
         if method == "gram":
@@ -128,6 +132,13 @@ def on_pairs(dtype, method):
             made.some_rows(case.indices(n, count), places, first, last, out, threads)
         elif method == "product":
             made.product(matrix["V"], threads)
+        elif others:
+            k, (widths, terms) = case.size(1, 30), of_rows
+            points = [case.real(k, d, dtype=dtype) for d, _ in widths]
+            norms = [case.real(k, dtype=dtype) if normed else None for _, normed in widths]
+            rows = list(zip(points, points, norms, strict=True))
+            for _ in range(2):  # the second time the columns are ready
+                made.product_at(rows, [case.real(k, dtype=dtype)] * terms, k, matrix["V"], threads)
         elif method == "symmetric_product":
             if n == m:
                 made.symmetric_product(matrix["V"], threads)
@@ -166,6 +177,16 @@ def symmetric_times(case: Case) -> None:
     n, dtype = case.size(0), case.rng.choice([np.float32, np.float64])
     K, V = case.real(n, n, dtype=dtype), case.real(n, case.size(0, 9), dtype=dtype)
     core._native().symmetric_times(K, V, case.threads)
+
+
+def krylov_steps(case: Case) -> None:
+    n, width, steps = case.size(1), case.size(1, 3), case.size(0, 4)
+    size = width + case.size(0, 5)
+    room = size + steps * width + case.size(0, 3)
+    basis, T = np.array(case.real(room, n)), np.array(case.real(room, room))
+    K, centred = case.real(n, n), case.flag()
+    taken, _ = core._native().krylov_steps(K, basis, T, size, width, steps, centred, case.threads)
+    assert 0 <= taken <= steps
 
 
 def visit(case: Case) -> None:
@@ -560,6 +581,7 @@ def substring_sum(method):
 
 
 OF_PAIRS = (
+    "product_at",
     *("gram", "some_rows", "product", "symmetric_product", "products"),
     *("normal_product", "log_sum_exp", "arg_min"),
 )
@@ -584,7 +606,16 @@ ROUTINES = {
     **{
         routine.__name__: routine
         for routine in (
-            *(tall_times, symmetry, symmetric_times, visit, refined, path_counts, walk_sums),
+            *(
+                tall_times,
+                symmetry,
+                symmetric_times,
+                krylov_steps,
+                visit,
+                refined,
+                path_counts,
+                walk_sums,
+            ),
             *(spectral_sums, subgraph_counts, sparse_gram, tree_sums, log_sums, local_moments),
             *(local_slopes, bin_linear, advance, solve_pairs, common_subsequences),
             *(common_windows, weighted_degree),
