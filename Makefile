@@ -77,7 +77,7 @@ test-with: .venv-sklearn-$(SKLEARN)/.dev
 
 # The tests with tensors, which need torch: on the GPU, or on the host with Triton interpreted.
 gpu-test: .venv/.gpu
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/*/test_*tensors.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q $$(find tests -name 'test_*tensors.py')
 
 # The tests of the core on modules built with the address and undefined-behaviour sanitizers.
 # The next target that needs the package builds it anew, without them.
@@ -101,7 +101,7 @@ IN_THREADS := tests/kernels/test_contracts.py tests/operators tests/estimators/t
 test-all: .venv/.levels test
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m long tests
 	MERCER_TEST_LENGTH=20 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q \
-	  tests/core/test_fuzz.py tests/kernels tests/persistence tests/cli/test_readers.py
+	  tests/core/test_fuzz.py tests/kernels tests/persistence tests/tables/test_readers.py
 	MERCER_TEST_LENGTH=50 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/hardening
 	MERCER_FUZZ_SECONDS=900 $(ONE_THREAD) $(BIN)/python -m pytest -n auto -q tests/fuzz
 	$(ONE_THREAD) $(BIN)/python -m pytest -q --parallel-threads=4 $(IN_THREADS)

@@ -66,6 +66,6 @@ def _of_call(error: MemoryError, name: str, arguments: tuple, named: dict) -> Me
         doing += f" of X of shape ({', '.join(f'{int(s):,}' for s in shape)})"
     elif hasattr(points, "__len__"):
         doing += f" of {len(points):,} objects"
-    parameters = owner.get_params(deep=False) if hasattr(owner, "get_params") else {}
+    parameters: dict = getattr(owner, "get_params", lambda **_: {})(deep=False)
     less = [words for parameter, words in LESS.items() if parameters.get(parameter) is not None]
     return explained(error, doing, f"use {', '.join([*less, ALWAYS])}")
