@@ -88,17 +88,17 @@ NAIVE = {
 
 # Structured kernels have their brute-force oracles in modules of their own.
 ORACLE_MODULES = {
-    "test_strings.py": ["Spectrum", "Mismatch", "Gappy", "WeightedDegree", "Subsequence"],
-    "test_substrings.py": ["Substring"],
-    "test_trees.py": ["Subtree", "SubsetTree", "PartialTree"],
-    "test_graph_kernels.py": [
+    "string/test_strings.py": ["Spectrum", "Mismatch", "Gappy", "WeightedDegree", "Subsequence"],
+    "string/test_substrings.py": ["Substring"],
+    "tree/test_trees.py": ["Subtree", "SubsetTree", "PartialTree"],
+    "graph/test_graph_kernels.py": [
         "WeisfeilerLehman",
         "WLOptimalAssignment",
         "ShortestPath",
         "Graphlet",
         "Propagation",
     ],
-    "test_walks.py": ["RandomWalk"],
+    "graph/test_walks.py": ["RandomWalk"],
 }
 
 

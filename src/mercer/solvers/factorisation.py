@@ -30,6 +30,7 @@ def factorised(A: np.ndarray, block: int = BLOCK) -> tuple[np.ndarray, bool]:
     Examples
     --------
     >>> import numpy as np
+    >>> from scipy.linalg import cho_solve
     >>> cho_solve(factorised(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
     array([1., 1.])
     """
