@@ -70,8 +70,11 @@ def path(tmp_path_factory):
 def test_fits_and_predictions_in_several_threads(name, shared):
     given = lesson(name, 60)
     found = said(made(name).fit(*given), given[0])
+    # The search of the automatic models magnifies rounding, which in BLAS depends on where in memory
+    # arrays lie.
+    rtol = 1e-6 if name.startswith("AutoKernel") else 1e-9
     for one, other in zip(found, said(shared[name], given[0]), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-12)
 
 
 @pytest.mark.force_parallel_threads(4)

@@ -45,7 +45,7 @@ def hard_svm_by_slsqp(Phi, y):
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 1000},
     )
-    assert found.success
+    assert found.success or found.status == 8  # no step is better within rounding
     return found.x[:D], found.x[D]
 
 
