@@ -70,7 +70,7 @@ def path(tmp_path_factory):
 def test_fits_and_predictions_in_several_threads(name, shared):
     given = lesson(name, 60)
     found = said(made(name).fit(*given), given[0])
-    # The search of the automatic models magnifies rounding, which in BLAS depends on where in memory
+    # The search of the automatic models magnifies rounding, which depends on where in memory
     # arrays lie.
     rtol = 1e-6 if name.startswith("AutoKernel") else 1e-9
     for one, other in zip(found, said(shared[name], given[0]), strict=True):
