@@ -23,7 +23,7 @@ _MOST_LEVELS = 200
 _LONG = 40
 # Levels of a category that occur less often than this are one.
 _RARE = 2
-# A frame of so few rows, all of them numbers, is sooner taken as a whole.
+# So few rows of numbers are coded all columns at once.
 _FEW_ROWS = 32
 # Quantiles that a column's values are compared with, and the farthest normal score.
 _QUANTILES = 257
@@ -196,6 +196,8 @@ class TableCoding(TransformerMixin, BaseEstimator):
         middle = np.empty_like(values)
         with np.errstate(over="ignore"):
             float32 = (values == values.astype(np.float32)) & (values != np.round(values))
+        if len(values) <= _FEW_ROWS and not float32.any():
+            return _from_shares(_few_shares(values, self.quantiles_, shares))
         for j, (column, known) in enumerate(zip(values.T, self.quantiles_.T, strict=True)):
             if float32[:, j].any():
                 column = _snapped(column, known)
@@ -203,12 +205,47 @@ class TableCoding(TransformerMixin, BaseEstimator):
             low = np.interp(column, known, shares)
             high = 1 - np.interp(-column, -known[::-1], shares)
             middle[:, j] = (low + high) / 2
-        return np.clip(ndtri(middle), -_FARTHEST, _FARTHEST)
+        return _from_shares(middle)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
         return tags
+
+
+def _from_shares(shares: np.ndarray) -> np.ndarray:
+    """Values of a normal distribution below which so large a share of it is."""
+    return np.clip(ndtri(shares), -_FARTHEST, _FARTHEST)
+
+
+def _few_shares(values: np.ndarray, known: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The middle of the shares that values (m, d) take among quantiles (Q, d) of their columns.
+
+    What `numpy.interp` finds column by column, for all columns at once: complex numbers are ordered
+    by their real parts, here the columns, and then by their imaginary parts.
+    """
+    Q, columns = len(known), np.arange(values.shape[1])
+    ordered = (columns[:, None] + 1j * known.T).ravel()
+    wanted = columns + 1j * values
+    first = Q * columns
+    right = np.searchsorted(ordered, wanted, "right") - first
+    left = np.searchsorted(ordered, wanted, "left") - first
+    j = np.clip(right - 1, 0, Q - 2)
+    at, after = known[j, columns], known[j + 1, columns]
+    with np.errstate(all="ignore"):  # of equal quantiles, which are not chosen
+        slopes = (shares[j + 1] - shares[j]) / (after - at)
+        between = slopes * (values - at) + shares[j]
+    low = np.where(at == values, shares[j], between)
+    low = np.where(right == 0, 0.0, np.where(right == Q, 1.0, low))
+    k = np.clip(left, 1, Q - 1)  # and the same from above
+    i = Q - 1 - k
+    at, after = -known[k, columns], -known[k - 1, columns]
+    with np.errstate(all="ignore"):
+        slopes = (shares[i + 1] - shares[i]) / (after - at)
+        between = slopes * (-values - at) + shares[i]
+    high = np.where(at == -values, shares[i], between)
+    high = 1 - np.where(left == Q, 0.0, np.where(left == 0, 1.0, high))
+    return (low + high) / 2
 
 
 def mean_and_spread(
