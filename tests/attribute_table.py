@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 
 import mercer
 import model_corpus
+from mercer.estimators.scores import Classifier
 from mercer.kernels import Kernel
 from mercer.operators import GramOperator
 from mercer.persistence import files, format_1, registry
@@ -34,6 +35,7 @@ RIDGE = (
 )
 MACHINE = "X_fit_ dual_coef_ intercept_ n_iter_ result_"
 OUTSIDE = {
+    Classifier: "_labels_in_tensors",  # where labels come from tensors
     BaseEstimator: "feature_names_in_ n_features_in_",
     GramOperator: "dtype shape",  # which SciPy's operators have
     mercer.KernelDensity: "adaptive",
