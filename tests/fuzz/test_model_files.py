@@ -15,15 +15,20 @@ from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from safetensors import numpy as safetensors
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
 from every_estimator import lesson, made, names
 from fuzz.driver import TooLong, fuzz, limits
 from mercer import kernels as K
 from mercer.persistence import files
-from model_zoo import feature_maps, kernel_models, other_models, outputs
+from model_zoo import feature_maps, kernel_models, other_models, outputs, table
 from naive_kernels import all_cases, points
 
 LONG = os.environ.get("MERCER_TEST_LENGTH", "1") != "1" or "MERCER_FUZZ_SECONDS" in os.environ
@@ -57,6 +62,20 @@ def models() -> Iterator[tuple[str, object, object, tuple]]:
             yield f"SVC {kernel!r}", fitted, X[:4], (X, y)
             with contextlib.suppress(K.NoFiniteFeatureMap):
                 yield f"features {kernel!r}", kernel.feature_map().fit(X), X[:4], (X,)
+    mixed = K.Spectrum(2).on("word") + K.RBF(1.0).on(["size"])
+    rows = table(rng, N).assign(kind=pd.Categorical(["u", "v"] * (N // 2)))
+    steps = [StandardScaler(), OneHotEncoder()]
+    coded = make_pipeline(
+        make_column_transformer((steps[0], ["size"]), (steps[1], ["kind"])), mercer.SVC()
+    )
+    for name, model in (("table", mercer.SVC(kernel=mixed)), ("pipeline", coded)):
+        yield name, model.fit(rows, y), rows[:4], (rows, y)
+    local = mercer.NadarayaWatsonRegressor(categorical_features="from_dtype")
+    yield "categories", local.fit(rows[["size", "kind"]], y), rows[["size", "kind"]][:4], ()
+    X = sp.csr_array(np.round(rng.normal(size=(N, 3))))
+    for state in (np.random.RandomState(3), 5):
+        drawn = mercer.KernelPerceptron(kernel="rbf", random_state=state)
+        yield f"sparse {state}", drawn.fit(X, y), X[:4], (X, y)
     if LONG:
         for name, model, X in [*other_models(), *feature_maps(), *kernel_models("SVC")]:
             yield name, model, X, ()
