@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 from mercer._sklearn import Interval, StrOptions
 from mercer.estimators.inputs import INDEFINITE
@@ -20,7 +21,7 @@ KERNEL: dict = {
 CLASS_WEIGHT: dict = {"class_weight": [dict, StrOptions({"balanced"}), None]}
 
 
-def at_least(lowest: int) -> Interval:
+def at_least(lowest: int) -> Any:
     """Whole numbers from ``lowest`` on."""
     return Interval(Integral, lowest, None, closed="left")
 
