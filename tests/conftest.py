@@ -1,11 +1,16 @@
-"""The core at every instruction-set level, in one process."""
+"""The core at every instruction-set level, in one process, and random tests without deadlines."""
 
 from __future__ import annotations
 
+import hypothesis
 import pytest
 
 from instruction_levels import LEVELS, module_of
 from mercer import core
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def use(level: str, monkeypatch: pytest.MonkeyPatch) -> str:
