@@ -25,7 +25,9 @@ ARM = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64-static"
 JOBS = str(min(os.cpu_count() or 1, int(os.environ.get("JOBS", "2"))))
 # Python finds the package built here, not the one that is installed for development.
-SITECUSTOMIZE = """import sys
+# Where it is emulated, processes of its own are started by the emulator.
+SITECUSTOMIZE = """import os, sys
+sys.executable = os.environ.get("EMULATED_PYTHON", sys.executable)
 sys.meta_path[:] = [f for f in sys.meta_path if "ScikitBuild" not in type(f).__name__]
 """
 # What Python's headers ask of a 64-bit Windows: its own pyconfig.h comes with Windows alone.
@@ -142,8 +144,11 @@ def for_arm() -> str:
     root = os.environ.get("AARCH64_ROOT")
     if not root or not shutil.which(QEMU):
         return "compiled only"
-    emulated = (QEMU, "-L", root, f"{root}/usr/bin/python3.11")
-    return outcome("aarch64", site, ["tests/core", "tests/kernels"], *emulated)
+    emulated = BUILDS / "aarch64" / "python"
+    emulated.write_text(f'#!/bin/sh\nexec {QEMU} -L {root} {root}/usr/bin/python3.11 "$@"\n')
+    emulated.chmod(0o755)
+    os.environ["EMULATED_PYTHON"] = str(emulated)
+    return outcome("aarch64", site, ["tests/core", "tests/kernels"], str(emulated))
 
 
 def main() -> int:

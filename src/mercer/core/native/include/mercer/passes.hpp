@@ -119,7 +119,7 @@ template <class T>
 Apply<T> real_power(const Pass& pass) {
   using V = Vector<T>;
   if (!is_half(pass.main))
-    return alone<T>([](const Step<T>& step) {
+    return alone_of_affine<T>(pass, [](const Step<T>& step) {
       return [c = step.c(), exp_two = ExpTwo<T, true>()](V x) { return exp_two(c * log<T>(x)); };
     });
   if constexpr (guesses_roots<T>)

@@ -56,10 +56,10 @@ inline bool is_half(const Instruction& i) {
 }
 
 // Whether an operation may be done in one pass with the main one after it, and the main one with
-// what comes after. Each such pair is a function more to compile, which pays where the arithmetic is
-// little: a logarithm takes much longer than writing its operand and reading it again.
+// what comes after. Each such pair is a function more to compile, which pays where it is frequent, or
+// the arithmetic little: a division takes much longer than writing its value and reading it again.
 inline bool joins_before(Op op, const Instruction& main) {
-  if (op == Op::affine) return main.op == Op::integer_power || is_half(main);
+  if (op == Op::affine) return main.op == Op::integer_power || main.op == Op::real_power;
   return (op == Op::add || op == Op::sqrt) && is_exp(main.op);
 }
 inline bool takes_after(const Instruction& main) {

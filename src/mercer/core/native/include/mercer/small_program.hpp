@@ -25,10 +25,19 @@ MERCER_INLINE Doubles widened(const float* p) {
   return __builtin_convertvector(v, Doubles);
 }
 
+// 0, 1, ... in the lanes.
+struct Counted {
+  std::int64_t lane[lanes];
+  constexpr Counted() : lane() {
+    for (int i = 0; i < lanes; ++i) lane[i] = i;
+  }
+};
+
 MERCER_INLINE Longs positions(std::ptrdiff_t first) {
-  Longs v{};
-  for (int i = 0; i < lanes; ++i) v[i] = first + i;
-  return v;
+  static constexpr Counted counted;
+  Longs v;
+  std::memcpy(&v, counted.lane, sizeof v);
+  return v + first;
 }
 
 struct Outcome {

@@ -73,10 +73,11 @@ inline void pack(const T* points, std::ptrdiff_t first, std::ptrdiff_t count, st
 // same points, one pass may do: the loads are shared, and additions and products overlap.
 enum Sum : unsigned { of_dot = 1, of_l1 = 2, of_minsum = 4, of_chi2 = 8, of_conjunction = 16 };
 
-// Whether sums are computed in one pass: not where a division or two products per pair and feature
-// take so long that sharing the loads is no gain, as each set is a function more to compile.
+// Whether sums are computed in one pass. Each set is a function more to compile, and where the
+// arithmetic of one takes long, sharing the loads gains little: but for divisions beside products.
 constexpr bool go_together(unsigned sums) {
-  return std::has_single_bit(sums) || sums <= unsigned(of_dot | of_l1 | of_minsum);
+  return std::has_single_bit(sums) || sums <= unsigned(of_dot | of_l1 | of_minsum) ||
+         sums == unsigned(of_dot | of_chi2);
 }
 constexpr int most_sums = 3;
 

@@ -257,6 +257,8 @@ SumsOfPanel<T> sums_of_panel(unsigned which) {
       return &sums_of_panel<T, of_l1 | of_minsum>;
     case of_dot | of_l1 | of_minsum:
       return &sums_of_panel<T, of_dot | of_l1 | of_minsum>;
+    case of_dot | of_chi2:
+      return &sums_of_panel<T, of_dot | of_chi2>;
     case of_chi2:
       return &sums_of_panel<T, of_chi2>;
     case of_conjunction:
