@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from instruction_levels import LEVELS, module_of
-from mercer.core import Kind, Op, krylov
+from mercer.core import Kind, Op
+from mercer.core.reference import krylov
 from native_pairs import DTYPES, EPS, GAUSSIAN, IDENTITY, build, gram, leaf, points, program
 
 pytestmark = pytest.mark.skipif(not LEVELS, reason="no native module")

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core import krylov
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 from mercer.core.reference import (
     descent,
     graphs,
+    krylov,
     online,
     sequences,
     smoothing,
@@ -222,7 +222,7 @@ def krylov_steps(
     steps: int,
     centred: bool,
 ) -> tuple[int, np.ndarray]:
-    """Steps of block Lanczos on a stored symmetric K, as `mercer.core.krylov.krylov_steps` says."""
+    """Steps of block Lanczos on a stored symmetric K, as `core.reference.krylov` says."""
     native = _native()
     if native is None or not K.flags.c_contiguous:
         return krylov.krylov_steps(K, basis, T, size, width, steps, centred)
