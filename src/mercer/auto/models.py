@@ -220,8 +220,8 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
         X : DataFrame, array, sparse matrix or list of rows
         y : array of shape (n,) or (n, n_targets)
         sample_weight : float or array of shape (n,), optional
-            What the error of each row counts beside the others', in the search and in the fit: of
-            weight 0, as if it was not there. Columns are scaled without.
+            Weights of the rows in the search and in the final fit; rows of weight zero are left
+            out. Columns are scaled without weights.
         """
         refuse_words(self, y)
         y = check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
@@ -284,8 +284,8 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         y : array of shape (n,)
             Labels.
         sample_weight : float or array of shape (n,), optional
-            What the error of each row counts beside the others', in the search and in the fit: of
-            weight 0, as if it was not there. Columns are scaled without.
+            Weights of the rows in the search and in the final fit; rows of weight zero are left
+            out. Columns are scaled without weights.
         """
         refuse_missing_labels(y)
         y = column_or_1d(_given(y), warn=True)

@@ -241,8 +241,8 @@ class Search:
         X = self.points(self.coding, judges)
         before, _ = self._best(self.kernel, X, judges)
         after, alpha = self._best(kernel, X, judges)
-        self.note("the best so far, a scale per feature, on other rows", self.coding, after)
-        self.note("the same without, on those rows", self.coding, before)
+        self.note("best kernel, per-feature scales (validation rows)", self.coding, after)
+        self.note("without scales (same rows)", self.coding, before)
         if after >= before:
             return
         if self.half < self.more:

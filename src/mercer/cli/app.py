@@ -139,7 +139,7 @@ def main_options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")
     ] = False,
 ) -> None:
-    """Kernel methods for a table and ten minutes: train, test, save, predict, explain."""
+    """Train, test and explain kernel models of a table."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -154,7 +154,9 @@ def fit(
         str | None,
         typer.Option("--output", "-o", metavar="MODEL", help="Where the model goes; - for stdout."),
     ] = None,
-    task: Annotated[TaskName | None, typer.Option(help="If the target does not tell.")] = None,
+    task: Annotated[
+        TaskName | None, typer.Option(help="Override the task that is guessed from the target.")
+    ] = None,
     report: ReportOption = None,
     max_time: Annotated[
         float,
@@ -167,11 +169,11 @@ def fit(
         bool, typer.Option("--refit", help="Train on all rows once the score is known.")
     ] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="A column to leave out; may be given often.")
+        list[str] | None, typer.Option(help="Exclude a column; repeat for several.")
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(min=0, max=2**32 - 1, help="For the rows held out and all that is random."),
+        typer.Option(min=0, max=2**32 - 1, help="Random seed of the split and of the search."),
     ] = 0,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
@@ -266,7 +268,7 @@ def predict(
         typer.Option("--output", "-o", help="CSV, or by name .tsv, .jsonl, .npz; - for stdout."),
     ] = "-",
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Of each class, where the model has them.")
+        bool, typer.Option("--probabilities", help="Add the probability of each class.")
     ] = False,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
@@ -355,7 +357,7 @@ def check(
 EXIT_STATUS = {"valid": 0, "indefinite": 1, "unknown": 3}
 WORDS = {
     "indefinite": "not a kernel",
-    "unknown": "perhaps a kernel: there is neither a proof nor a counterexample",
+    "unknown": "undecided: neither a proof nor a counterexample was found",
 }
 
 
@@ -364,7 +366,7 @@ def density(
     data: DataArgument,
     column: Annotated[
         list[str] | None,
-        typer.Option("--column", "-c", help="A name or position; may be given often."),
+        typer.Option("--column", "-c", help="A name or position; repeat for several."),
     ] = None,
     bandwidth: Annotated[
         str | None, typer.Option(help="A number, scott, silverman, isj, lscv, mlcv or plugin.")
@@ -484,7 +486,7 @@ def report(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Tell what a saved model is, and write it as a page with plots."""
+    """Summarise a saved model and write its HTML report."""
     out = Output(as_json, quiet)
     path = output or ("-" if model == "-" else str(Path(model).with_suffix(".html")))
     refuse_places(path, read=(model,))

@@ -132,7 +132,7 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
     kept = np.all(np.isfinite(X), axis=1)
     if kept.sum() < 2:
         rows = counted(kept.sum(), "complete row")
-        raise ValueError(f"{data.source} has {rows}; 2 are needed at least")
+        raise ValueError(f"{data.source} has {rows}; at least 2 are needed")
     return X[kept], [names[k] for k in chosen], int((~kept).sum())
 
 

@@ -21,7 +21,7 @@ KEPT_PREDICTIONS = 2000
 MOST_HELD_OUT = 20_000
 NO_BETTER = (
     "on the rows held out the model is no better than a constant ({}), within one standard error: "
-    "the columns may tell little of the target, or the rows be too few"
+    "the columns may carry little information, there may be too few rows, or one class dominates"
 )
 MANY_CLASSES = (
     "the target is text, such as {!r}, and is learnt as {:,} classes; if it is a quantity, write "
@@ -164,7 +164,7 @@ def _complete(data: Data) -> tuple[Any, Any, int]:
         X = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
     if len(y) < 10:
         rows = counted(len(y), "row")
-        raise ValueError(f"{data.source} has {rows} with a target; 10 are needed at least")
+        raise ValueError(f"{data.source} has {rows} with a target; at least 10 are needed")
     if data.columns is not None and not data.columns:
         raise ValueError(f"{data.source} has no column beside the target")
     for name in data.columns or ():

@@ -27,7 +27,9 @@ def predictions(
         columns["prediction"] = predicted
     if probabilities:
         if not hasattr(model, "predict_proba"):
-            raise ValueError("--probabilities: this model does not have any")
+            raise ValueError(
+                "--probabilities needs a classifier with probabilities; this model has none"
+            )
         shares = model.predict_proba(X)
         for label, share in zip(model.classes_, shares.T, strict=True):
             columns[f"probability of {label}"] = share

@@ -219,7 +219,7 @@ class Centres:
         n, r = n_rows(X), len(self.whitening.kept)
         if float(n) * r**2 < PASSES_PAY or self.operator is not None:
             return None, False
-        # Values that are dear to recompute are computed as seldom as can be.
+        # Expensive kernel values are computed as few times as possible.
         if not self.kernel.over(doubled(self.points), doubled(self.points)).native:
             return None, False
         largest = float(self.kernel.over(self.points, None).diagonal().max())

@@ -64,7 +64,11 @@ def _section(summary: dict[str, Any], alone: bool) -> str:
         parts.append(_details("What was tried", tried))
     if summary.get("proof"):
         proof = f"<pre>{escape(readable(str(summary['proof'])))}</pre>"
-        words = "Why the kernel is one" if summary.get("kernel is") == "valid" else "The kernel"
+        words = (
+            "Proof that the kernel is valid"
+            if summary.get("kernel is") == "valid"
+            else "The kernel"
+        )
         parts.append(_details(words, proof) if "data" in summary else proof)
     return "".join(parts)
 

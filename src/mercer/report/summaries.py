@@ -62,7 +62,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         )
     if "seconds" in summary:
         seconds = summary["seconds"]
-        say("time", f"{seconds['all']:.1f} s, {seconds['training']:.1f} s of them training")
+        say("time", f"{seconds['all']:.1f} s in total (training {seconds['training']:.1f} s)")
     return found
 
 

@@ -97,7 +97,7 @@ class TensorSpectrum:
         self._cutoff = len(H) * EPS * float(self._values.max(initial=0.0))
 
     def coefficients(self, G: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """``(H + lam I)^{-1} G``, of minimum norm where lam is lost in rounding: (r, t)."""
+        """``(H + lam I)^{-1} G``, of minimum norm where lam is below rounding error: (r, t)."""
         values = self._values[:, None]
         seen = (values > self._cutoff) | (lam > self._cutoff)
         weights = np.divide(1.0, values + lam, out=np.zeros(seen.shape), where=seen)

@@ -106,7 +106,7 @@ def test_auto_chooses_and_says_why():
     gaussian = KernelRidge(kernel="rbf").fit(X, y)
     assert gaussian.result_.method == "cholesky: no finite feature map"
     free = KernelRidge(1e-18, kernel="rbf").fit(X, y)
-    assert free.result_.method == "eigh: alpha is lost in rounding"
+    assert free.result_.method == "eigh: alpha is below the rounding error of K"
 
 
 def test_refitting_with_another_solver_forgets_the_weights():

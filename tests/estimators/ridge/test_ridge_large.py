@@ -49,8 +49,8 @@ def test_values_that_are_dear_are_stored_beyond_the_budget_and_lost_alphas_decom
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             free = KernelRidge(0.0, kernel="rbf").fit(X, y)
-    assert by_function.result_.method == "cholesky: values of this kernel are dear to recompute"
-    assert free.result_.method.startswith("eigh: alpha is lost in rounding")
+    assert by_function.result_.method == "cholesky: kernel evaluations are expensive"
+    assert free.result_.method.startswith("eigh: alpha is below the rounding error of K")
 
 
 def test_sparse_features_are_multiplied_by_where_the_matrix_is_beyond_the_budget():
@@ -76,7 +76,7 @@ def test_features_whose_products_exceed_the_budget_are_left_as_they_are():
         free = KernelRidge(0.0, kernel=K.Spectrum(3)).fit(texts, y)
     assert primal.result_.method.startswith("primal: 512 features")
     assert model.result_.method.startswith("pcg")
-    assert free.result_.method.startswith("primal: alpha is lost in rounding")
+    assert free.result_.method.startswith("primal: alpha is below the rounding error of K")
     assert_allclose(model.predict(texts), primal.predict(texts), atol=1e-4)
 
 

@@ -229,10 +229,10 @@ def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
     beyond = f"{mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
     if any(is_negligible(value, trace) for value in lam):
         solver = "eigh" if phi is None else "primal"
-        return solver, "alpha is lost in rounding", phi
+        return solver, "alpha is below the rounding error of K", phi
     by_features = isinstance(gram(kernel, X, store=False), FeatureGram)
     if fits and not pairs.native and not by_features:
-        return _direct(lam), "values of this kernel are dear to recompute", None
+        return _direct(lam), "kernel evaluations are expensive", None
     if by_features or n <= EXACT_AT_MOST:
         return "pcg", beyond, None
     return "nystrom", f"{beyond}, and {n} points are many for the exact problem", None
@@ -360,7 +360,7 @@ def _by_factorisation(
         scale = float(np.sum(diagonal) if weight is None else weight @ diagonal)
         negligible = any(is_negligible(value, scale) for value in lam)
         solver = "eigh" if negligible else "cholesky"
-        reason = ": alpha is lost in rounding" if negligible else ""
+        reason = ": alpha is below the rounding error of K" if negligible else ""
     result = None
     if solver == "cholesky" and len(Y) >= FLOAT32_FROM:
         with suppress(LinAlgError):
@@ -375,7 +375,7 @@ def _by_factorisation(
             solver, reason = "eigh", ": K + alpha I is not positive definite after rounding"
         # Whether rounding makes a pivot of a singular matrix negative or tiny is a matter of luck.
         if result is not None and not result.status.ok:
-            result, reason = None, ": the factor of K + alpha I is lost in rounding"
+            result, reason = None, ": K + alpha I is singular after rounding"
         elif result is not None and result.advice:
             warn_of_convergence(result.advice)
     if result is None:

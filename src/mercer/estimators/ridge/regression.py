@@ -84,9 +84,9 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimat
         ``a <- a - 2 step_size (K a - y + alpha a)`` from zero. "auto" takes "nystrom" when
         n_centers is given, "primal" when the kernel has a finite map with few features beside the
         number of points, else "cholesky" while the Gram matrix fits scikit-learn's
-        ``working_memory`` ("eigh" when alpha is lost in rounding or there are many different
-        ones), beyond it "pcg" up to 100,000 points, and "nystrom" for more; thousands of float32
-        points with float32 targets go to "pcg" where it is the sooner;
+        ``working_memory`` ("eigh" when alpha is below the rounding error of K or there are many
+        different ones), beyond it "pcg" up to 100,000 points, and "nystrom" for more; thousands of
+        float32 points with float32 targets go to "pcg" where that is faster;
         ``result_.method`` says which and why.
     n_centers : int or None, default=None
         Number of centres of "nystrom", 4 sqrt(n) if None; or the rank of the preconditioner of

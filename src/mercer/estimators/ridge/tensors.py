@@ -84,7 +84,7 @@ def _by_factorisation(
     weights = beside(np.ones(len(Y)) if weight is None else weight, wide)
     lost = any(is_negligible(value, float(weights @ K.diagonal())) for value in lam)
     if estimator.solver == "eigh" or (estimator.solver == "auto" and lost):
-        reason = "" if estimator.solver == "eigh" else ", alpha is lost in rounding"
+        reason = "" if estimator.solver == "eigh" else ", alpha is below the rounding error of K"
         return _by_eigh(estimator, X, K, Y, lam, weight, reason)
     targets = beside(Y, wide)
     try:

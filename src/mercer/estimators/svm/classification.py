@@ -75,8 +75,8 @@ class SVC(PairwiseMachine):
     fit_intercept : bool, default=True
         Whether there is a bias b.
     solver : {"auto", "smo", "interior_point"}, default="auto"
-        Working sets, interior points, or the first and then, where that is slow, active sets or
-        interior points.
+        Sequential minimal optimisation, an interior-point method, or the first and, where it
+        converges slowly, an active-set or interior-point method.
     max_time : float or None, default=None
         Seconds at most, from the beginning of ``fit``. The clock is looked at between rounds of
         steps and between pairs of classes, not while the features or the whole Gram matrix of a
@@ -416,7 +416,8 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
     def _with_margin(self, form: Form, coarse: Result, fine: Result) -> Result:
         """The finer of two results; the coarser if at the optimum there is no margin to divide by.
 
-        LIBSVM gives that without a word: how it began to part the classes is all there is.
+        LIBSVM returns such an iterate silently. At the optimum the margin is zero, and f cannot be
+        normalised.
         """
         # A margin that is there keeps its width, of which the violation is a small part by now.
         if not fine.status.ok or form.expansion(fine.value).width > 10 * fine.value.violation:

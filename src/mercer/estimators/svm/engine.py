@@ -80,7 +80,7 @@ MANY_COLUMNS = 4
 FEW_SINGLE = 2**17
 # Values that a user's function of two sets of points is asked for at once.
 AT_ONCE = 2**21
-# What float32 leaves of tol to the measured rounding.
+# Fraction of tol that is reserved for the measured rounding error of float32.
 _DOUBT = 0.2
 
 

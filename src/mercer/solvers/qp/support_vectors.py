@@ -219,7 +219,7 @@ def _interior_one(program: QuadraticProgram, limits: _Limits) -> Result:
 
 
 class _Allowance:
-    """A report that ends `smo` where interior points will be there first.
+    """Callback that stops `smo` where the interior-point method is predicted to finish sooner.
 
     The steps left are foretold from how fast the violation fell over the last half of those taken.
     Early on that says little, so a hopeless forecast is asked for then; once as much has been
