@@ -7,7 +7,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Instruction-set levels of the core: native (the baseline and this machine's), or all.
 LEVELS ?= native
 
-.PHONY: demo test test-oldest test-with test-all gpu-test asan portability lint format bench gpu-bench docs clean
+.PHONY: demo test test-oldest test-with test-all gpu-test asan portability coverage lint format bench gpu-bench docs clean
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -51,6 +51,11 @@ demo: .venv/.base
 
 test: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q
+
+# Which lines the tests run, on the terminal and in coverage.xml.
+coverage: .venv/.dev
+	$(BIN)/python -m pip install --quiet "pytest-cov>=5"
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -q --cov=mercer --cov-report=xml --cov-report=term $(TESTS)
 
 # The tests with the oldest version of each dependency that pyproject.toml allows.
 PYTHON_OLDEST ?= python3.11
