@@ -96,7 +96,7 @@ def test_what_is_handed_over_as_bits():
 
 
 def test_sparse_points_that_are_not_worth_it_or_name_an_entry_twice():
-    few = sp.random_array((50, 20_000), density=1e-3, format="csr", rng=np.random.default_rng(0))
+    few = sp.random_array((50, 20_000), density=1e-3, format="csr", random_state=0)
     few.data[:] = 1
     assert bits_of_both(few, few, np.float64) is None
     assert bits_of_both(few[:, :2048], few[:, :2048], np.float64) is not None

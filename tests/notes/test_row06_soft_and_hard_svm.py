@@ -43,7 +43,7 @@ def hard_svm_by_slsqp(Phi, y):
             "jac": lambda v: y[:, None] * np.column_stack([Phi, np.ones(len(y))]),
         },
         method="SLSQP",
-        options={"ftol": 1e-14, "maxiter": 1000},
+        options={"ftol": 1e-12, "maxiter": 1000},
     )
     assert found.success or found.status == 8  # no step is better within rounding
     return found.x[:D], found.x[D]
