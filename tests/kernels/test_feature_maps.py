@@ -337,3 +337,16 @@ def test_feature_maps_travel_through_the_algebra(kernel):
 def test_no_finite_map_is_said(kernel):
     with pytest.raises(K.NoFiniteFeatureMap, match="approximate_map"):
         kernel.feature_map()
+
+
+@pytest.mark.parametrize("column", [-1, 10**9])
+@pytest.mark.parametrize("kernel", [K.Substring(max_length=3), K.SetIntersection()])
+def test_a_vocabulary_with_columns_that_are_not_there_is_refused(kernel, column):
+    """As a file may have one: SciPy would write outside its arrays."""
+    X = points(kernel, 6, np.random.default_rng(0))
+    features = kernel.feature_map().fit(X)
+    features.transform(X).toarray()
+    name = next(iter(features.vocabulary_))
+    features.vocabulary_[name] = column
+    with pytest.raises(ValueError, match="the vocabulary numbers a feature beyond"):
+        features.transform(X)

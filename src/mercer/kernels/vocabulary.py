@@ -158,8 +158,16 @@ def _stacked(blocks: list[Rows]) -> Rows:
 def sparse_rows(
     starts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int
 ) -> sp.csr_array:
-    """A CSR array with at least one column."""
+    """A CSR array with at least one column.
+
+    Columns are checked, as a vocabulary may come from a file, and SciPy writes wherever they say.
+    """
     shape = (len(starts) - 1, max(1, width))
+    if len(columns) and not 0 <= columns.min() <= columns.max() < shape[1]:
+        raise ValueError(
+            f"the vocabulary numbers a feature beyond its {width} columns; it is damaged, and must "
+            "be learnt again"
+        )
     # 32-bit indices where they do, which is all that some solvers of scikit-learn's take.
     kind = np.int32 if max(len(columns), shape[1]) < 2**31 else np.int64
     matrix = sp.csr_array((values, columns.astype(kind), starts.astype(kind)), shape=shape)
