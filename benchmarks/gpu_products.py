@@ -47,7 +47,7 @@ from triton.testing import do_bench  # noqa: E402
 
 from mercer import kernels as K  # noqa: E402
 from mercer.core.triton.launches import Launch, launch_for  # noqa: E402
-from mercer.expressions.tensors import TensorPairs  # noqa: E402
+from mercer.expressions.tensors import TensorPairMatrix  # noqa: E402
 
 RECORDS: list[dict] = []
 ROWS = 512  # compared with float64
@@ -76,7 +76,7 @@ def exact(kernel, X, Y, V) -> tuple[torch.Tensor, torch.Tensor]:
     from mercer.core.torch.tiles import Tiles
 
     part, columns = X[:ROWS].double(), Y.double()
-    pairs = TensorPairs(kernel.expression(), part, columns)
+    pairs = TensorPairMatrix(kernel.expression(), part, columns)
     program = pairs.lowering
     tiles = Tiles(
         program.program,
@@ -107,7 +107,7 @@ def measure(what, kernel, n, d, *, dtype=torch.float32, c=1, launch=None, precis
     X, Y = points(n, d, dtype, positive), points(n + 1, d, dtype, positive)
     V = points(n + 1, c, dtype)
     try:
-        pairs = TensorPairs(kernel.expression(), X, Y, precision=precision)
+        pairs = TensorPairMatrix(kernel.expression(), X, Y, precision=precision)
         start = time.perf_counter()
         tiles = pairs.tiles()
         tiles.launch = launch
@@ -189,7 +189,7 @@ def composites(n: int, draws: int = 20, seed: int = 2) -> None:
     V = points(n + 1, 1, torch.float32)
 
     def taken(kernel) -> float:
-        tiles = TensorPairs(kernel.expression(), X, Y).tiles()
+        tiles = TensorPairMatrix(kernel.expression(), X, Y).tiles()
         tiles.product(V)
         return milliseconds(lambda: tiles.product(V))
 
@@ -214,17 +214,17 @@ def others(n: int) -> None:
     for d, gamma in ((3, 0.5), (3, 50.0), (10, 0.1)):
         X, Y = points(n, d, torch.float32), points(n + 1, d, torch.float32)
         kernel = -gamma * statistic_expression()
-        pairs = TensorPairs(kernel, X, Y)
-        part = TensorPairs(kernel, X[:ROWS].double(), Y.double())
+        pairs = TensorPairMatrix(kernel, X, Y)
+        part = TensorPairMatrix(kernel, X[:ROWS].double(), Y.double())
         error = float((pairs.log_sum_exp()[:ROWS] - part.log_sum_exp()).abs().max())
         ms = milliseconds(pairs.log_sum_exp)
         record(f"log-sum-exp, gamma {gamma}", n * (n + 1), ms, error, d=d)
     for dtype in (torch.float32, torch.float64):
         X = points(20_000, 10, dtype)
-        pairs = TensorPairs(K.RBF(0.1).expression(), X)
+        pairs = TensorPairMatrix(K.RBF(0.1).expression(), X)
         ms = milliseconds(pairs.gram)
         found = pairs.gram()
-        right = TensorPairs(K.RBF(0.1).expression(), X.double(), X.double()).gram()
+        right = TensorPairMatrix(K.RBF(0.1).expression(), X.double(), X.double()).gram()
         error = float((found - right).abs().max())
         assert bool((found == found.T).all())
         name = str(dtype).removeprefix("torch.")
@@ -233,19 +233,21 @@ def others(n: int) -> None:
     X, V = points(n, 10, torch.float32), points(n, 1, torch.float32)
     scales = np.linspace(1, 3, 10)
     for path, index in (("gamma", None), ("scales", 3), ("scales", None)):
-        pairs = TensorPairs(K.RBF(0.3, scales=scales).expression(), X).derivative(path, index)
-        right = TensorPairs(K.RBF(0.3, scales=scales).expression(), X[:ROWS].double(), X.double())
+        pairs = TensorPairMatrix(K.RBF(0.3, scales=scales).expression(), X).derivative(path, index)
+        right = TensorPairMatrix(
+            K.RBF(0.3, scales=scales).expression(), X[:ROWS].double(), X.double()
+        )
         right = right.derivative(path, index).tiles().gram(False, None)
         found = pairs.products(V, V[:, :0])[0][:ROWS]
         size = right.abs() @ V.double().abs()
         error = float(((found - right @ V.double()).abs() / size).max())
         ms = milliseconds(lambda: pairs.products(V, V[:, :0]))
         record(f"derivative by {path} {index}", n * n, ms, error, d=10)
-    pairs = TensorPairs(K.RBF(0.1).expression(), X, X[: n // 2])
+    pairs = TensorPairMatrix(K.RBF(0.1).expression(), X, X[: n // 2])
     U = points(n, 1, torch.float32)
     tiles = pairs.tiles()
     left = tiles.transposed_product(U)
-    right = TensorPairs(K.RBF(0.1).expression(), X[: n // 2][:ROWS].double(), X.double())
+    right = TensorPairMatrix(K.RBF(0.1).expression(), X[: n // 2][:ROWS].double(), X.double())
     values = right.tiles().gram(False, None)
     error = float(((left[:ROWS] - values @ U.double()).abs() / (values @ U.double().abs())).max())
     record("transposed", n * (n // 2), milliseconds(lambda: tiles.transposed_product(U)), error)
@@ -263,7 +265,7 @@ def compilation(_: int) -> None:
         X, V = points(n, 10, torch.float32), points(n, 1, torch.float32)
         torch.cuda.synchronize()
         start = time.perf_counter()
-        TensorPairs(K.RBF(gamma).expression(), X).products(V, V[:, :0])
+        TensorPairMatrix(K.RBF(gamma).expression(), X).products(V, V[:, :0])
         torch.cuda.synchronize()
         seconds = round(time.perf_counter() - start, 4)
         print(json.dumps({"call after others": n, "gamma": gamma, "seconds": seconds}), flush=True)

@@ -15,7 +15,14 @@ import sklearn
 import mercer
 from mercer import KernelMachineRegressor, KernelPCA, KernelRidge, KernelRidgeCV
 from mercer import kernels as K
-from mercer.arrays import Later, as_vectors, memory_budget, physical_memory, row_blocks, take_rows
+from mercer.arrays import (
+    LazyModule,
+    as_vectors,
+    memory_budget,
+    physical_memory,
+    row_blocks,
+    take_rows,
+)
 
 
 def test_blocks_cover_every_row_once():
@@ -140,9 +147,9 @@ def test_memory_is_asked_of_windows_where_there_is_no_sysconf(monkeypatch):
 
 
 def test_a_module_is_imported_only_for_what_is_its_own():
-    later = Later("antigravity_that_is_not_there")
+    later = LazyModule("antigravity_that_is_not_there")
     with pytest.raises(AttributeError, match=r"^_mock_name$"):
         later._mock_name  # noqa: B018
     with pytest.raises(AttributeError, match="which is not installed"):
         later.something  # noqa: B018
-    assert Later("math").pi == np.pi
+    assert LazyModule("math").pi == np.pi

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from instruction_levels import LEVELS, module_of
 from mercer.core import Kind
 from mercer.core.reference import smoothing as twin
-from mercer.expressions import Pairs, exp, positive, sqrt, statistic, step
+from mercer.expressions import PairMatrix, exp, positive, sqrt, statistic, step
 from mercer.expressions.arithmetic import evaluate
 from native_pairs import GAUSSIAN, build, leaf
 
@@ -194,7 +194,7 @@ def test_tree_keeps_its_tolerance(name, d, rtol, atol, h):
     V = np.concatenate([rng.normal(size=(700, d)), rng.normal(size=(800, d)) * 0.01 + 2]) / h
     U = np.concatenate([rng.normal(size=(60, d)), V[:40] * h, rng.normal(size=(9, d)) * 30]) / h
     w = rng.exponential(size=1500)
-    pairs = Pairs(FALLING[name], U, V)
+    pairs = PairMatrix(FALLING[name], U, V)
     r2 = ((U[:, None] - V) ** 2).sum(axis=2)
     exact = evaluate(FALLING[name], lambda leaf: r2) @ w
     error = np.abs(pairs.tree_sums(w, rtol, atol) - exact)
@@ -204,5 +204,5 @@ def test_tree_keeps_its_tolerance(name, d, rtol, atol, h):
 
 def test_tree_of_equal_points():
     V = np.ones((300, 2))
-    found = Pairs(FALLING["gaussian"], V[:5], V).tree_sums(np.ones(300), 0.0, 0.0)
+    found = PairMatrix(FALLING["gaussian"], V[:5], V).tree_sums(np.ones(300), 0.0, 0.0)
     np.testing.assert_allclose(found, 300.0)

@@ -146,7 +146,7 @@ def test_an_indefinite_kernel_is_refused_or_corrected(kernel):
     for method in ("clip", "flip", "shift"):
         operator = training_gram(probe.set_params(indefinite=method), X, fitted)
         assert np.linalg.eigvalsh(operator.dense())[0] > -1e-9
-        found = fitted(X) @ operator.carry(np.eye(20))
+        found = fitted(X) @ operator.extend_coefficients(np.eye(20))
         shift = operator.dense()[0, 0] - found[0, 0] if method == "shift" else 0.0
         np.testing.assert_allclose(found + shift * np.eye(20), operator.dense(), atol=1e-9)
     with pytest.raises(ValueError, match="indefinite='maybe'"):
@@ -156,7 +156,7 @@ def test_an_indefinite_kernel_is_refused_or_corrected(kernel):
 def test_an_unknown_kernel_that_behaves_is_taken():
     probe = Probe(lambda x, z: float(x @ z))
     operator = training_gram(probe, X, resolve_kernel(probe, X))
-    np.testing.assert_array_equal(operator.carry(y := np.arange(20.0)), y)
+    np.testing.assert_array_equal(operator.extend_coefficients(y := np.arange(20.0)), y)
     np.testing.assert_allclose(operator.dense(), X @ X.T)
 
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 import mercer
 from mercer import kernels as K
-from mercer.estimators import kept_sums
+from mercer.estimators import prediction_cache
 
 C, labels = load_breast_cancer(return_X_y=True)
 C = (C - C.mean(axis=0)) / C.std(axis=0)
@@ -43,8 +43,8 @@ def packed(monkeypatch):
         found.append(arguments)
         return pack(*arguments)
 
-    pack = kept_sums.kept_points
-    monkeypatch.setattr(kept_sums, "kept_points", counted)
+    pack = prediction_cache.packed_points
+    monkeypatch.setattr(prediction_cache, "packed_points", counted)
     return found
 
 
@@ -127,7 +127,7 @@ def test_another_fit_packs_its_own_points(packed):
 def test_threads_share_what_is_packed():
     model = mercer.SVC().fit(C, labels)
     expected, wrong, start = model.decision_function(C), [], threading.Barrier(6)
-    kept_sums.forget(model)
+    prediction_cache.drop_cache(model)
 
     def predict(own):
         start.wait()

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from mercer.expressions import (
     STATISTICS,
-    Pairs,
+    PairMatrix,
     PairStatistic,
     Parameter,
     Statistic,
@@ -69,7 +69,7 @@ def test_the_square_is_completed_only_where_all_of_it_is_there():
 def test_diagonals_are_pushed_to_the_statistics():
     assert diagonal(exp(-2 * SQDIST), 0) == ONE
     assert diagonal(DOT * 2 + 1, 1) == diagonal(DOT, 1) * 2 + 1
-    pairs = Pairs((DOT + 1) ** 2 * tanh(DOT), X)
+    pairs = PairMatrix((DOT + 1) ** 2 * tanh(DOT), X)
     np.testing.assert_allclose(pairs.diagonal(), np.diagonal(pairs.gram()))
 
 
@@ -82,14 +82,14 @@ def test_a_shared_statistic_is_computed_once_per_block():
 
     kind = PairStatistic("counted", counted, lambda F: (F * F).sum(axis=1))
     s = Statistic(kind, View())
-    values = Pairs((s + 1) ** 2 + exp(s * 0.1) * s, X, Y).gram()
+    values = PairMatrix((s + 1) ** 2 + exp(s * 0.1) * s, X, Y).gram()
     D = X @ Y.T
     assert len(calls) == 1
     np.testing.assert_allclose(values, (D + 1) ** 2 + np.exp(0.1 * D) * D)
 
 
 def test_blocks_by_slice_and_by_index():
-    pairs = Pairs(exp(-0.5 * SQDIST) + DOT, X, Y)
+    pairs = PairMatrix(exp(-0.5 * SQDIST) + DOT, X, Y)
     full = pairs.gram()
     np.testing.assert_allclose(pairs.block(slice(3, 9), slice(None)), full[3:9], rtol=1e-12)
     chosen = np.array([7, 2, 2])
@@ -101,20 +101,20 @@ def test_blocks_by_slice_and_by_index():
     expected = np.zeros((4, 20))
     expected[[3, 0, 1], 4:11] = full[chosen, 4:11]
     np.testing.assert_allclose(out, expected, rtol=1e-12)
-    assert Pairs(Constant(3.0), X, Y).gram().tolist() == np.full((30, 20), 3.0).tolist()
+    assert PairMatrix(Constant(3.0), X, Y).gram().tolist() == np.full((30, 20), 3.0).tolist()
 
 
 def test_division_has_a_value_at_zero():
     e = divide(DOT, diagonal(DOT, 0) + diagonal(DOT, 1) - DOT, at_zero=1.0)
     points = np.array([[0.0, 0.0], [1.0, 1.0]])
-    assert Pairs(e, points).gram().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert PairMatrix(e, points).gram().tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_inputs_are_not_written_to():
     frozen = X.copy()
     frozen.setflags(write=False)
     for e in (DOT * 2 + 1, exp(-SQDIST), sqrt(SQDIST), statistic("l1"), DOT + DOT):
-        Pairs(e, frozen).gram()
+        PairMatrix(e, frozen).gram()
     np.testing.assert_array_equal(frozen, X)
 
 
@@ -128,7 +128,7 @@ def test_statistics_against_one_pair_at_a_time(name):
     }[name]
     expected = [[slow(x, z) for z in Y] for x in X]
     np.testing.assert_allclose(
-        Pairs(statistic(name), X, Y).gram(), expected, rtol=1e-12, atol=1e-13
+        PairMatrix(statistic(name), X, Y).gram(), expected, rtol=1e-12, atol=1e-13
     )
     np.testing.assert_allclose(
         STATISTICS[name].diagonal(X), [slow(x, x) for x in X], rtol=1e-12, atol=1e-13
@@ -147,16 +147,16 @@ def test_derivatives_of_the_functions():
     }
     D = X @ Y.T
     for e, f in cases.values():
-        np.testing.assert_allclose(Pairs(e, X, Y).gram(), f(0.7, D), rtol=1e-12)
+        np.testing.assert_allclose(PairMatrix(e, X, Y).gram(), f(0.7, D), rtol=1e-12)
         slope = (f(0.7 + 1e-6, D) - f(0.7 - 1e-6, D)) / 2e-6
-        found = Pairs(derivative(e, "theta"), X, Y).gram()
+        found = PairMatrix(derivative(e, "theta"), X, Y).gram()
         np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-6)
     assert derivative(DOT, "theta") == ZERO
 
 
 def test_normalising_refuses_a_negative_diagonal():
     with pytest.raises(ValueError, match=r"k\(x, x\) >= 0"):
-        Pairs(normalised(-1 * DOT), X).gram()
+        PairMatrix(normalised(-1 * DOT), X).gram()
 
 
 def test_mixed_dtypes_give_the_wider_one():
@@ -175,7 +175,7 @@ def test_distances_beyond_the_range_are_infinite(d):
     big = np.finfo(float).max / 4
     points = np.full((4, d), big) * np.array([[1.0], [-1], [0], [1]])
     points[2, 0] = 1
-    found = Pairs(SQDIST, points).gram()
+    found = PairMatrix(SQDIST, points).gram()
     expected = np.full((4, 4), np.inf)
     expected[np.diag_indices(4)] = expected[0, 3] = expected[3, 0] = 0
     np.testing.assert_array_equal(found, expected)
@@ -200,12 +200,12 @@ def test_normalising_neither_overflows_nor_underflows():
         points = size * np.array([[1.0, 0.0], [3.0, 4.0], [0.0, 0.0]])
         expected = [[1.0, 0.6, 0.0], [0.6, 1.0, 0.0], [0.0, 0.0, 0.0]]
         rtol = 1e-3 if size == 1e-320 else 1e-15
-        np.testing.assert_allclose(Pairs(normalised(DOT), points).gram(), expected, rtol=rtol)
+        np.testing.assert_allclose(PairMatrix(normalised(DOT), points).gram(), expected, rtol=rtol)
         sparse = sp.csr_array(points)
-        np.testing.assert_allclose(Pairs(normalised(DOT), sparse).gram(), expected, rtol=rtol)
-    high = Pairs(normalised((DOT + 1) ** 50), np.array([[1e4], [2e4]])).gram()
+        np.testing.assert_allclose(PairMatrix(normalised(DOT), sparse).gram(), expected, rtol=rtol)
+    high = PairMatrix(normalised((DOT + 1) ** 50), np.array([[1e4], [2e4]])).gram()
     np.testing.assert_allclose(high, 1.0, rtol=1e-6)
-    even = Pairs(normalised((DOT - 50) ** 2), X[:4]).gram()
+    even = PairMatrix(normalised((DOT - 50) ** 2), X[:4]).gram()
     np.testing.assert_allclose(np.diagonal(even), 1.0, rtol=1e-13)
 
 
@@ -216,10 +216,10 @@ def test_squared_distances_of_float32_points_stay_within_range(size, features):
     formula = exp(-(1 / size) * sqrt(SQDIST))
     expected = np.exp(-cdist(points.astype(float), points.astype(float)) / size)
     for given in (points, np.asfortranarray(points), sp.csr_array(points)):
-        found = Pairs(formula, given)
+        found = PairMatrix(formula, given)
         assert found.dtype == (np.float32 if size == 1.0 else np.float64)
         np.testing.assert_allclose(found.gram(), expected, rtol=2e-6)
-    zeros = Pairs(formula, np.zeros((2, features), np.float32))
+    zeros = PairMatrix(formula, np.zeros((2, features), np.float32))
     assert zeros.dtype == np.float32
     np.testing.assert_array_equal(zeros.gram(), np.ones((2, 2)))
 
@@ -227,13 +227,13 @@ def test_squared_distances_of_float32_points_stay_within_range(size, features):
 def test_rounding_is_measured_by_the_terms_not_by_what_they_leave():
     nothing = (DOT + 1) ** 2 - DOT**2 - 2 * DOT - 1
     for points in (X, 1e-4 * X, 1e4 * X, X.astype(np.float32)):
-        pairs = Pairs(nothing, points)
+        pairs = PairMatrix(nothing, points)
         error, bound = np.abs(pairs.gram()), rounding(pairs)
         assert bound.shape == error.shape
         assert np.all(error <= 10 * bound)
         eps = np.finfo(points.dtype).eps
         assert np.all(bound <= 50 * eps * (np.abs(points) @ np.abs(points).T + 1) ** 2)
-    gaussian = rounding(Pairs(exp(-0.5 * SQDIST), X))
+    gaussian = rounding(PairMatrix(exp(-0.5 * SQDIST), X))
     assert gaussian.max() < 1e-13
 
 
@@ -251,14 +251,14 @@ def test_reductions_over_all_columns(dtype, sparse, block, monkeypatch):
     log_weight = np.log(RNG.random(20))
     log_weight[3] = -np.inf
     # exp underflows for every entry; the logarithm of the sum does not.
-    pairs = Pairs(-500 * SQDIST, *sides(dtype, sparse))
+    pairs = PairMatrix(-500 * SQDIST, *sides(dtype, sparse))
     rtol = 1e-12 if dtype == np.float64 else 1e-5
     for weight in (None, log_weight):
         expected = logsumexp(-500 * squared + (0 if weight is None else weight), axis=1)
         found = pairs.log_sum_exp(weight)
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, expected, rtol=rtol)
-    least, where = Pairs(SQDIST, *sides(dtype, sparse)).arg_min()
+    least, where = PairMatrix(SQDIST, *sides(dtype, sparse)).arg_min()
     assert least.dtype == dtype
     np.testing.assert_array_equal(where, squared.argmin(axis=1))
     np.testing.assert_allclose(least, squared.min(axis=1), rtol=rtol)
@@ -269,10 +269,10 @@ def test_columns_without_weight_do_not_count_and_ties_go_to_the_first(monkeypatc
     for points in (twice, sp.csr_array(twice)):
         monkeypatch.setattr(interpreter, "BLOCK", 50)
         left = X if isinstance(points, np.ndarray) else sp.csr_array(X)
-        least, where = Pairs(SQDIST, left, points).arg_min()
+        least, where = PairMatrix(SQDIST, left, points).arg_min()
         assert where.max() < 20
         np.testing.assert_allclose(least, sqdist(X, Y).min(axis=1), rtol=1e-12)
-        nothing = Pairs(-SQDIST, left, points).log_sum_exp(np.full(40, -np.inf))
+        nothing = PairMatrix(-SQDIST, left, points).log_sum_exp(np.full(40, -np.inf))
         assert np.all(nothing == -np.inf)
     with pytest.raises(ValueError, match=r"log_weight has shape \(3,\); expected \(20,\)"):
-        Pairs(SQDIST, X, Y).log_sum_exp(np.zeros(3))
+        PairMatrix(SQDIST, X, Y).log_sum_exp(np.zeros(3))

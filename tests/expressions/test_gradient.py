@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from mercer import kernels as K
 from mercer.expressions import (
-    Pairs,
+    PairMatrix,
     derivative,
     diagonal,
     exp,
@@ -213,13 +213,13 @@ def test_tangents_of_single_numbers():
 def passes(monkeypatch):
     """The number of columns of each product that is asked for."""
     seen = []
-    products = Pairs.products
+    products = PairMatrix.products
 
     def counted(self, V, U):
         seen.append(V.shape[1])
         return products(self, V, U)
 
-    monkeypatch.setattr(Pairs, "products", counted)
+    monkeypatch.setattr(PairMatrix, "products", counted)
     return seen
 
 

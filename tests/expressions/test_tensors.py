@@ -13,7 +13,7 @@ from mercer.core.programs import Op
 from mercer.core.triton.launches import Launch
 from mercer.core.triton.source import gram_source, log_sum_exp_source, product_source
 from mercer.core.triton.tiles import TritonTiles, compiled
-from mercer.expressions import TensorPairs, over, statistic
+from mercer.expressions import TensorPairMatrix, over, statistic
 from naive_kernels import naive_cases, naive_gram, points
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
@@ -109,7 +109,7 @@ def test_float32_is_as_accurate_as_it_says(d, precision, monkeypatch):
     X[0] = Y[0]
     kernel, V = K.RBF(1 / d), rng.normal(size=(70, 1)).astype(np.float32)
     K_XY = kernel(X.astype(float), Y.astype(float))
-    pairs = TensorPairs(kernel.expression(), tensor(X), tensor(Y), precision)
+    pairs = TensorPairMatrix(kernel.expression(), tensor(X), tensor(Y), precision)
     assert pairs.tiles().form.leaves[0].folded == (precision == "fp16x3" and d < 100)
     found = as_numpy(pairs.products(tensor(V), tensor(V[:40, :0]))[0])
     error = np.max(np.abs(found - K_XY @ V) / (K_XY @ np.abs(V)))
@@ -226,7 +226,7 @@ def test_rows_of_features_may_begin_beyond_32_bits():
 
 def _parts(kernel, X):
     """What tiles over X and itself are made of."""
-    pairs = TensorPairs(kernel.expression(), X)
+    pairs = TensorPairMatrix(kernel.expression(), X)
     lowering = pairs.lowering
     return (
         lowering.program,
@@ -314,7 +314,7 @@ def test_what_is_refused(way):
     with pytest.raises(ValueError, match="shape"):
         K.RBF()(X[0])
     with pytest.raises(ValueError, match="precision='fp8'"):
-        TensorPairs(K.RBF().expression(), X, precision="fp8")
+        TensorPairMatrix(K.RBF().expression(), X, precision="fp8")
     with pytest.raises(ValueError, match="expected a tensor, one number per point"):
         K.RBF().rescale(lambda P: as_numpy(P)[:, 0])(X)
 

@@ -30,7 +30,7 @@ WORTH_ASKING = 2**26  # bytes of a matrix for which a device is asked what it ha
 Array = Any  # a NumPy array, a SciPy CSR array or a torch tensor
 
 
-class Later:
+class LazyModule:
     """A module that is imported when something of it is first asked for.
 
     Private names, such as those that pytest and pickle ask any object for, are not of it.
@@ -51,7 +51,7 @@ class Later:
         return getattr(sys.modules[self._name], attribute)
 
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 
 def namespace(X: Any) -> Any:
@@ -146,7 +146,7 @@ def _free_on(device: Any) -> int:
     return torch.cuda.mem_get_info(device)[0] + kept
 
 
-def rows_in_order(A: Any, dtype: Any = None) -> np.ndarray:
+def row_major(A: Any, dtype: Any = None) -> np.ndarray:
     """An array as the core takes it: row by row, aligned; itself if it is so already."""
     if is_tensor(A):
         return A.to(dtype and getattr(torch, np.dtype(dtype).name)).contiguous()

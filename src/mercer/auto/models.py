@@ -21,7 +21,7 @@ from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, Search, take
 from mercer.auto.threads import one_blas_thread
 from mercer.estimators import KernelRidge, KernelRidgeCV
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import require_fitted
 from mercer.estimators.labels import (
     check_labels,
@@ -211,7 +211,7 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
     True
     """
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoKernelRegressor:
         """Choose and fit.
 
@@ -274,7 +274,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
     True
     """
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoKernelClassifier:
         """Choose and fit.
 

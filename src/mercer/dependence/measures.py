@@ -45,7 +45,7 @@ EPS = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
-class Test:
+class PermutationTest:
     """A statistic and how often chance alone reaches it.
 
     Attributes
@@ -66,7 +66,7 @@ class Test:
     __test__ = False  # not for pytest
 
     @classmethod
-    def of(cls, statistic: float, null: np.ndarray, magnitude: float) -> Test:
+    def of(cls, statistic: float, null: np.ndarray, magnitude: float) -> PermutationTest:
         """``magnitude`` is the size of what the statistic is the sum or difference of."""
         # Permutations that change nothing must count as ties, whatever their rounding.
         reached = int(np.sum(null >= statistic - ROUNDING * magnitude))
@@ -113,7 +113,7 @@ def hsic(
     *,
     kernel_x: Kernel | None = None,
     kernel_y: Kernel | None = None,
-) -> Test:
+) -> PermutationTest:
     r"""The Hilbert-Schmidt independence criterion of paired points (x_i, y_i).
 
     .. math:: \mathrm{HSIC} = \frac{1}{n^2} \operatorname{tr}(K H L H), \qquad
@@ -137,7 +137,7 @@ def hsic(
 
     Returns
     -------
-    Test
+    PermutationTest
 
     References
     ----------
@@ -165,7 +165,7 @@ def hsic(
     # What centring leaves is rounded as the largest entries are.
     rounded = (K.size() + L.size()) / n + EPS if orders else 0.0
     unit = K.scale * L.scale
-    return Test.of(unit * K.inner(L) / n**2, unit * null / n**2, unit * rounded)
+    return PermutationTest.of(unit * K.inner(L) / n**2, unit * null / n**2, unit * rounded)
 
 
 @learning
@@ -176,7 +176,7 @@ def mmd(
     random_state: Any = 0,
     *,
     kernel: Kernel | None = None,
-) -> Test:
+) -> PermutationTest:
     r"""The maximum mean discrepancy: how far apart the means of two samples are in feature space.
 
     .. math:: \mathrm{MMD}^2 = \Bigl\| \tfrac1m \sum_i \varphi(x_i)
@@ -199,7 +199,7 @@ def mmd(
 
     Returns
     -------
-    Test
+    PermutationTest
 
     References
     ----------
@@ -238,7 +238,7 @@ def mmd(
         A = np.stack(drawn[start : start + COLUMNS], axis=1)
         values.append(np.einsum("ij,ij->j", A, np.asarray(K @ A)))
     found = np.concatenate(values)
-    return Test.of(found[0], found[1:], float(np.max(np.abs(as_numpy(K.diagonal())))))
+    return PermutationTest.of(found[0], found[1:], float(np.max(np.abs(as_numpy(K.diagonal())))))
 
 
 def _refuse_kernels(given: dict[str, Any], call: str) -> None:

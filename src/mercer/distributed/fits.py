@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.distributed.checkpoints import require_seed
-from mercer.distributed.points import Points
+from mercer.distributed.points import DaskPoints
 from mercer.estimators import (
     KernelDensity,
     KernelMachineClassifier,
@@ -53,18 +53,18 @@ def fitter(estimator: Any, method: str) -> Callable:
 
 def _ridge(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
     check = {"multi_output": True, "y_numeric": True}
-    with Points(estimator, X, y, sample_weight, check=check) as points:
+    with DaskPoints(estimator, X, y, sample_weight, check=check) as points:
         estimator.kernel_ = points.kernel()
         return _ridge_on(estimator, points, flat=points.survey.columns == 0)
 
 
 def _ridge_classifier(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    with Points(estimator, X, y, sample_weight, labels=True) as points:
+    with DaskPoints(estimator, X, y, sample_weight, labels=True) as points:
         estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
         return _ridge_on(estimator, points, flat=len(points.classes) == 2)
 
 
-def _ridge_on(estimator: Any, points: Points, flat: bool) -> Any:
+def _ridge_on(estimator: Any, points: DaskPoints, flat: bool) -> Any:
     lam = regularisers(estimator.alpha, points.targets.shape[1])
     fit = fit_on_centres(estimator, points, points.targets, lam, points.weights)
     store(estimator, None, fit, flat=flat)
@@ -79,7 +79,7 @@ def _ridge_cv(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) 
         )
     alphas = estimator._regularisers()
     check = {"multi_output": True, "y_numeric": True}
-    with Points(estimator, X, y, sample_weight, check=check, squares=True) as points:
+    with DaskPoints(estimator, X, y, sample_weight, check=check, squares=True) as points:
         estimator.kernel_ = points.kernel()
         fit = estimator._by_centres(points, points.targets, alphas, points.weights)
         store(estimator, None, fit, flat=points.survey.columns == 0)
@@ -87,7 +87,7 @@ def _ridge_cv(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) 
 
 
 def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
-    with Points(estimator, X, squares=True) as points:
+    with DaskPoints(estimator, X, squares=True) as points:
         estimator.kernel_ = points.kernel()
         estimator._fit_centres(points)
     estimator._check_invertible(estimator.X_fit_)
@@ -97,7 +97,7 @@ def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
 
 
 def _machine_classifier(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    with Points(estimator, X, y, sample_weight, labels=True, newton=True) as points:
+    with DaskPoints(estimator, X, y, sample_weight, labels=True, newton=True) as points:
         estimator.kernel_, estimator.classes_ = points.kernel(), points.classes
         require_weight(points.classes, np.arange(len(points.classes)), points.class_totals())
         targets, weight = points.vectors()
@@ -112,7 +112,7 @@ def _machine_regressor(estimator: Any, X: Any, y: Any = None, sample_weight: Any
             "fits that must not cross need all points in one memory"
         )
     check = {"y_numeric": True}
-    with Points(estimator, X, y, sample_weight, check=check, newton=True) as points:
+    with DaskPoints(estimator, X, y, sample_weight, check=check, newton=True) as points:
         estimator.kernel_ = points.kernel()
         if estimator.loss == "quantile":
             estimator.quantiles_ = np.atleast_1d(np.float64(estimator.quantile))

@@ -14,7 +14,7 @@ from dask.delayed import delayed
 from sklearn import config_context
 
 from mercer._sklearn import LISTENERS
-from mercer.arrays import n_rows, rows_in_order
+from mercer.arrays import n_rows, row_major
 from mercer.distributed.rows import is_table, placed, require_array_or_table
 from mercer.distributed.workers import settle_here
 
@@ -39,7 +39,7 @@ class _Call:
         settle_here()
         found = nothing
         if n_rows(block):
-            block = rows_in_order(block) if isinstance(block, np.ndarray) else block
+            block = row_major(block) if isinstance(block, np.ndarray) else block
             try:
                 with config_context(working_memory=MEGABYTES):
                     found = getattr(model, self.method)(block, *self.arguments, **self.named)

@@ -35,7 +35,7 @@ LARGE = 2**20
 SAMPLE, PRODUCTS_PAY, MANY = 10, 20, 2000
 
 
-class Points(RemotePoints):
+class DaskPoints(RemotePoints):
     """Points on a cluster: how many there are, some of them, and sums over all.
 
     It has what the Nyström fits ask of an array: ``shape``, ``dtype``, ``var()``, rows by position
@@ -46,7 +46,7 @@ class Points(RemotePoints):
     estimator : its ``n_features_in_`` is set
     X, y, weight : Dask collections; the last two may be None
     check : dict, optional
-        For `labelled`.
+        For `validate_supervised`.
     labels : bool
         Whether targets are class labels; ``classes`` has them then.
     squares, newton : bool
@@ -118,7 +118,7 @@ class Points(RemotePoints):
                     "sample_weight is zero for every row; give one of them some weight"
                 )
 
-    def __enter__(self) -> Points:
+    def __enter__(self) -> DaskPoints:
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -251,7 +251,7 @@ def _weight(preparation: Preparation, block: tuple) -> Any:
 class Blocks:
     """Blocks of points that are summed where they are."""
 
-    def __init__(self, points: Points, centres: Kept, among: np.ndarray | None, dense: bool):
+    def __init__(self, points: DaskPoints, centres: Kept, among: np.ndarray | None, dense: bool):
         self.points, self.centres, self.dense = points, centres, dense
         self.data = points.alone if among is None else points.beside(among, points.ends)
 
@@ -289,7 +289,7 @@ def _run(work: Pass | Kept, *block: Any) -> Any:
 class Weights:
     """The weights of points on a cluster, as far as the choice of centres asks about them."""
 
-    def __init__(self, points: Points):
+    def __init__(self, points: DaskPoints):
         self.points = points
         self.found: Weighed = reduced("weights", Weighed, points.preparation, points.alone)
         self.ends = np.cumsum(self.found.counts)

@@ -11,14 +11,14 @@ import dask.array as da
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from mercer.arrays import row_blocks, rows_in_order, take_rows
+from mercer.arrays import row_blocks, row_major, take_rows
 from mercer.arrays.remote import numbers
 from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
 from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.nystrom.ridge import ProductSums, Pulled, Totals
-from mercer.solvers.nystrom.whitening import Whitening
+from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.risk.span import FEW, Span, solve_scaled
 
 # Biases that one pass over the targets tries, and passes after the first.
@@ -39,7 +39,7 @@ class RemoteSpan(Span):
     lengths : ndarray of shape (n_blocks,)
     preparation : Preparation
     centres : Kept
-    whitening : Whitening
+    whitening : CentreWhitening
     fit_intercept : bool
     sample : Sample, optional
         Newton steps are then solved for by products, preconditioned with the curvature of these
@@ -55,7 +55,7 @@ class RemoteSpan(Span):
         lengths: np.ndarray,
         preparation: Preparation,
         centres: Kept,
-        whitening: Whitening,
+        whitening: CentreWhitening,
         fit_intercept: bool,
         sample: Sample | None = None,
     ):
@@ -226,7 +226,7 @@ def _predicted(given: tuple[Task, np.ndarray, np.ndarray, tuple], block: tuple) 
 
 def _gathered(task: Task, block: tuple, u: np.ndarray) -> Pulled:
     """``K^T u`` and the sums of u (b, c)."""
-    u, centres = rows_in_order(u.reshape(len(u), -1)), task.centres.value
+    u, centres = row_major(u.reshape(len(u), -1)), task.centres.value
     totals = Pulled(len(centres.whitening.kept), u.shape[1])
     on = np.flatnonzero(u.any(axis=1))
     if len(on):

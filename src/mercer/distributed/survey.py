@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import joined, n_rows, rows_in_order, take_rows
+from mercer.arrays import joined, n_rows, row_major, take_rows
 from mercer.distributed.rows import placed
 from mercer.estimators.inputs import validate_training
-from mercer.estimators.labels import checked_weights, labelled, signed_targets
+from mercer.estimators.labels import checked_weights, signed_targets, validate_supervised
 from mercer.kernels import Kernel
 from mercer.solvers.nystrom.ridge import Totals
 
@@ -24,7 +24,7 @@ class Preparation:
     ----------
     estimator : a clone of the estimator that knows the features
     check : dict
-        For `labelled`.
+        For `validate_supervised`.
     supervised : bool
     classes : ndarray or None
         Once they are known, targets are signs.
@@ -40,7 +40,7 @@ class Preparation:
     def checked(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, np.ndarray | None]:
         """Points, targets as they are, and weights."""
         if self.supervised:
-            X, y = labelled(self.estimator, X, y, reset=False, **self.check)
+            X, y = validate_supervised(self.estimator, X, y, reset=False, **self.check)
         else:
             X = validate_training(self.estimator, X, reset=False)
         # The way from another worker changes where arrays begin and, of some, the order in memory.
@@ -61,7 +61,7 @@ class Preparation:
 
 
 def _in_order(values: Any) -> Any:
-    return rows_in_order(values) if isinstance(values, np.ndarray) else values
+    return row_major(values) if isinstance(values, np.ndarray) else values
 
 
 class Survey(Totals):

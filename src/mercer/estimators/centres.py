@@ -34,7 +34,7 @@ from mercer.estimators.progress import reporter
 from mercer.operators import DenseGram, TensorGram, TiledGram, gram, streamed
 from mercer.solvers.nystrom.ridge import (
     Block,
-    Moments,
+    FeatureMoments,
     NystromSolution,
     accumulated,
     distance_bound,
@@ -245,12 +245,12 @@ class Centres:
             return self.points, beside(coef, self.points) if is_tensor(self.points) else coef
         alpha = np.zeros((n_rows(X), coef.shape[1]))
         alpha[self.indices] = coef
-        return X, self.operator.carry(alpha)
+        return X, self.operator.extend_coefficients(alpha)
 
 
 def fit_nystrom(
     estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
-) -> tuple[Centres, Moments, Result, np.ndarray | None]:
+) -> tuple[Centres, FeatureMoments, Result, np.ndarray | None]:
     """Centres, moments, result, and bounds (t,) on the distance from the exact solution or None."""
     centres = Centres(estimator, X, weight)
     n, r = len(Y), len(centres.whitening.kept)
@@ -258,7 +258,7 @@ def fit_nystrom(
     def blocks() -> Iterable[Block]:
         return centres.blocks(X, Y, weight, dense=False)
 
-    def solve(moments: Moments, single: bool = False) -> Result:
+    def solve(moments: FeatureMoments, single: bool = False) -> Result:
         return solve_nystrom(
             blocks,
             centres.whitening,

@@ -19,8 +19,8 @@ from mercer.arrays import as_numpy, copy_of
 from mercer.arrays.libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
 from mercer.arrays.remote import implementation, is_collection
 from mercer.arrays.torch_state import learning
-from mercer.estimators.kept_sums import forget
-from mercer.estimators.progress import announced
+from mercer.estimators.prediction_cache import drop_cache
+from mercer.estimators.progress import fit_callbacks
 from mercer.kernels.kernel import plain_key
 from mercer.memory_errors import explaining_memory
 
@@ -31,7 +31,7 @@ MOST_VALID = 1024
 BETWEEN = {"mercer", "sklearn", "joblib", "torch"}
 
 
-def fitting(fit: Callable) -> Callable:
+def atomic_fit(fit: Callable) -> Callable:
     """Around every ``fit``: parameters are validated, and it happens wholly or not at all.
 
     An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end, and
@@ -42,14 +42,14 @@ def fitting(fit: Callable) -> Callable:
     continues = fit.__name__ == "partial_fit"
 
     @functools.wraps(fit)
-    def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
+    def fit_atomically(self: Any, *arguments: Any, **named: Any) -> Any:
         before = dict(vars(self))
-        forget(self)
+        drop_cache(self)
         skip = get_config()["skip_parameter_validation"]
         if not (skip or (continues and is_fitted(self))):
             validate_parameters(self)
         try:
-            with config_context(skip_parameter_validation=True), announced(self):
+            with config_context(skip_parameter_validation=True), fit_callbacks(self):
                 X = arguments[0] if arguments else named.get("X")
                 work = implementation().fitter(self, fit.__name__) if is_collection(X) else fit
                 arguments = tuple(taken(A) for A in arguments)
@@ -67,7 +67,7 @@ def fitting(fit: Callable) -> Callable:
             vars(self).update(before)
             raise
 
-    return learning(explaining_memory(guarded))
+    return learning(explaining_memory(fit_atomically))
 
 
 @functools.cache

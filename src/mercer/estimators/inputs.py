@@ -34,8 +34,8 @@ from mercer.arrays import (
 )
 from mercer.arrays.libraries import is_recorded
 from mercer.core import symmetry
-from mercer.estimators.kept_sums import kept_sum, plain_sums
 from mercer.estimators.kernel_parameter import refuse_unknown
+from mercer.estimators.prediction_cache import cached_sum, packed_sums
 from mercer.kernels import Kernel
 from mercer.kernels.given import asymmetry_allowed, refuse_asymmetric
 from mercer.kernels.validity import Counterexample, shrink
@@ -166,7 +166,7 @@ def _of_another_kind(estimator: Any, fitted: Any, X: Any) -> str:
 
 
 def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) -> GramOperator:
-    """The Gram operator to train on; its ``carry`` takes coefficients to new points.
+    """The Gram operator to train on; its ``extend_coefficients`` takes coefficients to new points.
 
     An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says. A kernel of
     unknown validity counts as one if its Gram on the points, or on MOST_JUDGED of them, has a
@@ -241,7 +241,7 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
     """
     columns = coef.reshape(len(coef), -1)
     if type(columns) is np.ndarray:
-        plain = plain_sums(estimator, X, estimator.X_fit_, columns)
+        plain = packed_sums(estimator, X, estimator.X_fit_, columns)
         if plain is not None:
             return plain.reshape(-1, *coef.shape[1:])
     given, X = X, validate_query(estimator, X)
@@ -249,7 +249,7 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
         return expand_tensor(estimator.kernel_, as_vectors(given), estimator.X_fit_, coef)
     if _comes(estimator, X) and is_tensor(estimator.X_fit_):
         return _brought(estimator, X, coef)
-    kept = None if is_tensor(X) else kept_sum(estimator, estimator.X_fit_, columns)
+    kept = None if is_tensor(X) else cached_sum(estimator, estimator.X_fit_, columns)
     if kept is not None:
         return kept(X).reshape(-1, *coef.shape[1:])
     return expansion(estimator.kernel_, X, estimator.X_fit_, coef)

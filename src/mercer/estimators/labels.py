@@ -25,7 +25,7 @@ CLASSIFIERS = {
 }
 
 
-def labelled(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndarray]:
+def validate_supervised(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, np.ndarray]:
     """Training points and their targets, checked; ``y`` may not be missing."""
     require_targets(estimator, y)
     if check.get("y_numeric"):

@@ -11,7 +11,7 @@ from mercer._sklearn import callbacks_around, fit_context, has_listeners
 
 
 @contextmanager
-def announced(estimator: Any) -> Iterator[None]:
+def fit_callbacks(estimator: Any) -> Iterator[None]:
     """The time of a fit, told to the estimator's callbacks from begin to end."""
     with callbacks_around(estimator) as context:
         if context is None:

@@ -2,8 +2,7 @@
 
 from mercer.expressions.derivative import derivative
 from mercer.expressions.gradient import gradient
-from mercer.expressions.interpreter import Pairs
-from mercer.expressions.kept import KeptPoints, kept_points
+from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import (
     Constant,
     Diagonal,
@@ -22,11 +21,12 @@ from mercer.expressions.nodes import (
     tanh,
 )
 from mercer.expressions.normalisation import normalised
+from mercer.expressions.packed import PackedPoints, packed_points
 from mercer.expressions.rounding import rounding
 from mercer.expressions.simplification import lower
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.expressions.sums import Sum, is_summable
-from mercer.expressions.tensors import TensorPairs, over
+from mercer.expressions.tensors import TensorPairMatrix, over
 from mercer.expressions.views import Check, Circle, InRowUnits, Map, RowUnit, Scale, View, Within
 
 __all__ = [
@@ -37,17 +37,17 @@ __all__ = [
     "Diagonal",
     "Expression",
     "InRowUnits",
-    "KeptPoints",
     "Map",
+    "PackedPoints",
+    "PairMatrix",
     "PairStatistic",
-    "Pairs",
     "Parameter",
     "Point",
     "RowUnit",
     "Scale",
     "Statistic",
     "Sum",
-    "TensorPairs",
+    "TensorPairMatrix",
     "View",
     "Within",
     "derivative",
@@ -57,10 +57,10 @@ __all__ = [
     "expression",
     "gradient",
     "is_summable",
-    "kept_points",
     "lower",
     "normalised",
     "over",
+    "packed_points",
     "positive",
     "rounding",
     "sqrt",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Later, is_tensor
+from mercer.arrays import LazyModule, is_tensor
 from mercer.core.torch.smooth import SMOOTH
 from mercer.expressions.nodes import (
     Add,
@@ -22,7 +22,7 @@ from mercer.expressions.nodes import (
     inverse_sqrt,
 )
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {

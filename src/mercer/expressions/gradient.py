@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from mercer.arrays import as_dense, as_numpy, beside, doubled, is_tensor, namespace
 from mercer.expressions.derivative import moved, partial
-from mercer.expressions.interpreter import Pairs
+from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import (
     ZERO,
     Diagonal,
@@ -33,12 +33,12 @@ from mercer.expressions.views import Scale
 COLUMNS, FEWEST = 2**21, 16
 
 
-def gradient(pairs: Pairs, U: Any, V: Any) -> dict[str, float | np.ndarray]:
+def gradient(pairs: PairMatrix, U: Any, V: Any) -> dict[str, float | np.ndarray]:
     """Σ_c u_cᵀ (∂K/∂θ) v_c for every hyperparameter θ of the expression.
 
     Parameters
     ----------
-    pairs : Pairs
+    pairs : PairMatrix
     U : (n,) or (n, c) array or tensor
     V : (m,) or (m, c) array or tensor
 
@@ -65,7 +65,7 @@ def gradient(pairs: Pairs, U: Any, V: Any) -> dict[str, float | np.ndarray]:
     return found
 
 
-def _columns(A: Any, pairs: Pairs, side: int) -> Any:
+def _columns(A: Any, pairs: PairMatrix, side: int) -> Any:
     """Columns in double, where the points are."""
     n, X = pairs.shape[side], pairs.raw[side]
     A = beside(A, doubled(X[:1])) if is_tensor(X) else np.asarray(A, dtype=np.float64)
@@ -75,7 +75,7 @@ def _columns(A: Any, pairs: Pairs, side: int) -> Any:
     return A.reshape(n, -1)
 
 
-def _contracted(pairs: Pairs, U: Any, V: Any) -> float:
+def _contracted(pairs: PairMatrix, U: Any, V: Any) -> float:
     if pairs.expression == ZERO:
         return 0.0
     return float((U * pairs.products(V, U[:, :0])[0]).sum())
@@ -84,7 +84,7 @@ def _contracted(pairs: Pairs, U: Any, V: Any) -> float:
 class _Through:
     """What a vector of scales does to K through one leaf of its formula, G = ∂K/∂leaf."""
 
-    def __init__(self, pairs: Pairs, leaf: Expression, G: Expression, path: str, size: int):
+    def __init__(self, pairs: PairMatrix, leaf: Expression, G: Expression, path: str, size: int):
         self.pairs, self.leaf, self.G, self.path, self.size = pairs, leaf, G, path, size
 
     def contracted(self, U: Any, V: Any) -> np.ndarray:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from mercer import core
-from mercer.arrays import refuse_matrix, rows_in_order
+from mercer.arrays import refuse_matrix, row_major
 from mercer.core import Kind, Op
 from mercer.expressions.nodes import Constant, Statistic
 from mercer.expressions.overflow import check_finite
-from mercer.expressions.points import Points, known
+from mercer.expressions.points import LeafValues, given_leaf
 
 # Entries of a block of statistics that are computed outside the core and handed to it.
 BLOCK = 2**21
@@ -25,7 +25,7 @@ FEATURES_PER_COLUMN = 16
 LANES = 16
 
 
-class Pairs(Points):
+class PairMatrix(LeafValues):
     """An expression over all pairs of two sets of points: blocks, products and the diagonal.
 
     Parameters
@@ -38,15 +38,17 @@ class Pairs(Points):
     def _on(self, rows: Any, columns: Any, blocks: dict[Any, np.ndarray] | None = None) -> Any:
         """The core's view of some rows and columns, of which some blocks may be known."""
         leaves = [
-            known(blocks[node]) if blocks and node in blocks else self._some(node, rows, columns)
+            given_leaf(blocks[node])
+            if blocks and node in blocks
+            else self._some(node, rows, columns)
             for node in self.lowering.leaves
         ]
         n, m = _count(rows, self.shape[0]), _count(columns, self.shape[1])
         return core.pairs(
             self.lowering.program,
             leaves,
-            [rows_in_order(self.side(t, 0)[rows]) for t in self.lowering.row_terms],
-            [rows_in_order(self.side(t, 1)[columns]) for t in self.lowering.column_terms],
+            [row_major(self.side(t, 0)[rows]) for t in self.lowering.row_terms],
+            [row_major(self.side(t, 1)[columns]) for t in self.lowering.column_terms],
             n,
             m,
             self.dtype,
@@ -150,7 +152,7 @@ class Pairs(Points):
         if not isinstance(node, Statistic) or not node.kind.whole or self.dtype != np.float64:
             return None
         F, G = self.prepared(node)
-        K = rows_in_order(node.kind.block(F, F if self.symmetric else G))
+        K = row_major(node.kind.block(F, F if self.symmetric else G))
         if self.expression != node and K.size:
             K = K.copy() if node.kind.shares else K
             pairs, threads = self._on(slice(None), slice(None), {node: K})
@@ -167,7 +169,7 @@ class Pairs(Points):
         V : (m, c) array
         U : (n, c') array; either may have no columns
         """
-        V, U = (rows_in_order(A, self.dtype) for A in (V, U))
+        V, U = (row_major(A, self.dtype) for A in (V, U))
         found = self._products(V, U)
         self._check_sums(found[0], V)
         self._check_sums(found[1], U)
@@ -202,10 +204,10 @@ class Pairs(Points):
         """
         if not self.native:
             return None
-        given = (None if a is None else rows_in_order(a, self.dtype) for a in (targets, weight))
+        given = (None if a is None else row_major(a, self.dtype) for a in (targets, weight))
         n, m = self.shape
         pairs, threads = self._on(slice(0, n), slice(0, m))
-        return pairs.normal_product(rows_in_order(V, self.dtype), *given, threads)
+        return pairs.normal_product(row_major(V, self.dtype), *given, threads)
 
     def _half_will_do(self, V: np.ndarray, U: np.ndarray) -> bool:
         leaves = [self._leaf(node) for node in self.lowering.leaves]
@@ -221,7 +223,7 @@ class Pairs(Points):
         log_weight : (m,) array of log w_j, or None for w_j = 1
         """
         if log_weight is not None:
-            log_weight = rows_in_order(log_weight, self.dtype)
+            log_weight = row_major(log_weight, self.dtype)
             if log_weight.shape != self.shape[1:]:
                 raise ValueError(
                     f"log_weight has shape {log_weight.shape}; expected {self.shape[1:]}"
@@ -243,7 +245,7 @@ class Pairs(Points):
         weight : (m,) array of w_j >= 0
         rtol, atol : float
         """
-        weight = rows_in_order(weight, np.float64)
+        weight = row_major(weight, np.float64)
         points, (node,) = self, self.lowering.leaves
         own = self._leaf(node)
         if isinstance(node, Statistic) and own and own.kind == Kind.DIFFERENT:
@@ -271,7 +273,7 @@ class Pairs(Points):
         if V.shape[1] == 1:  # signs in turn: what is summed in float32 then stays small
             order = _in_turn(V[:, 0] > 0)
             columns, V = columns[order], V[order]
-        V = rows_in_order(V, self.dtype)
+        V = row_major(V, self.dtype)
         out = np.zeros((self.shape[0], V.shape[1]))
         step = len(columns) if self.native else max(1, BLOCK // self.shape[0])
         for start in range(0, len(columns), max(step, 1)):

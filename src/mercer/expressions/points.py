@@ -16,7 +16,7 @@ from mercer.arrays import (
     doubled,
     n_rows,
     namespace,
-    rows_in_order,
+    row_major,
     sum_of_squares,
     take_rows,
 )
@@ -33,7 +33,7 @@ from mercer.expressions.views import Map, View
 WIDE = 4096
 
 
-class Points:
+class LeafValues:
     """An expression and two sets of points, with the values that its leaves have at them.
 
     Inputs are checked, mapped and prepared once. Statistics that the core computes itself are left
@@ -196,7 +196,7 @@ class Points:
         """A formula in one point, at every point of one side: shape (n,) or (m,)."""
         if (e, side) not in self._sides:
             values = np.broadcast_to(evaluate(e, self._at_points), (self.shape[side],))
-            self._sides[e, side] = rows_in_order(values, dtype=self.dtype)
+            self._sides[e, side] = row_major(values, dtype=self.dtype)
         return self._sides[e, side]
 
     def _at_points(self, node: Any) -> np.ndarray:
@@ -247,7 +247,7 @@ class Points:
                 xp.stack([p[:, moving], dp[:, moving]], 2).reshape(len(p), -1)
                 for p, dp in ((F, dF), (G, dG))
             )
-        X, Y = (rows_in_order(a, self.dtype) for a in (left, right))
+        X, Y = (row_major(a, self.dtype) for a in (left, right))
         return Leaf(kind, X, Y, X, Y)
 
     def _is_wide(self, node: Statistic | Tangent) -> bool:
@@ -266,7 +266,7 @@ class Points:
         leaf = self._leaf(node)
         if leaf is not None:
             part = _part(leaf, rows, columns)
-            return part._replace(block=rows_in_order(part.X @ part.Y.T))
+            return part._replace(block=row_major(part.X @ part.Y.T))
         if isinstance(node, Tangent):
             block = self._tangent_block(node, rows, columns)
         else:
@@ -274,7 +274,7 @@ class Points:
             left = take_rows(F, rows)
             same = self.symmetric and isinstance(rows, slice) and rows == columns
             block = node.kind.block(left, left if same else take_rows(G, columns))
-        return known(rows_in_order(block, dtype=self.dtype))
+        return given_leaf(row_major(block, dtype=self.dtype))
 
     def _tangent_block(self, node: Tangent, rows: Any, columns: Any) -> np.ndarray:
         view, tangents = node.statistic.view, node.statistic.kind.tangents
@@ -328,7 +328,7 @@ def _holds_no_data(e: Expression) -> bool:
     )
 
 
-def known(block: np.ndarray) -> Leaf:
+def given_leaf(block: np.ndarray) -> Leaf:
     """A leaf whose values were computed outside the core."""
     X, Y = (np.zeros((k, 0), dtype=block.dtype) for k in block.shape)
     return Leaf(Kind.GIVEN, X, Y, X, Y, block=block)
@@ -339,7 +339,7 @@ def _part(leaf: Leaf | None, rows: Any, columns: Any) -> Leaf:
     assert leaf is not None
 
     def pick(array: np.ndarray | None, chosen: Any) -> Any:
-        return None if array is None else rows_in_order(array[chosen])
+        return None if array is None else row_major(array[chosen])
 
     return Leaf(
         leaf.kind,

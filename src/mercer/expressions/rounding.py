@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.expressions.arithmetic import FUNCTIONS
-from mercer.expressions.interpreter import Pairs
+from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import (
     Add,
     Constant,
@@ -37,7 +37,7 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def rounding(pairs: Pairs) -> np.ndarray:
+def rounding(pairs: PairMatrix) -> np.ndarray:
     """A bound on the error of each entry of ``pairs.gram()`` by rounding, shape (n, m)."""
     with np.errstate(all="ignore"):
         _, error = _Bound(pairs).follow(pairs.expression)
@@ -47,7 +47,7 @@ def rounding(pairs: Pairs) -> np.ndarray:
 class _Bound:
     """The value of an expression on all pairs, and its error in units of the last place of one."""
 
-    def __init__(self, pairs: Pairs):
+    def __init__(self, pairs: PairMatrix):
         self.pairs = pairs
         self.eps = float(np.finfo(pairs.dtype).eps)
 

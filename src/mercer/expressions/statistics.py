@@ -24,7 +24,7 @@ from mercer.arrays import (
     middle_row,
     namespace,
     row_blocks,
-    rows_in_order,
+    row_major,
 )
 from mercer.cached import cached_property
 from mercer.core import Kind, Leaf, Program
@@ -105,7 +105,7 @@ def conjunction(X: Array, Y: Array) -> np.ndarray:
 def _dense_block(kind: Kind, X: Array, Y: Array) -> np.ndarray:
     X, Y = as_dense(X), as_dense(Y)
     dtype = np.result_type(X, Y)
-    X, Y = rows_in_order(X, dtype), rows_in_order(Y, dtype)
+    X, Y = row_major(X, dtype), row_major(Y, dtype)
     return _by_core(Leaf(kind, X, Y, X, Y))
 
 
@@ -211,7 +211,7 @@ def _some(G: Any) -> Any:
 
 def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
     moved, given = (
-        [rows_in_order(a, dtype) for a in pair] for pair in ((F.moved, G.moved), (F.given, G.given))
+        [row_major(a, dtype) for a in pair] for pair in ((F.moved, G.moved), (F.given, G.given))
     )
     with np.errstate(over="ignore"):  # such pairs are computed from differences
         norms = [_squared_norms(A) for A in moved]
@@ -220,7 +220,7 @@ def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
 
 def rows_moved_like(F: np.ndarray, side: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Dense rows as the core takes them beside prepared points: moved, as given, squared norms."""
-    given = rows_in_order(F, np.float64)
+    given = row_major(F, np.float64)
     if not isinstance(side, _Centred):
         return given, given, None
     moved = given if side.origin is None else given - side.origin
@@ -241,7 +241,7 @@ def _lengths(A: Array) -> Any:
     """‖x‖² of each row, by whatever library A is of."""
     if not is_tensor(A):
         # The same sum for any order of memory.
-        return row_norms(A if sp.issparse(A) else rows_in_order(A), squared=True)
+        return row_norms(A if sp.issparse(A) else row_major(A), squared=True)
     out, xp = A.new_empty(A.shape[0]), namespace(A)
     for rows in row_blocks(A.shape[0], 8 * A.shape[1], LENGTHS_BYTES):
         out[rows] = xp.sum(A[rows].to(xp.float64) ** 2, 1)
@@ -358,7 +358,7 @@ class PairStatistic:
             return _sqdist_leaf(F, G, dtype)
         if sp.issparse(F) or sp.issparse(G):
             return None
-        X, Y = rows_in_order(F, dtype), rows_in_order(G, dtype)
+        X, Y = row_major(F, dtype), row_major(G, dtype)
         return Leaf(self.native, X, Y, X, Y)
 
 

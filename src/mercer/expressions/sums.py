@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.expressions.interpreter import Pairs
+from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.lowering import side_of
 from mercer.expressions.nodes import Add, Constant, Expression, Multiply, Statistic
 from mercer.expressions.simplification import lower
@@ -45,7 +45,7 @@ class Sum:
         assert terms is not None, "each term has at most one statistic that can be summed"
         self.expression = e
         self._terms: list[tuple[Term, Callable[[Any], np.ndarray] | np.ndarray]] = []
-        at = Pairs(e, Y)
+        at = PairMatrix(e, Y)
         for term in terms:
             weighted = _scaled(term.constant * np.asarray(V, dtype=np.float64), at, term.right, 1)
             if term.statistic is None:
@@ -57,7 +57,7 @@ class Sum:
 
     def __call__(self, X: Any) -> np.ndarray:
         """The sums at each point of X, shape (n, c)."""
-        at = Pairs(self.expression, X)
+        at = PairMatrix(self.expression, X)
         total: Any = 0.0
         for term, found in self._terms:
             if callable(found):
@@ -69,7 +69,7 @@ class Sum:
         return total
 
 
-def _scaled(values: np.ndarray, at: Pairs, factors: list[Expression], side: int) -> np.ndarray:
+def _scaled(values: np.ndarray, at: PairMatrix, factors: list[Expression], side: int) -> np.ndarray:
     for factor in factors:
         values = values * at.side(factor, side)[:, None]
     return values

@@ -12,12 +12,12 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.arrays import (
-    Later,
+    LazyModule,
     beside,
     dtype_of,
     is_tensor,
     refuse_matrix,
-    rows_in_order,
+    row_major,
     take_rows,
 )
 from mercer.arrays.libraries import is_recorded
@@ -29,7 +29,7 @@ from mercer.core.torch.tiles import at, some
 from mercer.core.triton.tiles import PRECISIONS
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
-from mercer.expressions.interpreter import Pairs
+from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import (
     ZERO,
     Diagonal,
@@ -42,12 +42,12 @@ from mercer.expressions.nodes import (
 from mercer.expressions.points import same_width
 from mercer.expressions.views import Map
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 
 def over(
     e: Expression, X: Any, Y: Any = None, parameters: Mapping[str, Any] | None = None
-) -> Pairs:
+) -> PairMatrix:
     """An expression over all pairs of X and Y, evaluated by the core or, of tensors, by torch.
 
     Parameters
@@ -55,12 +55,12 @@ def over(
     e : Expression
     X : n points
     Y : m points, or None for X itself
-    parameters : as of `TensorPairs`
+    parameters : as of `TensorPairMatrix`
     """
     if is_tensor(X) or is_tensor(Y):
-        return TensorPairs(e, X, Y, parameters=parameters)
+        return TensorPairMatrix(e, X, Y, parameters=parameters)
     refuse_tensors(parameters or {}, X)
-    return Pairs(e, X, Y)
+    return PairMatrix(e, X, Y)
 
 
 def refuse_tensors(parameters: Mapping[str, Any], X: Any) -> None:
@@ -72,7 +72,7 @@ def refuse_tensors(parameters: Mapping[str, Any], X: Any) -> None:
         )
 
 
-class TensorPairs(Pairs):
+class TensorPairMatrix(PairMatrix):
     """An expression over all pairs of two tensors of points: blocks, products and the diagonal.
 
     Triton kernels on a device that has them, torch's own operations elsewhere. What is returned
@@ -259,7 +259,7 @@ class TensorPairs(Pairs):
                 shape, kind = (self.shape[side],), torch.float64
                 values = torch.full(shape, float(values), dtype=kind, device=self.device)
             values = values if self._recorded else values.detach()
-            self._sides[e, side] = rows_in_order(values, self.dtype)
+            self._sides[e, side] = row_major(values, self.dtype)
         return self._sides[e, side]
 
     def _at_points(self, node: Any) -> Any:
@@ -367,9 +367,9 @@ class TensorPairs(Pairs):
         found = self._differentiable("Product", V, None, columns)
         return self.tiles(None, columns).product(V) if found is None else found
 
-    def part(self, index: Any) -> TensorPairs:
+    def part(self, index: Any) -> TensorPairMatrix:
         points = take_rows(self.raw[0], positions(index, self.shape[0]))
-        return TensorPairs(
+        return TensorPairMatrix(
             self.formula, points, precision=self.precision, parameters=self.parameters
         ).like(self.formula, self.dtype)
 

@@ -19,7 +19,7 @@ from mercer.arrays.torch_state import computing
 from mercer.expressions import (
     Check,
     Expression,
-    Pairs,
+    PairMatrix,
     Parameter,
     Scale,
     Statistic,
@@ -135,7 +135,7 @@ class Kernel(ParameterMixin):
         """The kernel as one expression over pair statistics."""
         return self.build(View(), "")
 
-    def over(self, X: Any, Y: Any = None) -> Pairs:
+    def over(self, X: Any, Y: Any = None) -> PairMatrix:
         """The kernel over all pairs of X and Y, to be evaluated block by block."""
         return over(self.expression(), taken(X), taken(Y), self.tensors())
 

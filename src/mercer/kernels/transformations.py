@@ -14,7 +14,7 @@ from mercer.expressions import (
     Check,
     Expression,
     Map,
-    Pairs,
+    PairMatrix,
     Point,
     Statistic,
     View,
@@ -243,7 +243,7 @@ class Rescaled(_Unary):
     def _factor(self, X: Any) -> np.ndarray:
         if isinstance(self.function, Expression):
             f = _with_view(self.function, View().then(Check(REALS)))
-            return Pairs(diagonal(f, 0), X).diagonal()
+            return PairMatrix(diagonal(f, 0), X).diagonal()
         return np.asarray(self.function(X), dtype=float)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from mercer.arrays import is_tensor, memory_budget, n_rows
 from mercer.arrays.libraries import taken
 from mercer.arrays.torch_state import computing
-from mercer.expressions import Pairs, TensorPairs
+from mercer.expressions import PairMatrix, TensorPairMatrix
 from mercer.expressions.tensors import refuse_tensors
 from mercer.kernels.budget import quantity
 from mercer.kernels.feature_maps import FeatureMap
@@ -69,10 +69,10 @@ def gram(
             )
         return DenseGram(kernel(X, Y), "precomputed")
     if is_tensor(X) or is_tensor(Y):
-        pairs = TensorPairs(kernel.expression(), X, Y, precision, kernel.tensors())
+        pairs = TensorPairMatrix(kernel.expression(), X, Y, precision, kernel.tensors())
         return tensor_gram(pairs, store)
     refuse_tensors(kernel.tensors(), X)
-    pairs_of = partial(Pairs, kernel.expression(), X, Y)
+    pairs_of = partial(PairMatrix, kernel.expression(), X, Y)
     operator = _chosen(kernel, X, Y, store, pairs_of)
     operator.pairs_of = pairs_of
     return operator
@@ -107,11 +107,11 @@ def expansion(kernel: Kernel, X: Any, Y: Any, V: Any) -> Any:
     features = _feature_gram(kernel, X, Y)
     if features is not None:
         return features @ V
-    return TiledGram(Pairs(kernel.expression(), X, Y)) @ V
+    return TiledGram(PairMatrix(kernel.expression(), X, Y)) @ V
 
 
 def _chosen(
-    kernel: Kernel, X: Any, Y: Any, store: bool, pairs_of: Callable[[], Pairs]
+    kernel: Kernel, X: Any, Y: Any, store: bool, pairs_of: Callable[[], PairMatrix]
 ) -> GramOperator:
     features = _feature_gram(kernel, X, Y)
     if features is not None:

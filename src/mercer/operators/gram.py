@@ -14,7 +14,7 @@ from mercer.arrays import Array, as_dense, as_numpy, memory_budget, row_blocks
 from mercer.arrays.libraries import handed_back, is_foreign, taken
 from mercer.cached import cached_property
 from mercer.core import symmetric_times
-from mercer.expressions import Pairs, Sum, gradient, is_summable
+from mercer.expressions import PairMatrix, Sum, gradient, is_summable
 
 # From this many columns on, a product spends its time on these, where BLAS is fastest: it is taken
 # some rows at a time, which hold so many bytes.
@@ -32,7 +32,7 @@ class GramOperator(LinearOperator):
     ``pairs_of``, where the operator comes from a kernel, gives the kernel over the points.
     """
 
-    pairs_of: Callable[[], Pairs] | None = None
+    pairs_of: Callable[[], PairMatrix] | None = None
 
     def __init__(self, shape: tuple[int, int], dtype: Any, reason: str = ""):
         super().__init__(np.dtype(dtype), shape)
@@ -96,7 +96,7 @@ class GramOperator(LinearOperator):
         """
         return gradient(self._pairs(), U, V)
 
-    def _pairs(self) -> Pairs:
+    def _pairs(self) -> PairMatrix:
         if self.pairs_of is None:
             raise TypeError(
                 "this Gram operator was made from numbers, and what they depend on is not known; "
@@ -153,8 +153,8 @@ class GramOperator(LinearOperator):
         """Φ(X) where K = Φ(X) Φ(X)ᵀ is known by it and it is small enough to be written out."""
         return None
 
-    def carry(self, alpha: np.ndarray) -> np.ndarray:
-        """Coefficients for new points, k(x, X) @ carry(alpha), from alpha found with K itself."""
+    def extend_coefficients(self, alpha: np.ndarray) -> np.ndarray:
+        """beta with f(x) = k(x, X) @ beta at new points, from the alpha found with K."""
         return alpha
 
     def _rmatmat(self, V: np.ndarray) -> np.ndarray:
@@ -238,7 +238,7 @@ class CorrectedGram(DenseGram):
         super().__init__(K, reason)
         self.P = P
 
-    def carry(self, alpha: np.ndarray) -> np.ndarray:
+    def extend_coefficients(self, alpha: np.ndarray) -> np.ndarray:
         return alpha if self.P is None else self.P @ alpha
 
 
@@ -248,11 +248,11 @@ class TiledGram(GramOperator):
     Products of float32 tiles are summed in float64 across tiles.
     """
 
-    def __init__(self, pairs: Pairs, reason: str = "recomputed in tiles"):
+    def __init__(self, pairs: PairMatrix, reason: str = "recomputed in tiles"):
         super().__init__(pairs.shape, pairs.dtype, reason)
         self.pairs = pairs
 
-    def _pairs(self) -> Pairs:
+    def _pairs(self) -> PairMatrix:
         return self.pairs
 
     def single(self) -> GramOperator:
@@ -316,10 +316,10 @@ class DoubleGram(GramOperator):
 
     Parameters
     ----------
-    pairs : Pairs of the points with themselves
+    pairs : PairMatrix of the points with themselves
     """
 
-    def __init__(self, pairs: Pairs):
+    def __init__(self, pairs: PairMatrix):
         super().__init__(pairs.shape, np.float64, "recomputed in tiles, in float64")
         self.pairs = pairs
 

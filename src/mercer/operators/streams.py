@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Later, as_numpy, is_tensor
+from mercer.arrays import LazyModule, as_numpy, is_tensor
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 
 def streamed(arrays: Sequence[Any], parts: Iterable[Any], device: Any) -> Iterator[tuple[Any, ...]]:

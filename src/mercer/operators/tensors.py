@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Later, as_numpy, beside, device_budget, is_tensor
+from mercer.arrays import LazyModule, as_numpy, beside, device_budget, is_tensor
 from mercer.arrays.libraries import is_foreign, is_half
 from mercer.arrays.torch_state import computing, learning
-from mercer.expressions import TensorPairs
+from mercer.expressions import TensorPairMatrix
 from mercer.expressions.tensors import positions, stored_product
 from mercer.operators.gram import GramOperator
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 
 class TensorGram(GramOperator):
@@ -26,11 +26,11 @@ class TensorGram(GramOperator):
     what is returned, by the points, by V and by hyperparameters that are tensors.
     """
 
-    def __init__(self, pairs: TensorPairs, reason: str = "recomputed in tiles"):
+    def __init__(self, pairs: TensorPairMatrix, reason: str = "recomputed in tiles"):
         super().__init__(pairs.shape, pairs.dtype, f"{reason}, on {pairs.device}")
         self.pairs = pairs
 
-    def _pairs(self) -> TensorPairs:
+    def _pairs(self) -> TensorPairMatrix:
         return self.pairs
 
     @computing
@@ -88,7 +88,7 @@ class TensorGram(GramOperator):
     def derivative(self, path: str, index: int | None = None) -> TensorGram:
         name = path if index is None else f"{path}[{index}]"
         pairs = self.pairs.derivative(path, index)
-        assert isinstance(pairs, TensorPairs)
+        assert isinstance(pairs, TensorPairMatrix)
         return TensorGram(pairs, f"derivative by {name}, recomputed in tiles")
 
     def single(self) -> TensorGram:
@@ -107,7 +107,7 @@ class TensorGram(GramOperator):
 class DenseTensorGram(TensorGram):
     """The same with the matrix stored on the device."""
 
-    def __init__(self, pairs: TensorPairs, reason: str):
+    def __init__(self, pairs: TensorPairMatrix, reason: str):
         super().__init__(pairs, reason)
         self.K = pairs.gram()
 
@@ -147,7 +147,7 @@ class _Transposed:
         return self.gram
 
 
-def tensor_gram(pairs: TensorPairs, store: bool = True) -> TensorGram:
+def tensor_gram(pairs: TensorPairMatrix, store: bool = True) -> TensorGram:
     """The Gram operator of pairs: stored where a third of what may be taken is enough for it.
 
     A matrix that torch is to differentiate is not stored, so that every product has a graph of

@@ -20,7 +20,7 @@ from mercer.persistence import forms, limits, objects, registry, tables
 from mercer.persistence.forms import Raw, Unsavable, plain_kind, require
 from mercer.persistence.objects import are_alike, is_users, object_kind
 from mercer.persistence.tables import pandas_kind
-from mercer.solvers.nystrom.whitening import TensorWhitening
+from mercer.solvers.nystrom.whitening import TensorCentreWhitening
 
 FORMS = {**forms.FORMS, **tables.FORMS, **objects.FORMS}
 # Forms whose parts are hashed, all of them or every second.
@@ -84,7 +84,7 @@ class Packed:
     def _taken_apart(self, value: Any, place: Place) -> tuple[str, list[Any]]:
         if is_tensor(value):  # which is an array where it is read
             value = as_numpy(value)
-        if isinstance(value, TensorWhitening):
+        if isinstance(value, TensorCentreWhitening):
             value = value.on_host()
         kind = plain_kind(value) or pandas_kind(value) or object_kind(value)
         if kind is None and is_users(value):

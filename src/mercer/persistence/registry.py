@@ -30,7 +30,7 @@ PARTS = {
     "mercer.tables.coding": {"coding.Table": "TableCoding"},
     "mercer.estimators.smoothing.columns": {"coding.Columns": "ColumnCoding"},
     "mercer.estimators.centres": {"ridge.Centres": "Centres"},
-    "mercer.estimators.smoothing.supports": {"density.Box": "Box"},
+    "mercer.estimators.smoothing.supports": {"density.Box": "BoxSupport"},
     "mercer.estimators.spectral.views": {"cca.View": "KernelView"},
     "mercer.expressions.nodes": {
         "expression.Add": "Add",
@@ -101,9 +101,9 @@ PARTS = {
         "loss.SquaredHinge": "SquaredHinge",
     },
     "mercer.solvers.nystrom.ridge": {
-        "nystrom.Moments": "Moments",
+        "nystrom.Moments": "FeatureMoments",
         "nystrom.Solution": "NystromSolution",
-        "nystrom.Whitening": "Whitening",
+        "nystrom.Whitening": "CentreWhitening",
     },
     "mercer.solvers.linear.pcg": {"pcg.Solution": "PcgSolution"},
     "mercer.solvers.online.perceptron": {"perceptron.State": "PerceptronState"},

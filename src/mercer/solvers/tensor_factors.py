@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Later, as_numpy, beside
+from mercer.arrays import LazyModule, as_numpy, beside
 from mercer.solvers.ridge_problem import EPS
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 # Pivots between two updates of all that is left.
 BLOCK = 128

@@ -10,7 +10,7 @@ from mercer import KernelRidge, KernelRidgeClassifier, KernelRidgeCV
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from mercer.operators import DenseGram, TensorGram
-from mercer.solvers.nystrom.whitening import TensorWhitening, Whitening
+from mercer.solvers.nystrom.whitening import CentreWhitening, TensorCentreWhitening
 from mercer.solvers.result import Status
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
@@ -179,7 +179,7 @@ def test_whitening_of_a_tensor_is_that_of_an_array(gamma, block, monkeypatch):
     monkeypatch.setattr("mercer.solvers.tensor_factors.pivoted_factor.__defaults__", (block,))
     kernel = K.RBF(gamma)
     Z = np.vstack([X[:40], X[:5]])
-    ours, theirs = TensorWhitening(kernel(tensor(Z))), Whitening(kernel(Z))
+    ours, theirs = TensorCentreWhitening(kernel(tensor(Z))), CentreWhitening(kernel(Z))
     assert abs(len(ours.kept) - len(theirs.kept)) <= 2
     assert len(ours.kept) <= 40
     assert len(set(ours.kept)) == len(ours.kept)

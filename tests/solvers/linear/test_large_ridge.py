@@ -14,8 +14,8 @@ from mercer.solvers.linear.pcg import Preconditioner, solve_pcg
 from mercer.solvers.nystrom.path import NystromPath
 from mercer.solvers.nystrom.ridge import (
     Block,
-    Moments,
-    Whitening,
+    CentreWhitening,
+    FeatureMoments,
     accumulated,
     distance_bound,
     estimated,
@@ -265,7 +265,7 @@ def nystrom_oracle(Phi, Y, lam, weight, fit_intercept):
 def test_whitened_features_give_the_nystrom_matrix_and_drop_directions():
     X = problem(60)[0]
     centres = np.vstack([X[:20], X[:5]])  # five of them twice
-    white = Whitening(KERNEL(centres))
+    white = CentreWhitening(KERNEL(centres))
     assert len(white.kept) == 20
     Phi = white.features(TiledGram(KERNEL.over(X, centres[white.kept])))
     C = KERNEL(X, X[:20])
@@ -274,7 +274,7 @@ def test_whitened_features_give_the_nystrom_matrix_and_drop_directions():
     assert single.dtype == np.float32
     assert_allclose(single, Phi, atol=1e-3)
     with pytest.raises(ValueError, match="zero at every centre"):
-        Whitening(np.zeros((3, 3)))
+        CentreWhitening(np.zeros((3, 3)))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -283,7 +283,7 @@ def test_whitened_features_give_the_nystrom_matrix_and_drop_directions():
 @pytest.mark.parametrize("lam", [1e-3, 1.0, np.array([1e-2, 3.0])], ids=str)
 def test_nystrom_solves_the_least_squares_problem(weighted, fit_intercept, sums, lam):
     X, Y, weight = problem(weighted=weighted)
-    white = Whitening(KERNEL(X[:30]))
+    white = CentreWhitening(KERNEL(X[:30]))
     centres = X[:30][white.kept]
     blocks = in_blocks(X, Y, weight, centres)
     moments = accumulated(blocks(), white, 2)
@@ -312,9 +312,9 @@ def test_nystrom_solves_the_least_squares_problem(weighted, fit_intercept, sums,
 
 def test_sums_alone_tell_where_rounding_stops_them():
     X, Y, _ = problem()
-    white = Whitening(K.RBF(1e-4)(X[:30]))
+    white = CentreWhitening(K.RBF(1e-4)(X[:30]))
     Phi = K.RBF(1e-4)(X, X[:30][white.kept]) @ white.W
-    moments = Moments(Phi.shape[1], 2)
+    moments = FeatureMoments(Phi.shape[1], 2)
     moments.add(Phi, Y, None)
     good = solve_nystrom(None, white, moments, np.full(2, 1.0))
     assert good.status is Status.CONVERGED
@@ -326,7 +326,7 @@ def test_sums_alone_tell_where_rounding_stops_them():
 
 def test_an_estimate_that_is_not_positive_definite_still_preconditions():
     X, Y, weight = problem()
-    white = Whitening(KERNEL(X[:30]))
+    white = CentreWhitening(KERNEL(X[:30]))
     centres = X[:30][white.kept]
     blocks = in_blocks(X, Y, weight, centres)
     moments = estimated(blocks(), white, accumulated(blocks(), white, 2))
@@ -339,7 +339,7 @@ def test_an_estimate_that_is_not_positive_definite_still_preconditions():
 
 def test_moments_add_up():
     X, Y, weight = problem(weighted=True)
-    white = Whitening(KERNEL(X[:30]))
+    white = CentreWhitening(KERNEL(X[:30]))
     blocks = in_blocks(X, Y, weight, X[:30][white.kept])
     parts = [accumulated([block], white, 2) for block in blocks()]
     merged = parts[0]
@@ -355,7 +355,7 @@ def test_moments_add_up():
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_leaving_one_out_of_the_sums_equals_refitting(weighted, fit_intercept):
     X, Y, weight = problem(50, weighted=weighted)
-    white = Whitening(KERNEL(X[:12]))
+    white = CentreWhitening(KERNEL(X[:12]))
     centres = X[:12][white.kept]
     moments = accumulated(in_blocks(X, Y, weight, centres)(), white, 2)
     path = NystromPath(white, moments, fit_intercept)
@@ -372,7 +372,7 @@ def test_leaving_one_out_of_the_sums_equals_refitting(weighted, fit_intercept):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_generalised_cross_validation_is_its_formula(fit_intercept):
     X, Y, _ = problem(50)
-    white = Whitening(KERNEL(X[:12]))
+    white = CentreWhitening(KERNEL(X[:12]))
     centres = X[:12][white.kept]
     blocks = in_blocks(X, Y, None, centres)
     path = NystromPath(white, accumulated(blocks(), white, 2), fit_intercept)
@@ -391,7 +391,7 @@ def test_generalised_cross_validation_is_its_formula(fit_intercept):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_bound_of_nystrom_holds_and_is_near(lam, M, weighted, fit_intercept):
     X, Y, weight = problem(weighted=weighted)
-    G, white = KERNEL(X), Whitening(KERNEL(X[:M]))
+    G, white = KERNEL(X), CentreWhitening(KERNEL(X[:M]))
     centres = X[:M][white.kept]
     blocks = in_blocks(X, Y, weight, centres)
     lams = np.full(2, lam)

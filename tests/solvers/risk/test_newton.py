@@ -19,7 +19,7 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.solvers.qp.piecewise_linear_risk import box_machine
+from mercer.solvers.qp.piecewise_linear_risk import piecewise_linear_dual
 from mercer.solvers.result import Status
 from mercer.solvers.risk.lbfgs import lbfgs
 from mercer.solvers.risk.newton import along, newton, step_along
@@ -115,7 +115,7 @@ def slow_cornered_minimum(loss, Phi, y, lam, bias):
 def test_cornered_losses_reach_the_minimum(loss, bias):
     Phi, y = problem(loss, n=18, D=3)
     slow = slow_cornered_minimum(loss, Phi, y, 0.6, bias)
-    result = box_machine(Phi @ Phi.T, y, loss, 0.6, fit_intercept=bias)
+    result = piecewise_linear_dual(Phi @ Phi.T, y, loss, 0.6, fit_intercept=bias)
     w = Phi.T @ result.value.alpha
     assert result.status is Status.CONVERGED
     assert_allclose(w, slow.x[:3], atol=1e-5)
@@ -126,7 +126,7 @@ def test_cornered_losses_reach_the_minimum(loss, bias):
 def test_the_gap_bounds_the_distance_to_the_minimum(loss):
     Phi, y = problem(loss)
     K, lam = Phi @ Phi.T, 0.5
-    solver = box_machine if loss in CORNERED else newton
+    solver = piecewise_linear_dual if loss in CORNERED else newton
     machine = solver(K, y, loss, lam).value
     lowest = objective(loss, Phi, y, lam, Phi.T @ machine.alpha, machine.intercept)
     risk = Risk(K, y, loss, lam, True)
@@ -167,7 +167,11 @@ def test_huber_goes_on_where_the_slope_is_gentle_beyond_the_minimum():
 
 
 def test_weights_repeat_and_zero_weights_drop_points():
-    for loss, solver in [(Logistic(), newton), (Hinge(), box_machine), (Poisson(), lbfgs)]:
+    for loss, solver in [
+        (Logistic(), newton),
+        (Hinge(), piecewise_linear_dual),
+        (Poisson(), lbfgs),
+    ]:
         Phi, y = problem(loss, n=20)
         weight = np.arange(20) % 3
         again = np.repeat(np.arange(20), weight)
@@ -260,7 +264,7 @@ def test_the_best_intercept_beats_a_grid(loss):
 def test_quantile_intercept_is_a_quantile():
     """With a kernel of zeros nothing but the bias can fit: a linear programme in one unknown."""
     y = np.random.default_rng(1).normal(size=21)
-    machine = box_machine(np.zeros((21, 21)), y, Quantile(0.8), 1.0).value
+    machine = piecewise_linear_dual(np.zeros((21, 21)), y, Quantile(0.8), 1.0).value
     n = len(y)
     cost = np.concatenate([[0.0], np.full(n, 0.8), np.full(n, 0.2)])
     A = np.hstack([np.ones((n, 1)), np.eye(n), -np.eye(n)])

@@ -9,7 +9,7 @@ from scipy.optimize import check_grad
 
 from mercer.solvers.losses import Absolute, EpsilonInsensitive, Hinge, Quantile
 from mercer.solvers.result import Status
-from mercer.solvers.risk.piecewise import piecewise_machine
+from mercer.solvers.risk.piecewise import piecewise_linear_primal
 from mercer.solvers.risk.smoothing_path import Rounded, smoothing_path
 from mercer.solvers.risk.span import Span
 
@@ -52,7 +52,7 @@ def test_it_finds_what_interior_points_find(name, lam, fit_intercept, weighted):
     loss, y = LOSSES[name]
     loss = loss.weighted(WEIGHT if weighted else None)
     span = Span.of(PHI, fit_intercept)
-    expected = piecewise_machine(span, y, [loss], lam, tol=1e-10).value.z.ravel()
+    expected = piecewise_linear_primal(span, y, [loss], lam, tol=1e-10).value.z.ravel()
     result = smoothing_path(span, y, loss, lam, tol=1e-7)
     assert result.status is Status.CONVERGED
     found = result.value

@@ -20,12 +20,12 @@ from mercer.solvers.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.solvers.qp.piecewise_linear_risk import box_machine
+from mercer.solvers.qp.piecewise_linear_risk import piecewise_linear_dual
 from mercer.solvers.result import Status
 from mercer.solvers.risk import softmax as softmax_module
 from mercer.solvers.risk.lbfgs import span_lbfgs
 from mercer.solvers.risk.newton import newton
-from mercer.solvers.risk.piecewise import piecewise_machine
+from mercer.solvers.risk.piecewise import piecewise_linear_primal
 from mercer.solvers.risk.softmax import Softmax, softmax_machine
 from mercer.solvers.risk.span import Span, certified, solve_scaled
 from mercer.solvers.risk.span_newton import span_newton
@@ -94,9 +94,9 @@ def test_newton_over_features_is_newton_over_points(loss, lam, fit_intercept):
 def test_interior_points_over_features_are_those_of_the_dual(loss, lam, fit_intercept):
     Phi, y = problem(loss)
     weighted = loss.weighted(np.arange(40) % 4 * 0.7)
-    over_points = box_machine(Phi @ Phi.T, y, weighted, lam, fit_intercept=fit_intercept)
+    over_points = piecewise_linear_dual(Phi @ Phi.T, y, weighted, lam, fit_intercept=fit_intercept)
     span = in_pieces(Phi, fit_intercept, True)
-    result = piecewise_machine(span, y, [weighted], lam, tol=1e-9)
+    result = piecewise_linear_primal(span, y, [weighted], lam, tol=1e-9)
     assert result.status is Status.CONVERGED
     assert_allclose(result.value.z[:6, 0], Phi.T @ over_points.value.alpha, atol=2e-3)
 
@@ -127,11 +127,13 @@ def test_ordered_quantiles_against_a_linear_programme_and_separate_fits(lam, fit
     Phi, y = problem(Quantile(), n=60, r=8)
     span = Span.of(Phi, fit_intercept)
     levels = [Quantile(level) for level in LEVELS]
-    result = piecewise_machine(span, y, levels, lam, tol=1e-10)
+    result = piecewise_linear_primal(span, y, levels, lam, tol=1e-10)
     assert result.status is Status.CONVERGED
     f = span.predict(result.value.z)
     assert np.diff(f, axis=1).min() > -1e-8
-    alone = [piecewise_machine(span, y, [level], lam, tol=1e-10).value.z[:, 0] for level in levels]
+    alone = [
+        piecewise_linear_primal(span, y, [level], lam, tol=1e-10).value.z[:, 0] for level in levels
+    ]
     if np.diff(span.predict(np.column_stack(alone)), axis=1).min() > 1e-6:
         assert_allclose(result.value.z, np.column_stack(alone), atol=1e-4)
 
@@ -142,7 +144,7 @@ def test_ordered_quantiles_without_penalty_are_a_linear_programme():
     n, p = 30, 5
     whole = np.column_stack([Phi, np.ones(n)])
     levels = [0.4, 0.5]
-    result = piecewise_machine(
+    result = piecewise_linear_primal(
         Span.of(Phi, True), y, [Quantile(level) for level in levels], 1e-7, tol=1e-9
     )
     f = Span.of(Phi, True).predict(result.value.z)
@@ -205,7 +207,7 @@ def test_the_gap_is_never_less_than_what_is_left_to_gain(seed, lam, scale, steps
 
         def run(max_iter, loss=loss, t=t):
             if isinstance(loss, Quantile):
-                return piecewise_machine(span, t, [loss], lam, tol=1e-10, max_iter=max_iter)
+                return piecewise_linear_primal(span, t, [loss], lam, tol=1e-10, max_iter=max_iter)
             return span_newton(span, t, loss, lam, tol=1e-10, max_iter=max_iter)
 
         def objective(z, loss=loss, t=t):

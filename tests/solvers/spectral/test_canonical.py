@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from mercer.solvers.result import Status
 from mercer.solvers.spectral.canonical import (
-    Whitening,
+    WhitenedView,
     best_pvalue,
     canonical_variates,
     leading_correlations,
@@ -54,7 +54,7 @@ def solve_pencil(Ks, penalties, k):
 
 def setup(n, m, regularization, seed=0):
     Ks = [centred(K) for K in related_grams(n, m, seed)]
-    views = [Whitening.from_gram(K) for K in Ks]
+    views = [WhitenedView.from_gram(K) for K in Ks]
     return Ks, views, [regularization * view.trace for view in views]
 
 
@@ -97,7 +97,7 @@ def test_no_other_direction_does_better():
 
 def test_three_copies_of_one_view_correlate_as_two_do():
     K = centred(related_grams(20, 1)[0])
-    view = Whitening.from_gram(K)
+    view = WhitenedView.from_gram(K)
     c = 0.1 * view.trace
     two = canonical_variates([view] * 2, [c] * 2, 2).value.correlations
     three = canonical_variates([view] * 3, [c] * 3, 2).value.correlations
@@ -109,8 +109,8 @@ def test_three_copies_of_one_view_correlate_as_two_do():
 def test_rank_is_cut_at_rounding_and_components_at_the_smaller_rank():
     x = np.linspace(-1, 1, 30)
     thin, thick = (
-        Whitening.from_gram(np.outer(x, x)),
-        Whitening.from_gram(centred(related_grams(30, 1)[0])),
+        WhitenedView.from_gram(np.outer(x, x)),
+        WhitenedView.from_gram(centred(related_grams(30, 1)[0])),
     )
     assert thin.rank == 1
     assert thick.rank > 10
@@ -121,12 +121,12 @@ def test_rank_is_cut_at_rounding_and_components_at_the_smaller_rank():
 
 def test_a_floor_above_rounding_is_respected():
     K = np.diag([4.0, 1.0, 1e-6])
-    assert Whitening.from_gram(K).rank == 3
-    assert Whitening.from_gram(K, floor=1e-5).rank == 2
+    assert WhitenedView.from_gram(K).rank == 3
+    assert WhitenedView.from_gram(K, floor=1e-5).rank == 2
 
 
 def test_a_constant_view_has_rank_zero_and_no_components():
-    view = Whitening.from_gram(np.zeros((5, 5)))
+    view = WhitenedView.from_gram(np.zeros((5, 5)))
     assert view.rank == 0
     result = canonical_variates([view, view], [0.0, 0.0], 2)
     assert result.value.correlations.shape == (0,)
@@ -143,7 +143,7 @@ def test_signs_are_fixed_by_the_first_view():
 def test_an_ill_conditioned_solution_says_so():
     n = 40
     x = np.linspace(0, 1, n)[:, None]
-    views = [Whitening.from_gram(centred(gaussian(x, gamma))) for gamma in (1.0, 1.5)]
+    views = [WhitenedView.from_gram(centred(gaussian(x, gamma))) for gamma in (1.0, 1.5)]
     result = canonical_variates(views, [0.0, 0.0], 9)
     assert result.status is Status.STALLED
     assert canonical_variates(views, [v.trace * 0.1 for v in views], 9).status is Status.EXACT
@@ -159,7 +159,7 @@ def test_leading_correlations_are_the_first_of_all(m):
 
 def test_leading_correlation_of_a_large_product():
     rng = np.random.RandomState(0)
-    views = [Whitening.from_factor(A, 0.0) for A in rng.normal(size=(2, 300, 120))]
+    views = [WhitenedView.from_factor(A, 0.0) for A in rng.normal(size=(2, 300, 120))]
     A, B = (view.whitened(50.0) for view in views)
     expected = np.linalg.norm(A.T @ B, 2)
     assert_allclose(leading_correlations(views, [[50.0, 50.0]]), [expected], rtol=1e-10)
@@ -167,7 +167,7 @@ def test_leading_correlation_of_a_large_product():
 
 def test_a_few_of_many_singular_values():
     rng = np.random.RandomState(0)
-    views = [Whitening.from_factor(A, 0.0) for A in rng.normal(size=(2, 500, 250))]
+    views = [WhitenedView.from_factor(A, 0.0) for A in rng.normal(size=(2, 500, 250))]
     value = canonical_variates(views, [50.0, 50.0], 3).value
     s = np.linalg.svd(views[0].whitened(50.0).T @ views[1].whitened(50.0), compute_uv=False)
     assert_allclose(value.correlations, s[:3], rtol=1e-10)
@@ -184,7 +184,9 @@ def test_permuting_rows_equals_permuting_the_points(m):
     rng = np.random.RandomState(7)
     for observed in null:
         orders = [np.arange(15), *(rng.permutation(15) for _ in range(m - 1))]
-        permuted = [Whitening.from_gram(K[np.ix_(p, p)]) for K, p in zip(Ks, orders, strict=True)]
+        permuted = [
+            WhitenedView.from_gram(K[np.ix_(p, p)]) for K, p in zip(Ks, orders, strict=True)
+        ]
         expected = [
             canonical_variates(permuted, c, 1).value.correlations[0] for c in (penalties, other)
         ]
@@ -200,7 +202,7 @@ def test_what_a_factor_leaves_out_is_bounded(m, rank):
     for K in Ks:
         values, U = np.linalg.eigh(K)
         left = max(float(values[:-rank].sum()), 0.0) + 1e-13
-        factors.append(Whitening.from_factor(U[:, -rank:] * np.sqrt(values[-rank:]), left))
+        factors.append(WhitenedView.from_factor(U[:, -rank:] * np.sqrt(values[-rank:]), left))
         assert factors[-1].trace == pytest.approx(np.trace(K))
     result = canonical_variates(factors, penalties, 1)
     found = result.value.correlations
@@ -247,7 +249,7 @@ def refit_without_each_point(grams, penalties):
 @pytest.mark.parametrize("regularization", [1e-2, 0.1, 10.0])
 def test_leave_one_out_equals_refitting_without_each_point(n, m, regularization):
     grams = related_grams(n, m, seed=n)
-    views = [Whitening.from_gram(centred(K)) for K in grams]
+    views = [WhitenedView.from_gram(centred(K)) for K in grams]
     penalties = [regularization * view.trace for view in views]
     expected = refit_without_each_point(grams, penalties)
     assert leave_one_out_correlation(views, penalties) == pytest.approx(expected, abs=1e-8)
@@ -261,7 +263,7 @@ def test_leave_one_out_when_a_point_lies_at_zero_along_the_direction(regularizat
     Y = X.copy()
     Y[[2, 3, 6, 7], 1] = [1, 1, -1, -1]
     grams = [X @ X.T, Y @ Y.T]
-    views = [Whitening.from_gram(centred(K)) for K in grams]
+    views = [WhitenedView.from_gram(centred(K)) for K in grams]
     penalties = [regularization * view.trace for view in views]
     expected = refit_without_each_point(grams, penalties)
     assert leave_one_out_correlation(views, penalties) == pytest.approx(expected, abs=1e-7)
@@ -278,7 +280,7 @@ def test_leave_one_out_in_small_memory_is_the_same():
 
 def test_leave_one_out_sees_through_overfitting():
     rng = np.random.RandomState(0)
-    views = [Whitening.from_gram(centred(gaussian(rng.normal(size=(60, 4))))) for _ in range(2)]
+    views = [WhitenedView.from_gram(centred(gaussian(rng.normal(size=(60, 4))))) for _ in range(2)]
     penalties = [1e-6 * view.trace for view in views]
     assert canonical_variates(views, penalties, 1).value.correlations[0] > 0.99
     assert leave_one_out_correlation(views, penalties) < 0.3

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mercer.arrays import Later, device_budget, dtype_of, row_blocks
+from mercer.arrays import LazyModule, device_budget, dtype_of, row_blocks
 from mercer.core.programs import Kind, Leaf, Program
 from mercer.core.reference.interpreter import EXACT_FEATURES, NEAR, run
 from mercer.core.torch.smooth import SMOOTH
 from mercer.core.torch.tiles import ALIVE, BLOCK_BYTES, GATHERED, Tiles, statistic
 from mercer.core.triton.tiles import TritonTiles
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 # Statistics whose slope is zero wherever they are.
 VANISHING = (Kind.SQDIST, Kind.L1, Kind.CHI2)

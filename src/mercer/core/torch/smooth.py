@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.arrays import Later
+from mercer.arrays import LazyModule
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 
 class Smooth:

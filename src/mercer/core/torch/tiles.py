@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mercer.arrays import Later, device_budget, dtype_of, row_blocks
+from mercer.arrays import LazyModule, device_budget, dtype_of, row_blocks
 from mercer.core.programs import Kind, Leaf, Program
 from mercer.core.reference.interpreter import EXACT_FEATURES, NEAR, run
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 # Arrays of the size of a block of values that are alive at a time, and the largest block.
 ALIVE, BLOCK_BYTES = 6, 2**30

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from mercer.arrays import Later
+from mercer.arrays import LazyModule
 from mercer.core.programs import Kind, Leaf
 from mercer.core.torch.tiles import PairTiles
-from mercer.core.triton.care import CHAINED, needs_care
+from mercer.core.triton.exact_distances import CHAINED, needs_exact_distances
 from mercer.core.triton.forms import LeafForm, Operation, Slot, TileForm
 from mercer.core.triton.launches import FEWEST, Launch, launch_for
 from mercer.core.triton.source import (
@@ -29,8 +29,8 @@ from mercer.core.triton.source import (
     wide_product_source,
 )
 
-torch: Any = Later("torch")
-errors: Any = Later("triton.runtime.errors")
+torch: Any = LazyModule("torch")
+errors: Any = LazyModule("triton.runtime.errors")
 
 PRECISIONS = ("fp16x3", "tf32x3", "tf32")
 PADDED = 256  # points are made up to a multiple of this, so that no tile is in part
@@ -106,7 +106,7 @@ class TritonTiles(PairTiles):
     def _operands(self, i: int, leaf: Leaf, before: dict[int, LeafForm]) -> LeafForm:
         if leaf.kind not in (Kind.DOT, Kind.SQDIST):
             return self._by_features(i, leaf, before)
-        careful = leaf.kind == Kind.SQDIST and needs_care(self, i)
+        careful = leaf.kind == Kind.SQDIST and needs_exact_distances(self, i)
         d = leaf.X.shape[1]
         if careful and (d <= FEW_FEATURES or not self._norms_fit(leaf)):
             return self._by_features(i, leaf, before)

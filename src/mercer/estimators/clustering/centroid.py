@@ -11,14 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import as_numpy, beside, following, namespace
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import expand, input_tags, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
-    labelled,
     require_weight,
+    validate_supervised,
 )
 from mercer.estimators.scores import Classifier
 
@@ -98,7 +98,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         self.kernel_params = kernel_params
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelCentroidClassifier:
         """Find the class means.
 
@@ -115,7 +115,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         -------
         self : KernelCentroidClassifier
         """
-        X, y = labelled(self, X, y)
+        X, y = validate_supervised(self, X, y)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
@@ -125,7 +125,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         members = np.where(codes[:, None] == np.arange(len(self.classes_)), weight[:, None], 0.0)
         means = following(members / members.sum(axis=0), X)
         self.squared_norms_ = namespace(X).einsum("ij,ij->j", means, operator @ means)
-        self.dual_coef_ = operator.carry(means)
+        self.dual_coef_ = operator.extend_coefficients(means)
         biases = -0.5 * self.squared_norms_
         self.intercept_ = float(biases[1] - biases[0]) if len(biases) == 2 else biases
         self.X_fit_ = X

@@ -25,12 +25,12 @@ from mercer.estimators.progress import reporter
 from mercer.operators import DenseGram, GramOperator
 from mercer.solvers import losses
 from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss, check_derivative
-from mercer.solvers.nystrom.whitening import Whitening
-from mercer.solvers.qp.piecewise_linear_risk import box_machine
+from mercer.solvers.nystrom.whitening import CentreWhitening
+from mercer.solvers.qp.piecewise_linear_risk import piecewise_linear_dual
 from mercer.solvers.result import Result
 from mercer.solvers.risk.lbfgs import lbfgs, span_lbfgs
 from mercer.solvers.risk.newton import newton
-from mercer.solvers.risk.piecewise import piecewise_machine
+from mercer.solvers.risk.piecewise import piecewise_linear_primal
 from mercer.solvers.risk.smoothing_path import smoothing_path
 from mercer.solvers.risk.softmax import softmax_machine
 from mercer.solvers.risk.span import Solution, Span
@@ -169,7 +169,7 @@ def _weighted(loss: Loss, weight: np.ndarray) -> Loss:
 def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss, lam: float) -> _Fit:
     """One machine per target, each with a coefficient for every point."""
     operator, K = _stored_gram(machine, X)
-    solvers = {"box": box_machine, "newton": newton, "lbfgs": lbfgs}
+    solvers = {"box": piecewise_linear_dual, "newton": newton, "lbfgs": lbfgs}
     results = []
     for y in targets.T:
         y = np.ascontiguousarray(y)
@@ -185,7 +185,7 @@ def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss, lam: flo
         results.append(replace(result, method=f"{result.method}: {reason}"))
     alpha = np.column_stack([result.value.alpha for result in results])
     intercept = np.array([result.value.intercept for result in results])
-    return _Fit(X, operator.carry(alpha), intercept, results)
+    return _Fit(X, operator.extend_coefficients(alpha), intercept, results)
 
 
 def _stored_gram(machine: Any, X: Any) -> tuple[GramOperator, np.ndarray]:
@@ -212,7 +212,9 @@ def _over_features(
         results = [replace(result, method=f"{result.method}: all classes together")]
     elif len(losses) > 1:
         boxes = [loss for loss in losses if isinstance(loss, BoxLoss)]
-        result = piecewise_machine(span, targets[:, 0], boxes, lam, **_stopping(machine, None))
+        result = piecewise_linear_primal(
+            span, targets[:, 0], boxes, lam, **_stopping(machine, None)
+        )
         results = [replace(result, method=f"{result.method}: quantiles that do not cross")]
     else:
         columns = (targets[:, j] for j in range(targets.shape[1]))
@@ -237,7 +239,7 @@ def _in_span(machine: Any, span: Span, y: np.ndarray, loss: Loss, lam: float) ->
         if is_collection(y):
             result = smoothing_path(span, y, loss, lam, **stopping)
         else:
-            result = piecewise_machine(span, y, [loss], lam, **stopping)
+            result = piecewise_linear_primal(span, y, [loss], lam, **stopping)
     else:
         solver = span_newton if name == "newton" else span_lbfgs
         result = solver(span, y, loss, lam, **stopping)
@@ -276,14 +278,14 @@ def _span(
         operator, K = _stored_gram(machine, X)
         kept, W, Phi = np.arange(1), np.zeros((1, 1)), np.zeros((n, 1))
         if K.diagonal().any():
-            whitening = Whitening(K)
+            whitening = CentreWhitening(K)
             kept, W = whitening.kept, whitening.W
             Phi = whitening.features(DenseGram(K[:, kept]))
 
         def at_points(w: np.ndarray) -> tuple[Any, np.ndarray]:
             alpha = np.zeros((n, w.shape[1]))
             alpha[kept] = W @ w
-            return X, operator.carry(alpha)
+            return X, operator.extend_coefficients(alpha)
 
         return Span.of(Phi, machine.fit_intercept), at_points, None
     centres = Centres(machine, X, X.weights if is_remote(X) else weight)

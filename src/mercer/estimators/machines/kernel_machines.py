@@ -23,17 +23,17 @@ from mercer.estimators.constraints import (
     POSITIVE,
     at_least,
 )
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
     class_weights,
-    labelled,
     most_likely,
     require_weight,
     signed_targets,
+    validate_supervised,
 )
 from mercer.estimators.losses import Loss
 from mercer.estimators.machines.engine import (
@@ -202,7 +202,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
         self.random_state = random_state
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit one score for two classes, else one per class.
 
@@ -219,7 +219,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
         -------
         self : KernelMachineClassifier
         """
-        X, y = labelled(self, X, y)
+        X, y = validate_supervised(self, X, y)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
@@ -374,7 +374,7 @@ default="squared"
         self.random_state = random_state
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the machine.
 
@@ -390,7 +390,7 @@ default="squared"
         -------
         self : KernelMachineRegressor
         """
-        X, y = labelled(self, X, y, y_numeric=True)
+        X, y = validate_supervised(self, X, y, y_numeric=True)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
         if self.loss == "quantile":

@@ -14,7 +14,7 @@ from mercer._sklearn import check_first_classes
 from mercer.arrays import memory_budget, n_rows, take_rows
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import (
     input_tags,
     is_precomputed,
@@ -25,10 +25,10 @@ from mercer.estimators.inputs import (
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     class_labels,
-    labelled,
     most_likely,
     refuse_missing_labels,
     signed_targets,
+    validate_supervised,
 )
 from mercer.estimators.scores import Classifier
 from mercer.operators import (
@@ -158,7 +158,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         self.random_state = random_state
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any) -> KernelPerceptron:
         """Learn from scratch.
 
@@ -173,7 +173,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         -------
         self : KernelPerceptron
         """
-        X, y = labelled(self, X, y)
+        X, y = validate_supervised(self, X, y)
         self.kernel_ = resolve_kernel(self, X)
         self.classes_, codes = class_labels(self, y)
         operator: GramOperator | None = None
@@ -192,7 +192,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         self._store(X, np.arange(n_rows(X)), self.result_.value, operator)
         return self
 
-    @fitting
+    @atomic_fit
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KernelPerceptron:
         """Visit these points once, going on from what was learnt before.
 
@@ -214,7 +214,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
             )
         first = not hasattr(self, "dual_coef_")
         if first:
-            X, y = labelled(self, X, y)
+            X, y = validate_supervised(self, X, y)
         else:
             refuse_missing_labels(y)
             X, y = validate_query(self, X), column_or_1d(y, warn=True)
@@ -309,7 +309,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
         self._state = None if is_corrected else state.trimmed()
         if is_corrected or is_precomputed(self.kernel):
             self.X_fit_ = points
-            coef = operator.carry(coef)
+            coef = operator.extend_coefficients(coef)
         else:
             self.X_fit_ = take_rows(points, state.support)
             coef = coef[state.support]

@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import n_rows
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import expand, input_tags, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
     class_labels,
-    labelled,
     most_likely,
     require_weight,
     signed_targets,
+    validate_supervised,
 )
 from mercer.estimators.scores import Classifier
 from mercer.solvers.online.sgd import kernel_sgd
@@ -126,7 +126,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
         self.random_state = random_state
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSGDClassifier:
         """Take the steps.
 
@@ -144,7 +144,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
         -------
         self : KernelSGDClassifier
         """
-        X, y = labelled(self, X, y)
+        X, y = validate_supervised(self, X, y)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
@@ -160,7 +160,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
         self.result_ = kernel_sgd(
             operator, targets, self.alpha, draws, average=self.average, share=share
         )
-        coef = operator.carry(self.result_.value)
+        coef = operator.extend_coefficients(self.result_.value)
         self.dual_coef_ = coef[:, 0] if len(self.classes_) == 2 else coef
         self.X_fit_ = X
         return self

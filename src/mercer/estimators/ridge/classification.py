@@ -15,7 +15,7 @@ from mercer.arrays.remote import over_blocks
 from mercer.estimators.centres import Centres
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
@@ -23,9 +23,9 @@ from mercer.estimators.labels import (
     checked_weights,
     class_labels,
     class_weights,
-    labelled,
     most_likely,
     signed_targets,
+    validate_supervised,
 )
 from mercer.estimators.ridge.engine import (
     evaluate,
@@ -134,7 +134,7 @@ result_
         self.class_weight = class_weight
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeClassifier:
         """Fit one machine per class, or one for two classes.
 
@@ -150,7 +150,7 @@ result_
         -------
         self : KernelRidgeClassifier
         """
-        X, y = labelled(self, X, y)
+        X, y = validate_supervised(self, X, y)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
         self.classes_, codes = class_labels(self, y)
@@ -161,7 +161,7 @@ result_
         return self
 
     @available_if(lambda self: self.solver == "nystrom")
-    @fitting
+    @atomic_fit
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> KernelRidgeClassifier:
@@ -185,7 +185,7 @@ result_
         return self._solve_sums()
 
     @available_if(lambda self: self.solver == "nystrom")
-    @fitting
+    @atomic_fit
     def fit_chunks(
         self, chunks: Iterable[Any], *, target: Any = None, sample_weight: str | None = None
     ) -> KernelRidgeClassifier:
@@ -220,7 +220,7 @@ result_
             )
         first = not hasattr(self, "moments_")
         known = {} if first or not takes_vectors(self.kernel) else {"reset": False}
-        X, y = labelled(self, X, y, **known)
+        X, y = validate_supervised(self, X, y, **known)
         check_labels(y)
         weight = checked_weights(sample_weight, X)
         if self.class_weight is not None:

@@ -15,10 +15,10 @@ from mercer.arrays import doubled, following, is_tensor, memory_budget, n_rows, 
 from mercer.arrays.remote import is_remote, over_blocks
 from mercer.estimators.centres import Centres
 from mercer.estimators.constraints import KERNEL, at_least
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, is_precomputed, stored, training_gram
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import checked_weights, labelled
+from mercer.estimators.labels import checked_weights, validate_supervised
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.engine import Fit, evaluate, store
 from mercer.estimators.ridge.tensors import EIGH_MATRICES
@@ -26,7 +26,7 @@ from mercer.estimators.ridge.undetermined import warn_if_undetermined
 from mercer.estimators.scores import Regressor
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.linear.eigh import solve_eigh
-from mercer.solvers.nystrom.path import LeftOutSums, NystromPath
+from mercer.solvers.nystrom.path import LeaveOneOutSums, NystromPath
 from mercer.solvers.nystrom.ridge import Block, accumulated, solve_nystrom, summed
 
 
@@ -143,7 +143,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
         self.scoring = scoring
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeCV:
         """Choose alpha and fit with it.
 
@@ -159,7 +159,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
         -------
         self : KernelRidgeCV
         """
-        X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
+        X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
         alphas = self._regularisers()
@@ -222,7 +222,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
         if (tell := reporter(self)) is not None:
             tell(result.n_iter, result.gap)
         intercept = following(system.intercept(y, result.value), X)
-        return Fit(following(operator.carry(result.value), X), result, intercept)
+        return Fit(following(operator.extend_coefficients(result.value), X), result, intercept)
 
     def _by_centres(
         self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
@@ -239,7 +239,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
             if self.cv == "gcv":
                 scores = -path.generalised(alphas).mean(axis=1)
             else:
-                found = summed(blocks(), centres.whitening, LeftOutSums(path, alphas))
+                found = summed(blocks(), centres.whitening, LeaveOneOutSums(path, alphas))
                 scores = -found.errors / found.weight
             self._choose(alphas, scores)
         elif self.cv == "gcv":

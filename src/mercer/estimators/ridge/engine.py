@@ -39,7 +39,7 @@ from mercer.solvers.linear.gradient_descent import gradient_descent, largest_sta
 from mercer.solvers.linear.pcg import solve_pcg
 from mercer.solvers.linear.primal import solve_primal
 from mercer.solvers.linear.refinement import solve_refined
-from mercer.solvers.nystrom.ridge import Moments, accumulated, solve_nystrom
+from mercer.solvers.nystrom.ridge import FeatureMoments, accumulated, solve_nystrom
 from mercer.solvers.result import Result, Status
 from mercer.solvers.ridge_problem import float32_is_small, is_negligible, weighted_mean
 
@@ -175,8 +175,12 @@ def _steps_may_do(kernel: Any, X: Any, lam: np.ndarray, weight: np.ndarray | Non
 
 
 def with_more_points(
-    centres: Centres, before: Moments | None, X: Any, Y: np.ndarray, weight: np.ndarray | None
-) -> Moments:
+    centres: Centres,
+    before: FeatureMoments | None,
+    X: Any,
+    Y: np.ndarray,
+    weight: np.ndarray | None,
+) -> FeatureMoments:
     """The sums over the points before and these."""
     Y = Y.reshape(len(Y), -1)
     if centres.operator is not None:
@@ -194,7 +198,7 @@ def with_more_points(
     return moments if before is None else before.merged(moments)
 
 
-def fit_on_moments(estimator: Any, centres: Centres, moments: Moments) -> Fit:
+def fit_on_moments(estimator: Any, centres: Centres, moments: FeatureMoments) -> Fit:
     """Solve for what the sums over the points have come to."""
     lam = regularisers(estimator.alpha, len(moments.squares))
     result = solve_nystrom(
@@ -313,8 +317,8 @@ def _in_the_dual(
         fit = _by_descent(estimator, operator, Y, lam, weight)
     else:
         fit = _by_factorisation(solver, operator, Y, lam, weight, estimator.fit_intercept)
-    path = None if fit.path is None else operator.carry(fit.path)
-    return fit._replace(dual_coef=operator.carry(fit.dual_coef), path=path)
+    path = None if fit.path is None else operator.extend_coefficients(fit.path)
+    return fit._replace(dual_coef=operator.extend_coefficients(fit.dual_coef), path=path)
 
 
 def _by_products(

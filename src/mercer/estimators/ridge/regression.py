@@ -14,10 +14,10 @@ from mercer.arrays.remote import over_blocks
 from mercer.estimators.centres import Centres
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE, at_least
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, require_fitted, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import checked_weights, labelled
+from mercer.estimators.labels import checked_weights, validate_supervised
 from mercer.estimators.ridge.engine import (
     SOLVERS,
     evaluate,
@@ -208,7 +208,7 @@ default="pivoted"
         self.keep_path = keep_path
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
         """Fit the regression.
 
@@ -224,7 +224,7 @@ default="pivoted"
         -------
         self : KernelRidge
         """
-        X, y = labelled(self, X, y, multi_output=True, y_numeric=True)
+        X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
         self.kernel_ = resolve_kernel(self, X, weight)
         fit = fit_ridge(self, X, y, weight, last_coefficients(self, y.size))
@@ -232,7 +232,7 @@ default="pivoted"
         return self
 
     @available_if(lambda self: self.solver == "nystrom")
-    @fitting
+    @atomic_fit
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
         """Learn from more points; only with ``solver="nystrom"``.
 
@@ -256,7 +256,7 @@ default="pivoted"
         return self._solve_sums()
 
     @available_if(lambda self: self.solver == "nystrom")
-    @fitting
+    @atomic_fit
     def fit_chunks(
         self, chunks: Iterable[Any], *, target: Any = None, sample_weight: str | None = None
     ) -> KernelRidge:
@@ -292,7 +292,7 @@ default="pivoted"
         """Add points to the sums; the first choose the centres."""
         first = not hasattr(self, "moments_")
         known = {} if first or not takes_vectors(self.kernel) else {"reset": False}
-        X, y = labelled(self, X, y, multi_output=True, y_numeric=True, **known)
+        X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True, **known)
         weight = checked_weights(sample_weight, X)
         if first:
             self.kernel_ = resolve_kernel(self, X, weight)

@@ -14,9 +14,9 @@ from scipy.fft import dct
 from scipy.optimize import brentq, minimize, minimize_scalar
 
 from mercer import core
-from mercer.arrays import rows_in_order
+from mercer.arrays import row_major
 from mercer.estimators.smoothing.bandwidths import feature_scales, log_search, normal_reference
-from mercer.expressions import Pairs, exp, statistic
+from mercer.expressions import PairMatrix, exp, statistic
 
 RULES = ("scott", "silverman", "isj", "mlcv", "lscv", "plugin")
 # Bins and stages of Botev's method.
@@ -138,8 +138,8 @@ def improved_sheather_jones(x: np.ndarray, weight: np.ndarray) -> float:
     step = width / BINS
     # Bins at the middles of cells, for the cosines are reflected at the edges.
     bins = core.smoother().bin_linear(
-        rows_in_order(x[:, None] - start, np.float64),
-        rows_in_order(weight, np.float64),
+        row_major(x[:, None] - start, np.float64),
+        row_major(weight, np.float64),
         np.array([step / 2]),
         np.array([step]),
         np.array([BINS]),
@@ -189,7 +189,7 @@ class LeaveOneOut:
 
     def __call__(self, h: np.ndarray, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """log Σ_j w_j exp(-D/2), (n,), and its derivatives by log h, (n, d)."""
-        U, routines = rows_in_order(self.X / h), core.smoother()
+        U, routines = row_major(self.X / h), core.smoother()
         empty, ones = np.zeros((len(U), 0)), np.ones((len(U), 1))
         points = (U, U, self.log_weight, own)
         log_sum = routines.log_sums(*points, self.threads)
@@ -379,7 +379,7 @@ def _derivatives(Z: np.ndarray, weight: np.ndarray, g: float, laplacian: bool) -
     deltas = np.eye(d)
     for coefficients, degree in zip(factors, (0, 2, 4), strict=True):
         kernel = sum(float(a) * s**k for k, a in enumerate(coefficients)) * exp(-s)
-        moment = _difference_moments(Pairs(kernel, Z), Z, weight, degree)
+        moment = _difference_moments(PairMatrix(kernel, Z), Z, weight, degree)
         if degree == 4:
             total += moment
         elif degree == 2:
@@ -392,7 +392,9 @@ def _derivatives(Z: np.ndarray, weight: np.ndarray, g: float, laplacian: bool) -
     return c * total
 
 
-def _difference_moments(pairs: Pairs, Z: np.ndarray, weight: np.ndarray, degree: int) -> np.ndarray:
+def _difference_moments(
+    pairs: PairMatrix, Z: np.ndarray, weight: np.ndarray, degree: int
+) -> np.ndarray:
     """Σ_ij w_i w_j G_ij (z_i - z_j)^⊗degree, of shape (d,) * degree."""
     d = Z.shape[1]
     monomials = [m for k in range(degree + 1) for m in combinations_with_replacement(range(d), k)]

@@ -15,14 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._sklearn import Interval, StrOptions
 from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, on_host, row_blocks
 from mercer.arrays.remote import over_blocks
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import query_beside, tensor_of_points, validated
 from mercer.estimators.labels import checked_weights
 from mercer.estimators.smoothing.bandwidth_rules import RULES, rule_bandwidth
 from mercer.estimators.smoothing.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
 from mercer.estimators.smoothing.density_parts import conditional, marginal
 from mercer.estimators.smoothing.mixtures import LARGEST_GRID, METHODS, Mixture
-from mercer.estimators.smoothing.supports import Box
+from mercer.estimators.smoothing.supports import BoxSupport
 from mercer.kernels.smoothing.densities import quiet_log, smoothing_kernel
 from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian, SmoothingKernel
 
@@ -177,7 +177,7 @@ class KernelDensity(BaseEstimator):
                 "bandwidth=H, for another a function of the scaled difference as kernel"
             )
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
         """Keep the points and settle the bandwidth.
 
@@ -221,7 +221,7 @@ class KernelDensity(BaseEstimator):
             self.sample_weight_ = np.full(len(X), 1 / len(X))
         return self
 
-    @fitting
+    @atomic_fit
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
         """Add points to those there are; rules settle the bandwidth anew.
 
@@ -412,7 +412,7 @@ class KernelDensity(BaseEstimator):
         if weight is not None:
             kept, self._total_weight = weight > 0, float(weight.sum())
             X, share = X[kept], weight[kept] / self._total_weight
-        box = Box.read(self.bounds, d)
+        box = BoxSupport.read(self.bounds, d)
         box.refuse_outside(X)
         self.kernel_ = smoothing_kernel(self.kernel, d)
         self.selection_ = None
@@ -483,7 +483,7 @@ class KernelDensity(BaseEstimator):
             self.kernel_, self._map(), self.X_fit_, self.sample_weight_, self.local_bandwidths_
         )
 
-    def _box(self) -> Box:
+    def _box(self) -> BoxSupport:
         return self._bounds
 
     def _reach_of_one(self) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import core
-from mercer.arrays import rows_in_order
+from mercer.arrays import row_major
 from mercer.estimators.smoothing.bandwidths import Bandwidth
 from mercer.estimators.smoothing.neighbourhoods import (
     Neighbourhoods,
@@ -17,7 +17,7 @@ from mercer.estimators.smoothing.neighbourhoods import (
     linear_weights,
     local_linear,
 )
-from mercer.expressions import Pairs, Scale, View, gradient, statistic
+from mercer.expressions import PairMatrix, Scale, View, gradient, statistic
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import partial
 from mercer.expressions.nodes import ZERO
@@ -63,24 +63,24 @@ class LocalFits:
         """Whether fits with this kernel in R^d can be had here."""
         return isinstance(kernel, Gaussian) and d <= MANY_FEATURES
 
-    def at(self, U: np.ndarray | None = None) -> Moments:
+    def at(self, U: np.ndarray | None = None) -> LocalMoments:
         """Fits around each row of ``U: (m, d)``, or around each point without itself."""
         centre = np.median(self.V[:: max(1, len(self.V) // 512)], axis=0)
-        V = rows_in_order(self.V - centre)
+        V = row_major(self.V - centre)
         own = None
         if U is None:
             U = V
             own = quiet_log(self.mass - np.minimum(self.mass, 1))
         else:
-            U = rows_in_order(U - centre)
+            U = row_major(U - centre)
         points = (U, V, np.log(self.mass), own)
         threads = core.threads(len(U) * len(V), V.shape[1])
-        Y = rows_in_order(self.Y)
+        Y = row_major(self.Y)
         log_sum, means = core.smoother().local_moments(*points, Y, self.linear, threads)
-        return Moments(points, Y, log_sum, means, self.linear, threads, self.lines)
+        return LocalMoments(points, Y, log_sum, means, self.linear, threads, self.lines)
 
 
-class Moments:
+class LocalMoments:
     """Weighted means around queries, and the fits they give.
 
     Attributes
@@ -138,9 +138,9 @@ class Moments:
             *self.points,
             self.Y,
             self.log_sum,
-            rows_in_order(np.where(reached[:, None], self.g, 0.0)),
-            rows_in_order(v),
-            rows_in_order(np.where(reached[:, None], b, 0.0)),
+            row_major(np.where(reached[:, None], self.g, 0.0)),
+            row_major(v),
+            row_major(np.where(reached[:, None], b, 0.0)),
             self.threads,
         )
         return found.sum(axis=0)
@@ -206,7 +206,7 @@ def expression_score(
 
     def score(h: np.ndarray, with_slopes: bool) -> tuple[float, np.ndarray]:
         view = View((Scale("h", tuple(h)),))
-        pairs = Pairs(kernel.profile(statistic("sqdist", view)), X)
+        pairs = PairMatrix(kernel.profile(statistic("sqdist", view)), X)
         columns = mass[:, None] * np.column_stack([np.ones(len(X)), Y])
         sums = pairs.products(columns, np.zeros((len(X), 0)))[0]
         peak = float(kernel.values(np.zeros(1))[0])

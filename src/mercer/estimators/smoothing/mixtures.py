@@ -10,9 +10,9 @@ from scipy.fft import irfftn, next_fast_len, rfftn
 from scipy.interpolate import RegularGridInterpolator
 
 from mercer import core
-from mercer.arrays import median_row, rows_in_order
+from mercer.arrays import median_row, row_major
 from mercer.estimators.smoothing.bandwidths import Bandwidth
-from mercer.expressions import Pairs
+from mercer.expressions import PairMatrix
 from mercer.kernels.smoothing.densities import quiet_log
 from mercer.kernels.smoothing.windows import FormulaKernel, RadialKernel, SmoothingKernel
 
@@ -138,7 +138,7 @@ class Mixture:
     def _by_tree(self, X: np.ndarray, rtol: float, atol: float) -> np.ndarray:
         assert isinstance(self.kernel, FormulaKernel)
         log_unit = self.kernel.log_normaliser(self.d) + self.bandwidth.log_volume
-        pairs = Pairs(self.kernel.formula(self.d), *self._scaled(X))
+        pairs = PairMatrix(self.kernel.formula(self.d), *self._scaled(X))
         sums = pairs.tree_sums(self.weight, rtol, atol * np.exp(log_unit))
         log_p = quiet_log(sums) - log_unit
         lost = np.flatnonzero(sums < TINY)
@@ -259,11 +259,11 @@ def binned_convolution(
     bins = (
         core.smoother()
         .bin_linear(
-            rows_in_order(X, np.float64),
-            None if equal is not None else rows_in_order(weight, np.float64),
-            rows_in_order(low, np.float64),
-            rows_in_order(steps, np.float64),
-            rows_in_order(shape, np.int64),
+            row_major(X, np.float64),
+            None if equal is not None else row_major(weight, np.float64),
+            row_major(low, np.float64),
+            row_major(steps, np.float64),
+            row_major(shape, np.int64),
         )
         .reshape(tuple(shape))
     )

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from mercer.arrays import DROP, as_numpy, following, is_tensor, refuse_masked
 from mercer.arrays.remote import over_blocks
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import validated
 from mercer.estimators.labels import check_labels, most_likely, refuse_missing_labels
 from mercer.estimators.scores import Classifier
@@ -133,7 +133,7 @@ class NadarayaWatsonRegressor(LocalRegressor):
         self.categorical_features = categorical_features
         self.ordered_features = ordered_features
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NadarayaWatsonRegressor:
         """Keep the points and settle the bandwidths.
 
@@ -245,7 +245,7 @@ class LocalLinearRegressor(LocalRegressor):
         self.categorical_features = categorical_features
         self.ordered_features = ordered_features
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LocalLinearRegressor:
         """Keep the points and settle the bandwidths.
 
@@ -340,7 +340,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         self.categorical_features = categorical_features
         self.ordered_features = ordered_features
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NadarayaWatsonClassifier:
         """Keep the points and settle the bandwidth.
 

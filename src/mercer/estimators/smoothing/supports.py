@@ -13,7 +13,7 @@ MOST_IMAGES = 4096
 
 
 @dataclass(frozen=True)
-class Box:
+class BoxSupport:
     """low_k <= x_k <= high_k; infinities are no bounds.
 
     Attributes
@@ -23,7 +23,7 @@ class Box:
     Examples
     --------
     >>> import numpy as np
-    >>> box = Box(np.array([0.0]), np.array([np.inf]))
+    >>> box = BoxSupport(np.array([0.0]), np.array([np.inf]))
     >>> [image.tolist() for image in box.images(np.array([[2.0]]), np.array([5.0]))]
     [[[2.0]], [[-2.0]]]
     >>> box.fold(np.array([[-3.0]]))
@@ -34,7 +34,7 @@ class Box:
     high: np.ndarray
 
     @classmethod
-    def read(cls, bounds: Any, d: int) -> Box:
+    def read(cls, bounds: Any, d: int) -> BoxSupport:
         """The box that the parameter ``bounds`` stands for, in R^d."""
         if bounds is None:
             return cls(np.full(d, -np.inf), np.full(d, np.inf))
@@ -55,8 +55,8 @@ class Box:
     def is_bounded(self) -> bool:
         return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
 
-    def part(self, features: list[int]) -> Box:
-        return Box(self.low[features], self.high[features])
+    def part(self, features: list[int]) -> BoxSupport:
+        return BoxSupport(self.low[features], self.high[features])
 
     def contains(self, X: np.ndarray) -> np.ndarray:
         return np.all((self.low <= X) & (self.high >= X), axis=1)

@@ -15,7 +15,7 @@ from mercer.arrays import (
     namespace,
     row_blocks,
 )
-from mercer.estimators.smoothing.local_fits import Moments
+from mercer.estimators.smoothing.local_fits import LocalMoments
 from mercer.expressions import Point, View, exp, over
 from mercer.kernels.smoothing.windows import FormulaKernel, SmoothingKernel
 
@@ -79,7 +79,7 @@ class TensorMeans:
 
 def tensor_lines(
     kernel: SmoothingKernel, V: Any, mass: np.ndarray, Y: np.ndarray, U: Any = None
-) -> Moments:
+) -> LocalMoments:
     """Local lines around each row of ``U: (m, d)``, or those of the others around each point.
 
     Means of v, v vᵀ and v yᵀ are found where the points are, about their middle; what follows from
@@ -101,7 +101,7 @@ def tensor_lines(
     crossed = of_vy - (u[:, :, None] * of_y[:, None]).reshape(len(u), -1)
     log_sum = np.where(np.isnan(of_y[:, 0]), -np.inf, 0.0)
     moments = np.hstack([of_y, of_v - u, seen, crossed])
-    fits = Moments((u, points), Y, log_sum, moments, True, 1, None)
+    fits = LocalMoments((u, points), Y, log_sum, moments, True, 1, None)
     squares = of_vv[:, a == b]
     spread = squares - of_v**2
     fits.flat |= np.any(EPS * (squares + u**2) > LOST * np.maximum(spread, 0.0), axis=1)

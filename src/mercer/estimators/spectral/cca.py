@@ -21,7 +21,7 @@ from mercer._sklearn import StrOptions
 from mercer.arrays import as_numpy
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
 from mercer.estimators.spectral.views import (
     Decomposition,
@@ -31,7 +31,7 @@ from mercer.estimators.spectral.views import (
     view_name,
 )
 from mercer.solvers.spectral.canonical import (
-    Whitening,
+    WhitenedView,
     best_pvalue,
     canonical_variates,
     leading_correlations,
@@ -213,7 +213,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.max_rank = max_rank
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, Y: Any = None, *, y: Any = None) -> KernelCCA:
         """Find the canonical variates.
 
@@ -289,13 +289,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ]
 
     def _penalties(
-        self, spectra: list[Whitening], regularization: float | None = None
+        self, spectra: list[WhitenedView], regularization: float | None = None
     ) -> list[float]:
         """c_v = n kappa_v = rho tr(K_v)."""
         rho = self.regularization_ if regularization is None else regularization
         return [rho * view.trace for view in spectra]
 
-    def _choose_regularization(self, spectra: list[Whitening]) -> float:
+    def _choose_regularization(self, spectra: list[WhitenedView]) -> float:
         if self.regularization != "loo":
             return float(self.regularization)
         n = len(spectra[0].vectors)

@@ -27,7 +27,7 @@ from mercer.arrays import (
 from mercer.arrays.libraries import handed_back
 from mercer.arrays.remote import is_collection, is_remote, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import (
     input_tags,
     is_precomputed,
@@ -36,8 +36,8 @@ from mercer.estimators.inputs import (
     validate_query,
     validate_training,
 )
-from mercer.estimators.kept_sums import kept_sum
 from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
+from mercer.estimators.prediction_cache import cached_sum
 from mercer.estimators.progress import reporter
 from mercer.estimators.spectral.pca_nystrom import nystrom_components
 from mercer.estimators.spectral.pre_images import nearest_images, refuse_no_images, ridge_images
@@ -257,7 +257,7 @@ class KernelPCA(
         self.n_jobs = n_jobs
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any = None) -> KernelPCA:
         """Find the components.
 
@@ -319,8 +319,8 @@ class KernelPCA(
         coef, self.projection_offset_ = centred_projection(
             centred.column_means, self.eigenvectors_ * scale
         )
-        self.projection_ = K.carry(coef)
-        self.mean_coef_ = K.carry(np.full(n, 1 / n))
+        self.projection_ = K.extend_coefficients(coef)
+        self.mean_coef_ = K.extend_coefficients(np.full(n, 1 / n))
         self.mean_similarity_ = centred.grand_mean
         if is_tensor(self.X_fit_):
             for name in TENSORS:
@@ -405,7 +405,7 @@ class KernelPCA(
         return self._components(validate_query(self, X))
 
     def _components(self, X: Any) -> np.ndarray:
-        kept = None if is_tensor(X) else kept_sum(self, self.X_fit_, self.projection_)
+        kept = None if is_tensor(X) else cached_sum(self, self.X_fit_, self.projection_)
         if kept is not None:
             return kept(X) - self.projection_offset_
         components = expansion(self.kernel_, X, self.X_fit_, self.projection_)

@@ -13,7 +13,7 @@ from mercer.arrays.remote import is_remote
 from mercer.estimators.centres import Centres
 from mercer.operators import CorrectedGram
 from mercer.solvers.nystrom.ridge import Block, Totals, accumulated, summed
-from mercer.solvers.nystrom.whitening import Whitening
+from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import EPS
 from mercer.solvers.spectral.eigenpairs import TIE, Eigenpairs, completed, largest_eigenpairs, signs
@@ -147,10 +147,10 @@ class _LargestScores:
     coef: np.ndarray
     offset: np.ndarray
 
-    def start(self, whitening: Whitening) -> Largest:
+    def start(self, whitening: CentreWhitening) -> Largest:
         return Largest(np.zeros(len(self.offset)))
 
-    def add(self, totals: Largest, block: Block, whitening: Whitening) -> None:
+    def add(self, totals: Largest, block: Block, whitening: CentreWhitening) -> None:
         scores = block.gram @ self.coef - self.offset
         first = np.argmax(np.abs(scores) >= (1 - TIE) * np.abs(scores).max(axis=0), axis=0)
         largest = Largest(scores[first, np.arange(len(first))])

@@ -33,7 +33,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.operators import CentredGram, GramOperator, TensorGram, expansion
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
-from mercer.solvers.spectral.canonical import Whitening
+from mercer.solvers.spectral.canonical import WhitenedView
 from mercer.solvers.spectral.eigenpairs import centred_projection, rounding_floor
 
 # Up to so many points the whole Gram matrix is decomposed at once.
@@ -184,7 +184,7 @@ class Decomposition(Protocol):
     """A whitened view, and how directions found in it are carried to new points."""
 
     @property
-    def whitening(self) -> Whitening: ...
+    def whitening(self) -> WhitenedView: ...
 
     def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Coefficients, offset, and the training points they belong to (None for all)."""
@@ -203,11 +203,11 @@ class Whole:
         else:
             refuse_beyond_memory(K.shape[0])
             dense = self.centred.dense()
-        self.whitening = Whitening.from_gram(dense, floor)
+        self.whitening = WhitenedView.from_gram(dense, floor)
 
     def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
         coef, offset = centred_projection(self.centred.column_means, alpha)
-        return self.K.carry(coef), offset, None
+        return self.K.extend_coefficients(coef), offset, None
 
 
 class Factored:
@@ -221,9 +221,9 @@ class Factored:
         # What is rounding at every single point counts as nothing; together it is this at most.
         left = low.trace_left + K.shape[0] * floor
         if len(low.pivots) == 0:
-            self.whitening = Whitening(np.zeros(0), np.zeros((K.shape[0], 0)), None)
+            self.whitening = WhitenedView(np.zeros(0), np.zeros((K.shape[0], 0)), None)
             return
-        self.whitening = Whitening.from_factor(self.factor, left, floor)
+        self.whitening = WhitenedView.from_factor(self.factor, left, floor)
 
     def projection(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         w = product(self.factor.T, alpha)

@@ -13,7 +13,12 @@ from mercer.estimators.progress import reporter
 from mercer.estimators.svm.engine import PENALTY, SHARE, Training
 from mercer.estimators.svm.forms import Expansion, Form, c_svc, nu_svc
 from mercer.estimators.svm.pairs import CLASSIFICATION, PairwiseMachine
-from mercer.estimators.svm.path import LeftOut, PricePath, leave_one_out, price_path
+from mercer.estimators.svm.path import (
+    LeaveOneOut,
+    RegularisationPath,
+    leave_one_out,
+    regularisation_path,
+)
 from mercer.estimators.svm.rounding import are_few
 from mercer.operators import CorrectedGram, GramOperator
 from mercer.solvers.qp.class_pairs import ClassPairs, solve_class_pairs
@@ -194,7 +199,7 @@ class SVC(PairwiseMachine):
         sample_weight: Any = None,
         validation: Any = None,
         cv: Any = None,
-    ) -> PricePath:
+    ) -> RegularisationPath:
         """Fit for several values of C, upward, each from where the last ended.
 
         One Gram matrix serves all. The estimator itself stays as it is.
@@ -214,7 +219,7 @@ class SVC(PairwiseMachine):
 
         Returns
         -------
-        PricePath
+        RegularisationPath
             With the fitted ``machines``, in the order of ``Cs``, their ``dual_coefs``,
             ``dual_gaps`` and ``n_supports``, and where asked for ``scores``, ``fold_scores`` and
             the ``best``.
@@ -228,9 +233,9 @@ class SVC(PairwiseMachine):
         >>> path.scores.round(2), path.best.C
         (array([0.93, 0.93, 0.97]), 10.0)
         """
-        return price_path(self, X, y, Cs, sample_weight, validation, cv)
+        return regularisation_path(self, X, y, Cs, sample_weight, validation, cv)
 
-    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeftOut:
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
         """What each point is taken for by a machine fitted to all the others.
 
         A point that is no support vector needs no fit of its own, so there are only as many as
@@ -244,7 +249,7 @@ class SVC(PairwiseMachine):
 
         Returns
         -------
-        LeftOut
+        LeaveOneOut
             ``values`` in the shape of `decision_function`, ``predictions``, and ``n_refits``.
 
         Examples

@@ -28,7 +28,7 @@ from mercer.arrays import (
 )
 from mercer.arrays.libraries import is_recorded
 from mercer.estimators.constraints import KERNEL, POSITIVE
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import (
     expand_tensor,
     input_tags,
@@ -38,9 +38,9 @@ from mercer.estimators.inputs import (
     training_gram,
     validate_query,
 )
-from mercer.estimators.kept_sums import kept_sum, may_keep_sum, plain_sums
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import labelled, weights_of
+from mercer.estimators.labels import validate_supervised, weights_of
+from mercer.estimators.prediction_cache import cached_sum, has_fast_sum, packed_sums
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm.forms import Expansion, Form
 from mercer.estimators.svm.rounding import (
@@ -144,7 +144,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """Tensors are worked on where they are on a device; the host has faster ways."""
         return tensors.by_triton(X.device.type)
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -184,7 +184,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return f"no model satisfies the constraints of {self!r}"
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        X, y = labelled(self, X, y, y_numeric=True)
+        X, y = validate_supervised(self, X, y, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
     def _tasks(
@@ -216,7 +216,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         found = np.zeros((len(training.codes), len(models)))
         for column, (task, model) in enumerate(zip(training.tasks, models, strict=True)):
             found[task.index, column] = model.coefficients
-        carried = solved.operator.carry(found)
+        carried = solved.operator.extend_coefficients(found)
         given = training.as_given(found)
         applied = given if carried is found else training.as_given(carried)
         self._keep(training, given, applied, models)
@@ -234,7 +234,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             self, operator, training.X, training.kernel, places[self.support_], self.support_
         )
 
-    @fitting
+    @atomic_fit
     def _learn_alone(
         self, training: Training, operator: GramOperator, starts: list[np.ndarray] | None
     ) -> Self:
@@ -454,7 +454,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             if not is_single(points) or len(X) * len(points) > FEW_SINGLE:
                 return None
             X = doubled(X)
-        return plain_sums(self, X, points, self._columns())
+        return packed_sums(self, X, points, self._columns())
 
     def _sums_by_class(self) -> bool:
         """Whether functions are summed over the support vectors of one class at a time."""
@@ -468,7 +468,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                 X, points = doubled(X), doubled(points)
             function: Any = self.kernel_
             return self._summed(lambda some, V: function.block(X, take_rows(points, some)) @ V)
-        if may_keep_sum(self.kernel_) and (kept := kept_sum(self, points, self._columns())):
+        if has_fast_sum(self.kernel_) and (kept := cached_sum(self, points, self._columns())):
             return kept(X)
         if not self._single_is_enough(X):
             X, points = doubled(X), doubled(points)

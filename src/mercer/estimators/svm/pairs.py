@@ -17,9 +17,9 @@ from mercer._sklearn import StrOptions, one_vs_rest_scores
 from mercer.arrays import as_dense, as_numpy, beside, is_tensor, on_host
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
-from mercer.estimators.fitting import fitting, warn_the_caller
+from mercer.estimators.fitting import atomic_fit, warn_the_caller
 from mercer.estimators.inputs import is_precomputed, require_fitted, validate_query
-from mercer.estimators.labels import class_labels, labelled
+from mercer.estimators.labels import class_labels, validate_supervised
 from mercer.estimators.scores import Classifier
 from mercer.estimators.svm.engine import (
     PARAMETERS,
@@ -88,7 +88,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
 
     _refusal_of_one_class = "Invalid input"
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one machine for two classes, else one per pair of classes.
 
@@ -126,7 +126,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         return self
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        return labelled(self, X, y)
+        return validate_supervised(self, X, y)
 
     def _tasks(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
         self.classes_, codes = class_labels(self, y)

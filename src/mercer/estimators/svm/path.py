@@ -26,7 +26,7 @@ from mercer.solvers.result import Result
 
 
 @dataclass(frozen=True)
-class PricePath:
+class RegularisationPath:
     """Machines fitted for several values of C, in the order in which those were given.
 
     Attributes
@@ -71,7 +71,7 @@ class PricePath:
         return max(zip(self.scores, -self.Cs, self.machines, strict=True), key=lambda t: t[:2])[2]
 
 
-class LeftOut(NamedTuple):
+class LeaveOneOut(NamedTuple):
     """What each training point is taken for by a machine fitted to all others.
 
     Attributes
@@ -89,7 +89,7 @@ class LeftOut(NamedTuple):
 
 
 @learning
-def price_path(
+def regularisation_path(
     machine: SupportVectorMachine,
     X: Any,
     y: Any,
@@ -97,7 +97,7 @@ def price_path(
     sample_weight: Any = None,
     validation: tuple | None = None,
     cv: Any = None,
-) -> PricePath:
+) -> RegularisationPath:
     """Fit the machine for each C, upward, each from where the last ended; see ``SVC.path``."""
     prices = np.asarray(Cs, dtype=np.float64)
     if prices.ndim != 1 or not len(prices):
@@ -120,7 +120,7 @@ def price_path(
         held_out = zip(folds, learned, strict=True)
         fold_scores = np.array([[m.score(*fold.given) for m in fits] for fold, fits in held_out]).T
         scores = fold_scores.mean(axis=1)
-    return PricePath(prices, machines, scores, fold_scores)
+    return RegularisationPath(prices, machines, scores, fold_scores)
 
 
 def _upward(
@@ -226,7 +226,7 @@ def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.nd
 
 
 @learning
-def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: Any) -> LeftOut:
+def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: Any) -> LeaveOneOut:
     """What each point is taken for by a machine fitted to all others; see ``SVC.leave_one_out``."""
     machine = without_listeners(clone(machine))
     validate_parameters(machine)
@@ -247,10 +247,10 @@ def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: 
             )
     values, n_refits = _values(machine, training)
     if not has_classes:
-        return LeftOut(values[:, 0], values[:, 0], n_refits)
+        return LeaveOneOut(values[:, 0], values[:, 0], n_refits)
     if len(machine.classes_) == 2:
         values = -values
-    return LeftOut(machine._shaped(values), machine._elected(values), n_refits)
+    return LeaveOneOut(machine._shaped(values), machine._elected(values), n_refits)
 
 
 def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarray, int]:

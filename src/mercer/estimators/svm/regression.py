@@ -10,12 +10,17 @@ from sklearn.base import OutlierMixin
 from mercer.arrays import as_numpy, beside, is_tensor, n_rows, on_host
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
-from mercer.estimators.fitting import fitting
+from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import validate_training
 from mercer.estimators.scores import Regressor
 from mercer.estimators.svm.engine import PARAMETERS, PENALTY, SHARE, SupportVectorMachine, Training
 from mercer.estimators.svm.forms import Expansion, Form, epsilon_svr, nu_svr, one_class
-from mercer.estimators.svm.path import LeftOut, PricePath, leave_one_out, price_path
+from mercer.estimators.svm.path import (
+    LeaveOneOut,
+    RegularisationPath,
+    leave_one_out,
+    regularisation_path,
+)
 
 _HAIR = 1e-11
 
@@ -119,11 +124,11 @@ indefinite
         sample_weight: Any = None,
         validation: Any = None,
         cv: Any = None,
-    ) -> PricePath:
+    ) -> RegularisationPath:
         """Fit for several values of C, upward, each from where the last ended; as `SVC.path`."""
-        return price_path(self, X, y, Cs, sample_weight, validation, cv)
+        return regularisation_path(self, X, y, Cs, sample_weight, validation, cv)
 
-    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeftOut:
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
         """What is predicted for each point from all the others; as `SVC.leave_one_out`.
 
         ``values`` and ``predictions`` are the same.
@@ -318,7 +323,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
         self.warm_start = warm_start
         self.indefinite = indefinite
 
-    @fitting
+    @atomic_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the region.
 

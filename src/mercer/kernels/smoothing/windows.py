@@ -20,10 +20,10 @@ from scipy.special import betainc, betaln, gammaln, logsumexp, ndtr
 from sklearn.utils import check_random_state
 
 from mercer import core
-from mercer.arrays import beside, is_tensor, namespace, row_blocks, rows_in_order
+from mercer.arrays import beside, is_tensor, namespace, row_blocks, row_major
 from mercer.expressions import (
     Expression,
-    Pairs,
+    PairMatrix,
     Point,
     View,
     exp,
@@ -132,9 +132,9 @@ class FormulaKernel(SmoothingKernel):
         log_k = self.log_formula(d)
         if log_k is None:
             with np.errstate(divide="ignore"):
-                values = np.log(Pairs(self.formula(d), U, V).gram())
+                values = np.log(PairMatrix(self.formula(d), U, V).gram())
         else:
-            values = Pairs(log_k, U, V).gram()
+            values = PairMatrix(log_k, U, V).gram()
         return values - self.log_normaliser(d)
 
     def log_sums(self, U, V, log_weight, powers=(1,), local=None):
@@ -228,8 +228,8 @@ class Gaussian(RadialKernel):
         if local is not None or d > MANY_FEATURES or is_tensor(U):
             return super().log_sums(U, V, log_weight, powers, local)
         centre = np.median(V[:: max(1, len(V) // 512)], axis=0)
-        U, V = rows_in_order(U - centre), rows_in_order(V - centre)
-        log_weight = rows_in_order(log_weight, np.float64)
+        U, V = row_major(U - centre), row_major(V - centre)
+        log_weight = row_major(log_weight, np.float64)
         threads = core.threads(len(U) * len(V), d)
         sums = [
             core.smoother().log_sums(power**0.5 * U, power**0.5 * V, log_weight, None, threads)

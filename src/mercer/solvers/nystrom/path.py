@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from mercer.solvers.nystrom.ridge import Block, Moments, Totals
-from mercer.solvers.nystrom.whitening import Whitening
+from mercer.solvers.nystrom.ridge import Block, FeatureMoments, Totals
+from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.ridge_problem import EPS
 
 
@@ -17,12 +17,14 @@ class NystromPath:
 
     Parameters
     ----------
-    whitening : Whitening
-    moments : Moments
+    whitening : CentreWhitening
+    moments : FeatureMoments
     fit_intercept : bool
     """
 
-    def __init__(self, whitening: Whitening, moments: Moments, fit_intercept: bool = False):
+    def __init__(
+        self, whitening: CentreWhitening, moments: FeatureMoments, fit_intercept: bool = False
+    ):
         self.whitening, self.moments, self.fit_intercept = whitening, moments, fit_intercept
         H, G, self._squares = moments.system(fit_intercept)
         values, self._vectors = eigh(H)
@@ -80,7 +82,7 @@ class NystromPath:
         return np.divide(1.0, self._values + lam, out=np.zeros(len(seen)), where=seen)
 
 
-class LeftOut(Totals):
+class LeaveOneOutErrors(Totals):
     """Weighted squared errors of points left out, the mean over targets: (a,), and the weight."""
 
     def __init__(self, a: int):
@@ -88,16 +90,16 @@ class LeftOut(Totals):
 
 
 @dataclass(frozen=True)
-class LeftOutSums:
+class LeaveOneOutSums:
     """The errors of leaving out one point at a time, for every regulariser."""
 
     path: NystromPath
     lams: np.ndarray
 
-    def start(self, whitening: Whitening) -> LeftOut:
-        return LeftOut(len(self.lams))
+    def start(self, whitening: CentreWhitening) -> LeaveOneOutErrors:
+        return LeaveOneOutErrors(len(self.lams))
 
-    def add(self, totals: LeftOut, block: Block, whitening: Whitening) -> None:
+    def add(self, totals: LeaveOneOutErrors, block: Block, whitening: CentreWhitening) -> None:
         s = np.ones(len(block.Y)) if block.weight is None else block.weight
         errors = (block.Y - self.path.leave_one_out(block, self.lams)) ** 2
         totals.errors += errors.mean(axis=2) @ s

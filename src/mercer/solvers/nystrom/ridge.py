@@ -15,7 +15,7 @@ from mercer.operators import GramOperator
 from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.factorisation import factorised
-from mercer.solvers.nystrom.whitening import Whitening, triangular_solve
+from mercer.solvers.nystrom.whitening import CentreWhitening, triangular_solve
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import EPS, FLOAT32_PAYS, rounding_advice
 from mercer.solvers.tensor_factors import TensorSpectrum
@@ -46,12 +46,12 @@ class Totals:
 class Sums(Protocol):
     """What is summed over the points: how to begin, and how to add a block to the totals."""
 
-    def start(self, whitening: Whitening) -> Any: ...
+    def start(self, whitening: CentreWhitening) -> Any: ...
 
-    def add(self, totals: Any, block: Block, whitening: Whitening) -> None: ...
+    def add(self, totals: Any, block: Block, whitening: CentreWhitening) -> None: ...
 
 
-def summed(blocks: Any, whitening: Whitening, sums: Sums) -> Any:
+def summed(blocks: Any, whitening: CentreWhitening, sums: Sums) -> Any:
     """The totals over all blocks; blocks that are elsewhere are summed there."""
     if hasattr(blocks, "summed"):
         return blocks.summed(sums)
@@ -61,7 +61,7 @@ def summed(blocks: Any, whitening: Whitening, sums: Sums) -> Any:
     return totals
 
 
-class Moments(Totals):
+class FeatureMoments(Totals):
     """``Phi^T S Phi``, ``Phi^T S Y`` and the sums that an intercept needs: additive over points.
 
     Parameters
@@ -117,14 +117,14 @@ class Moments(Totals):
         self.weight += float(s.sum())
         self.n += int((s != 0).sum())
 
-    def of_targets(self, columns: list[int]) -> Moments:
+    def of_targets(self, columns: list[int]) -> FeatureMoments:
         """The same with some of the targets."""
         some = copy(self)
         some.cross = self.cross[:, columns]
         some.squares, some.target_sums = self.squares[columns], self.target_sums[columns]
         return some
 
-    def with_target(self, place: int) -> Moments:
+    def with_target(self, place: int) -> FeatureMoments:
         """The same with one target more, which has been -1 at every point so far."""
         more = copy(self)
         more.cross = np.insert(self.cross, place, -self.sums, axis=1)
@@ -170,8 +170,8 @@ class NystromSolution(NamedTuple):
 
 
 def accumulated(
-    blocks: Iterable[Block], whitening: Whitening, n_targets: int, *, single: bool = False
-) -> Moments:
+    blocks: Iterable[Block], whitening: CentreWhitening, n_targets: int, *, single: bool = False
+) -> FeatureMoments:
     """The moments of all blocks.
 
     With ``single`` features are computed in float32, and their products summed in float64 across
@@ -187,10 +187,10 @@ class FeatureSums:
     t: int
     single: bool = False
 
-    def start(self, whitening: Whitening) -> Moments:
-        return Moments(len(whitening.kept), self.t, whitening.W)
+    def start(self, whitening: CentreWhitening) -> FeatureMoments:
+        return FeatureMoments(len(whitening.kept), self.t, whitening.W)
 
-    def add(self, totals: Moments, block: Block, whitening: Whitening) -> None:
+    def add(self, totals: FeatureMoments, block: Block, whitening: CentreWhitening) -> None:
         totals.add(whitening.features(block.gram, self.single), block.Y, block.weight)
 
 
@@ -200,13 +200,13 @@ class TargetSums:
 
     t: int
 
-    def start(self, whitening: Whitening) -> Moments:
-        moments = Moments(0, self.t)
+    def start(self, whitening: CentreWhitening) -> FeatureMoments:
+        moments = FeatureMoments(0, self.t)
         moments.cross = np.zeros((len(whitening.kept), self.t))
         moments.sums = np.zeros(len(whitening.kept))
         return moments
 
-    def add(self, totals: Moments, block: Block, whitening: Whitening) -> None:
+    def add(self, totals: FeatureMoments, block: Block, whitening: CentreWhitening) -> None:
         s = ones_of(block.Y) if block.weight is None else block.weight
         pulled = as_numpy(block.gram.T @ (s[:, None] * with_ones(block.Y)))
         totals.cross += pulled[:, :-1]
@@ -214,7 +214,9 @@ class TargetSums:
         totals.add_targets(block.Y, s)
 
 
-def estimated(blocks: Iterable[Block], whitening: Whitening, part: Moments) -> Moments:
+def estimated(
+    blocks: Iterable[Block], whitening: CentreWhitening, part: FeatureMoments
+) -> FeatureMoments:
     """The moments of all blocks, with ``Phi^T S Phi`` made up from the moments of a part of them.
 
     Its covariance is that of the part, its mean that of all. The other sums take one product with
@@ -249,10 +251,10 @@ class ProductSums:
     level: float | np.ndarray = 0.0
     single: bool = False
 
-    def start(self, whitening: Whitening) -> Pulled:
+    def start(self, whitening: CentreWhitening) -> Pulled:
         return Pulled(*self.coef.shape)
 
-    def add(self, totals: Pulled, block: Block, whitening: Whitening) -> None:
+    def add(self, totals: Pulled, block: Block, whitening: CentreWhitening) -> None:
         K = block.gram.single() if self.single else block.gram
         targets = None
         if self.columns is not None:
@@ -268,8 +270,8 @@ class _NormalEquations:
     Parameters
     ----------
     blocks : callable
-    whitening : Whitening
-    moments : Moments
+    whitening : CentreWhitening
+    moments : FeatureMoments
     lam : ndarray of shape (t,)
     fit_intercept : bool
     """
@@ -277,8 +279,8 @@ class _NormalEquations:
     def __init__(
         self,
         blocks: Callable[[], Iterable[Block]],
-        whitening: Whitening,
-        moments: Moments,
+        whitening: CentreWhitening,
+        moments: FeatureMoments,
         lam: np.ndarray,
         fit_intercept: bool,
     ):
@@ -317,8 +319,8 @@ class _NormalEquations:
 
 def solve_nystrom(
     blocks: Callable[[], Iterable[Block]] | None,
-    whitening: Whitening,
-    moments: Moments,
+    whitening: CentreWhitening,
+    moments: FeatureMoments,
     lam: np.ndarray,
     *,
     fit_intercept: bool = False,
@@ -338,8 +340,8 @@ def solve_nystrom(
     blocks : callable or None
         ``blocks()`` goes through the data once more, in any order. None where the data are gone:
         then the gradient is that of the moments.
-    whitening : Whitening
-    moments : Moments
+    whitening : CentreWhitening
+    moments : FeatureMoments
         Of all the data, or `estimated`.
     lam : ndarray of shape (t,)
     fit_intercept : bool
@@ -388,7 +390,7 @@ def solve_nystrom(
 
 
 def rounding_is_small(
-    whitening: Whitening, weight: float, largest: float, lam: float, eps: float
+    whitening: CentreWhitening, weight: float, largest: float, lam: float, eps: float
 ) -> bool:
     """Whether rounding of the kernel, random over its entries, is small beside lam.
 

@@ -26,7 +26,7 @@ SMALL_PIVOT = 100
 NOWHERE = "the kernel is zero at every centre; choose other centres or another kernel"
 
 
-class Whitening:
+class CentreWhitening:
     """Features ``Phi = K_nM W`` with ``Phi Phi^T`` the Nyström approximation of K.
 
     W comes from a Cholesky factorisation of ``K_MM`` that takes the largest pivot first and ends
@@ -85,7 +85,7 @@ class Whitening:
         return float((self.W**2).sum(0).max()) ** 0.5
 
 
-class TensorWhitening(Whitening):
+class TensorCentreWhitening(CentreWhitening):
     """The same for a tensor: factors stay where ``K_MM`` is, V and its products are arrays."""
 
     def __init__(self, K_MM: Any):
@@ -107,9 +107,9 @@ class TensorWhitening(Whitening):
         K: Any = (gram.single() if single else gram).dense()
         return K.to(W.dtype) @ W
 
-    def on_host(self) -> Whitening:
+    def on_host(self) -> CentreWhitening:
         """The same in this machine's memory."""
-        host = object.__new__(Whitening)
+        host = object.__new__(CentreWhitening)
         host.kept = self.kept
         host._factor, host.W = (np.asfortranarray(as_numpy(A)) for A in (self._factor, self.W))
         host.W32 = host.W.astype(np.float32)
@@ -122,9 +122,9 @@ class TensorWhitening(Whitening):
         return triangular_product(self._factor, V, transposed=True)
 
 
-def whitened(K_MM: Any) -> Whitening:
+def whitened(K_MM: Any) -> CentreWhitening:
     """The whitening of the kernel between the centres, an array or a tensor."""
-    return TensorWhitening(K_MM) if is_tensor(K_MM) else Whitening(K_MM)
+    return TensorCentreWhitening(K_MM) if is_tensor(K_MM) else CentreWhitening(K_MM)
 
 
 def triangular_solve(upper: np.ndarray, V: np.ndarray, transposed: bool = False) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.operators import GramOperator
-from mercer.solvers.online.score_cache import KeptScores
+from mercer.solvers.online.score_cache import ScoreCache
 from mercer.solvers.result import Monitor, Result, Status
 
 
@@ -134,7 +134,7 @@ def perceptron(
     known = len(start.coef)
     state = start.extended(n)
     covered = slice(known + n - K.shape[0], None)
-    learner = KeptScores(
+    learner = ScoreCache(
         K,
         Y,
         scores=None if scores is None else scores - start.intercept,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mercer import core
-from mercer.arrays import rows_in_order
+from mercer.arrays import row_major
 from mercer.operators import DenseGram, GramOperator
 
 # Points whose kernel with one another is computed at once, where it is not stored.
@@ -18,7 +18,7 @@ ENTRIES = 2**22
 WORK = 2**26
 
 
-class KeptScores:
+class ScoreCache:
     """Coefficients that change by ``+y`` where a point falls short, and the scores that follow.
 
     A visit that changes nothing costs nothing; a change costs one row of the kernel, with the
@@ -180,7 +180,7 @@ class KeptScores:
 
 
 def _as_floats(K: np.ndarray) -> np.ndarray:
-    return rows_in_order(K, K.dtype if K.dtype == np.float32 else np.float64)
+    return row_major(K, K.dtype if K.dtype == np.float32 else np.float64)
 
 
 def first_true(test: Callable[[int, int], np.ndarray], start: int, stop: int) -> int:

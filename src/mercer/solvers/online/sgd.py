@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.arrays import memory_budget
 from mercer.operators import DenseGram, FeatureGram, GramOperator
-from mercer.solvers.online.score_cache import KeptScores
+from mercer.solvers.online.score_cache import ScoreCache
 from mercer.solvers.result import Monitor, Result, Status
 
 
@@ -65,7 +65,7 @@ def kernel_sgd(
     # Step T + 1 is never evaluated, so what step T adds is in no iterate.
     steps = np.arange(1, T)
     drawn, at = np.unique(draws[:-1], return_inverse=True)
-    learner = KeptScores(_among(K, drawn, T), Y[drawn])
+    learner = ScoreCache(_among(K, drawn, T), Y[drawn])
     changed = learner.visit(at, lam * steps)
     alpha = np.zeros(Y.shape)
     if average:

@@ -17,7 +17,7 @@ from mercer.solvers.risk_problem import Machine, Risk, best_intercept
 SMALL = 500
 
 
-def box_machine(
+def piecewise_linear_dual(
     K: np.ndarray,
     y: np.ndarray,
     loss: BoxLoss,
@@ -66,7 +66,7 @@ def box_machine(
     >>> import numpy as np
     >>> from mercer.solvers.losses import Hinge
     >>> x = np.array([-2.0, 2.0])
-    >>> machine = box_machine(np.outer(x, x), np.array([-1.0, 1.0]), Hinge(), 0.1).value
+    >>> machine = piecewise_linear_dual(np.outer(x, x), np.array([-1.0, 1.0]), Hinge(), 0.1).value
     >>> machine.alpha.round(6), abs(round(machine.intercept, 6))
     (array([-0.125,  0.125]), 0.0)
 

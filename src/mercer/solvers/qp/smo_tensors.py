@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.arrays import Later, as_numpy, device_budget, row_blocks
+from mercer.arrays import LazyModule, as_numpy, device_budget, row_blocks
 from mercer.operators import TensorGram
 from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
 from mercer.solvers.qp.row_cache import origin
 from mercer.solvers.qp.smo import Clock
 from mercer.solvers.result import Monitor, Result, Status
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 # Variables of a working set: as many as give the most for one machine, fewer for many.
 _LARGEST_SET, _SMALLEST_SET = 1024, 16

@@ -20,7 +20,7 @@ _PATIENCE = 8
 _NEARLY_THERE = 1e-3
 
 
-def piecewise_machine(
+def piecewise_linear_primal(
     span: Span,
     y: np.ndarray,
     losses: Sequence[BoxLoss],
@@ -61,7 +61,7 @@ def piecewise_machine(
     >>> from mercer.solvers.losses import Quantile
     >>> span = Span.of(np.zeros((5, 1)), fit_intercept=True)
     >>> y = np.array([1.0, 2.0, 3.0, 4.0, 100.0])
-    >>> piecewise_machine(span, y, [Quantile(0.3), Quantile(0.5)], 1.0).value.z[-1].round(4)
+    >>> piecewise_linear_primal(span, y, [Quantile(0.3), Quantile(0.5)], 1.0).value.z[-1].round(4)
     array([2., 3.])
 
     References

@@ -66,8 +66,8 @@ def smoothing_path(
 
     Each minimum with corners rounded by mu is where the search for the next begins. The slopes of
     the rounded loss are a dual point of the loss itself, which certifies the machine. Where the
-    points are in one memory `piecewise_machine` takes fewer steps; this asks for no more than sums
-    over the points.
+    points are in one memory `piecewise_linear_primal` takes fewer steps; this asks for no more than
+    sums over the points.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Factors:
 
 
 @dataclass(frozen=True)
-class Whitening:
+class WhitenedView:
     """A centred Gram matrix and its eigenpairs above rounding, K = U diag(lam) U^T + E.
 
     Attributes
@@ -79,7 +79,7 @@ class Whitening:
     left: float = 0.0
 
     @classmethod
-    def from_gram(cls, K: Any, floor: float = 0.0) -> Whitening:
+    def from_gram(cls, K: Any, floor: float = 0.0) -> WhitenedView:
         """Decompose a centred Gram (n, n).
 
         Eigenvalues at most ``floor``, or the rounding of an eigendecomposition if that is more,
@@ -92,7 +92,7 @@ class Whitening:
         return cls(values[kept], vectors[:, kept], Factors((K,)))
 
     @classmethod
-    def from_factor(cls, F: Any, left: float, floor: float = 0.0) -> Whitening:
+    def from_factor(cls, F: Any, left: float, floor: float = 0.0) -> WhitenedView:
         """Decompose F F^T for a centred factor F (n, r).
 
         By F^T F: the rounding of its small eigenvalues matters little beside a penalty, since a
@@ -142,7 +142,7 @@ class CanonicalVariates:
 
 
 def canonical_variates(
-    views: Sequence[Whitening], penalties: Sequence[float], n_components: int
+    views: Sequence[WhitenedView], penalties: Sequence[float], n_components: int
 ) -> Result:
     """Directions of greatest regularised correlation between the views.
 
@@ -153,7 +153,7 @@ def canonical_variates(
 
     Parameters
     ----------
-    views : sequence of Whitening
+    views : sequence of WhitenedView
         At least two, over the same n points.
     penalties : sequence of float
         c_v, one per view.
@@ -179,7 +179,7 @@ def canonical_variates(
     --------
     >>> import numpy as np
     >>> x = np.array([-1.0, 0.0, 1.0])
-    >>> view = Whitening.from_gram(np.outer(x, x))
+    >>> view = WhitenedView.from_gram(np.outer(x, x))
     >>> canonical_variates([view, view], [0.0, 0.0], 1).value.correlations.round(6)
     array([1.])
     """
@@ -215,7 +215,7 @@ def _bound(correlations: np.ndarray, losses: list[float]) -> float:
 
 
 def _leading(
-    views: Sequence[Whitening], penalties: Sequence[float], k: int
+    views: Sequence[WhitenedView], penalties: Sequence[float], k: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The k largest mu and, per view, the blocks (r_v, k) of the unit eigenvectors."""
     U = [view.vectors for view in views]
@@ -257,7 +257,7 @@ def _products(B: list[Any]) -> np.ndarray:
     return N
 
 
-def _shrunk(N: np.ndarray, views: Sequence[Whitening], penalties: Sequence[float]) -> np.ndarray:
+def _shrunk(N: np.ndarray, views: Sequence[WhitenedView], penalties: Sequence[float]) -> np.ndarray:
     """What the products of the eigenvectors become for whitened views."""
     shrinkage = [view.shrinkage(c) for view, c in zip(views, penalties, strict=True)]
     if len(views) == 2:
@@ -278,7 +278,7 @@ def _split(vectors: np.ndarray, whitened: list[Any]) -> list[np.ndarray]:
 
 
 def _violation(
-    views: Sequence[Whitening],
+    views: Sequence[WhitenedView],
     penalties: Sequence[float],
     weighted: list[np.ndarray],
     mu: np.ndarray,
@@ -296,7 +296,7 @@ def _violation(
 
 
 def leading_correlations(
-    views: Sequence[Whitening],
+    views: Sequence[WhitenedView],
     penalties: Sequence[Sequence[float]],
     orders: Sequence[np.ndarray | slice] | None = None,
 ) -> np.ndarray:
@@ -304,7 +304,7 @@ def leading_correlations(
 
     Parameters
     ----------
-    views : sequence of Whitening
+    views : sequence of WhitenedView
     penalties : (p, m) numbers
         The penalties c_v of the m views, p times.
     orders : sequence of permutations
@@ -332,7 +332,7 @@ def _spectral_norm(M: np.ndarray) -> float:
 
 
 def permuted_correlations(
-    views: Sequence[Whitening],
+    views: Sequence[WhitenedView],
     penalties: Sequence[Sequence[float]],
     n_permutations: int,
     random_state: Any = None,
@@ -379,7 +379,7 @@ def best_pvalue(observed: np.ndarray, null: np.ndarray) -> float:
     return float(np.mean(least <= least[0]))
 
 
-def leave_one_out_correlation(views: Sequence[Whitening], penalties: Sequence[float]) -> float:
+def leave_one_out_correlation(views: Sequence[WhitenedView], penalties: Sequence[float]) -> float:
     """Correlation of first canonical variates, each point's predicted from all the others.
 
     Removing point i, with whitened rows e_v = B_v[i] and g = n / (n - 1), changes the pencil
@@ -394,7 +394,7 @@ def leave_one_out_correlation(views: Sequence[Whitening], penalties: Sequence[fl
 
     Parameters
     ----------
-    views : sequence of Whitening
+    views : sequence of WhitenedView
         At least two, over the same n >= 3 points.
     penalties : sequence of float
         c_v > 0, one per view.

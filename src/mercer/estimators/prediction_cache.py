@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mercer.arrays import FLOATS, doubled, memory_budget
-from mercer.expressions import KeptPoints, Sum, is_summable, kept_points
+from mercer.expressions import PackedPoints, Sum, is_summable, packed_points
 from mercer.kernels import Kernel
 from mercer.operators import FEATURES_PAY, small_feature_map
 
@@ -32,20 +32,20 @@ _kept: WeakKeyDictionary[Any, _Kept] = WeakKeyDictionary()
 class _Packed(NamedTuple):
     key: tuple
     points: Any
-    sums: KeptPoints | None  # None where points are not kept
+    sums: PackedPoints | None  # None where points are not kept
     always: bool  # also for many queries, for which explicit features may be the better way
 
 
 _packed: WeakKeyDictionary[Any, _Packed] = WeakKeyDictionary()
 
 
-def forget(model: Any) -> None:
+def drop_cache(model: Any) -> None:
     """Let go of what is kept for a model, which is fitted again."""
     _kept.pop(model, None)
     _packed.pop(model, None)
 
 
-def plain_sums(model: Any, X: Any, points: Any, coef: np.ndarray) -> np.ndarray | None:
+def packed_sums(model: Any, X: Any, points: Any, coef: np.ndarray) -> np.ndarray | None:
     """Σ_j k(x, p_j) coef_j for a fitted model and plain rows X, with points that are packed once.
 
     None where this is not the way: X is not an array of finite numbers in float64 as wide as the
@@ -80,17 +80,17 @@ def _pack(kernel: Kernel, key: tuple, points: Any) -> _Packed:
     plain = plain and points.size > 0 and KEPT_SHARE * 8 * points.size <= memory_budget()
     if not plain or not kernel.domain.is_vectors or getattr(kernel, "is_precomputed", False):
         return _Packed(key, points, None, False)
-    sums = kept_points(kernel.expression(), doubled(points))
+    sums = packed_points(kernel.expression(), doubled(points))
     always = small_feature_map(kernel, points, len(points), look=False)[0] is None
     return _Packed(key, points, sums, always)
 
 
-def may_keep_sum(kernel: Kernel) -> bool:
+def has_fast_sum(kernel: Kernel) -> bool:
     """Whether the kernel has a better way to sums over points than the Gram matrix."""
     return not kernel.domain.is_vectors and is_summable(kernel.expression())
 
 
-def kept_sum(model: Any, points: Any, coef: np.ndarray) -> Sum | None:
+def cached_sum(model: Any, points: Any, coef: np.ndarray) -> Sum | None:
     """x -> Σ_j k(x, p_j) coef_j, for the kernel of a fitted model.
 
     None where the kernel has no better way to it than the Gram matrix.
@@ -102,7 +102,7 @@ def kept_sum(model: Any, points: Any, coef: np.ndarray) -> Sum | None:
     coef : (m, c) array
     """
     kernel: Kernel = model.kernel_
-    if not may_keep_sum(kernel):
+    if not has_fast_sum(kernel):
         return None
     e = kernel.expression()
     kept = _kept.get(model)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mercer import SVC, SVR, KernelCentroidClassifier, KernelPCA, KernelRidge
 from mercer import kernels as K
-from mercer.estimators import kept_sums
+from mercer.estimators import prediction_cache
 
 rng = np.random.default_rng(0)
 X = ["".join(rng.choice(list("abc"), size=n)) for n in rng.integers(1, 30, size=60)]
@@ -21,18 +21,18 @@ def made(monkeypatch):
     """The sums that are made."""
     found = []
 
-    class Counted(kept_sums.Sum):
+    class Counted(prediction_cache.Sum):
         def __init__(self, *arguments):
             found.append(arguments)
             super().__init__(*arguments)
 
-    monkeypatch.setattr(kept_sums, "Sum", Counted)
+    monkeypatch.setattr(prediction_cache, "Sum", Counted)
     return found
 
 
 @pytest.mark.parametrize("kernel", [K.Substring(max_length=4).normalize(), K.Spectrum(2)], ids=str)
 @pytest.mark.parametrize("model", [SVC(), SVR(), KernelRidge(solver="cholesky")], ids=repr)
-def test_predictions_by_kept_sums(made, kernel, model):
+def test_predictions_by_cached_sums(made, kernel, model):
     model.set_params(kernel=kernel).fit(X, y)
     value = getattr(model, "decision_function", model.predict)
     points = getattr(model, "support_vectors_", None) or model.X_fit_
@@ -50,7 +50,7 @@ def test_predictions_by_kept_sums(made, kernel, model):
 
 @pytest.mark.parametrize("kernel", [K.Substring(max_length=4).normalize(), K.Spectrum(2)], ids=str)
 @pytest.mark.parametrize("texts", [X, ["b"] * 9], ids=["texts", "no components"])
-def test_components_by_kept_sums(made, kernel, texts):
+def test_components_by_cached_sums(made, kernel, texts):
     model = KernelPCA(kernel=kernel).fit(texts)
     expected = kernel(NEW, model.X_fit_) @ model.projection_ - model.projection_offset_
     assert_allclose(model.transform(NEW), expected, rtol=1e-9, atol=1e-9)
@@ -73,7 +73,7 @@ def test_a_sum_is_made_again_when_the_model_changes(made):
 def test_sums_go_with_their_models():
     model = KernelCentroidClassifier(kernel=K.Spectrum(2)).fit(X, y)
     model.predict(NEW)
-    assert model in kept_sums._kept
-    n = len(kept_sums._kept)
+    assert model in prediction_cache._kept
+    n = len(prediction_cache._kept)
     del model
-    assert len(kept_sums._kept) == n - 1
+    assert len(prediction_cache._kept) == n - 1

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer import core
-from mercer.arrays import rows_in_order
+from mercer.arrays import row_major
 from mercer.core import Kind
-from mercer.expressions.interpreter import Pairs
+from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import Expression, Statistic
 from mercer.expressions.overflow import check_finite
 from mercer.expressions.points import same_width
@@ -18,17 +18,17 @@ from mercer.expressions.statistics import rows_moved_like
 BITS = (Kind.COMMON, Kind.DIFFERENT)
 
 
-class KeptPoints:
-    """(X, V) -> Σ_j k(x_i, y_j) V_jc, for dense points in float64, as `Pairs.products` gives it.
+class PackedPoints:
+    """(X, V) -> Σ_j k(x_i, y_j) V_jc for dense points in float64, as `PairMatrix.products`.
 
     Points y_j are centred, measured and packed once; a call does so to the rows of X alone.
 
     Parameters
     ----------
-    pairs : Pairs of any one row with the points Y, of which the core computes all
+    pairs : PairMatrix of any one row with the points Y, of which the core computes all
     """
 
-    def __init__(self, pairs: Pairs):
+    def __init__(self, pairs: PairMatrix):
         leaves = [node for node in pairs.lowering.leaves if isinstance(node, Statistic)]
         self._nodes = [(node, pairs.prepared(node)[1]) for node in leaves]
         self._core, _ = pairs.whole()
@@ -46,7 +46,7 @@ class KeptPoints:
                 F = seen[node.view] = node.view.apply(X, "X")
                 same_width(F, side)
             rows.append(rows_moved_like(F, side))
-        V = rows_in_order(V, np.float64)
+        V = row_major(V, np.float64)
         threads = core.threads(len(X) * self._size, self._features)
         sums = self._core.product_at(rows, [], len(X), V, threads)
         if self._may_overflow and np.isfinite(V).all():
@@ -54,16 +54,16 @@ class KeptPoints:
         return sums
 
 
-def kept_points(e: Expression, Y: np.ndarray) -> KeptPoints | None:
+def packed_points(e: Expression, Y: np.ndarray) -> PackedPoints | None:
     """An expression over dense points Y in float64; None where the core does not do all of it."""
-    pairs = Pairs(e, Y[:1], Y)
+    pairs = PairMatrix(e, Y[:1], Y)
     plain = pairs.dtype == np.float64 and pairs.native and not pairs.lowering.row_terms
     if not plain or not all(_is_of_numbers(pairs, node) for node in pairs.lowering.leaves):
         return None
-    return KeptPoints(pairs)
+    return PackedPoints(pairs)
 
 
-def _is_of_numbers(pairs: Pairs, node: Any) -> bool:
+def _is_of_numbers(pairs: PairMatrix, node: Any) -> bool:
     """Whether the core takes the points as they are, and not as bits."""
     leaf = pairs._leaf(node) if isinstance(node, Statistic) else None
     return leaf is not None and leaf.kind not in BITS

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mercer.arrays import Later
+from mercer.arrays import LazyModule
 from mercer.core.programs import Kind, Leaf, Program
 from mercer.core.reference.interpreter import run
 from mercer.core.torch.tiles import PairTiles
 
-torch: Any = Later("torch")
+torch: Any = LazyModule("torch")
 
 # How much of a value may be lost by rounding a squared distance before care is taken; at how many
 # points that is looked at, the farthest and others; and how far apart pairs of them are taken to
@@ -23,7 +23,7 @@ CHAINED = 128
 APART = (0.0, *(2.0**k for k in range(-39, 2, 4)))
 
 
-def needs_care(pairs: PairTiles, i: int) -> bool:
+def needs_exact_distances(pairs: PairTiles, i: int) -> bool:
     """Whether values would feel the rounding of the i-th statistic, a distance made from norms."""
     info, norms, n = torch.finfo(pairs.dtype), pairs.leaves[i].X_norms, pairs.n
     assert norms is not None
