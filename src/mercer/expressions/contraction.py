@@ -183,7 +183,7 @@ def _joint_sums(pairs: Pairs) -> Iterator[_Single | _Joint]:
 
 
 def _joint(pairs: Pairs, leaf: Statistic | Diagonal, path: str) -> _Joint | None:
-    """All entries of the vector by way of one leaf; None where each takes a derivative of its own."""
+    """All entries of the vector by way of one leaf; None where that takes one by one."""
     if isinstance(leaf, Diagonal) or leaf.kind.name not in ("dot", "sqdist"):
         return None
     own = leaf.view.owners(path)
