@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from mercer.arrays import as_dense, doubled
 from mercer.expressions.derivative import derivative, moved, partial
-from mercer.expressions.interpreter import Pairs
+from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import ZERO, Diagonal, Expression, Statistic, Tangent, multiply
 from mercer.expressions.statistics import centre
 from mercer.expressions.views import Scale
@@ -24,12 +24,12 @@ from mercer.expressions.views import Scale
 TILE = 2**17
 
 
-def contracted(pairs: Pairs, W: np.ndarray) -> dict[str, float | np.ndarray]:
+def contracted(pairs: PairMatrix, W: np.ndarray) -> dict[str, float | np.ndarray]:
     """Σ_ij W_ij ∂K_ij/∂θ for every hyperparameter θ of the expression.
 
     Parameters
     ----------
-    pairs : Pairs
+    pairs : PairMatrix
         Of n points with themselves.
     W : (n, n) float64 array
         Symmetric; only its half on and below the diagonal is read.
@@ -87,7 +87,7 @@ def _tiles(W: np.ndarray) -> Iterator[tuple[np.ndarray, slice, slice]]:
 class _Single:
     """One number: 2 Σ of a tile times the derivative's."""
 
-    pairs: Pairs
+    pairs: PairMatrix
     slope: Expression
     path: str
     index: int | None = None
@@ -104,7 +104,7 @@ class _Single:
 class _Joint:
     """All entries of a vector that move features of a squared distance or a dot product."""
 
-    pairs: Pairs
+    pairs: PairMatrix
     leaf: Statistic
     G: Expression
     path: str
@@ -157,7 +157,7 @@ class _Joint:
         return found, unsure
 
 
-def _single_sums(pairs: Pairs) -> Iterator[_Single]:
+def _single_sums(pairs: PairMatrix) -> Iterator[_Single]:
     for path, size in pairs.formula.parameters().items():
         if size is None:
             slope = derivative(pairs.formula, path)
@@ -165,7 +165,7 @@ def _single_sums(pairs: Pairs) -> Iterator[_Single]:
                 yield _Single(pairs, slope, path)
 
 
-def _joint_sums(pairs: Pairs) -> Iterator[_Single | _Joint]:
+def _joint_sums(pairs: PairMatrix) -> Iterator[_Single | _Joint]:
     for path, size in pairs.formula.parameters().items():
         if size is None:
             continue
@@ -182,7 +182,7 @@ def _joint_sums(pairs: Pairs) -> Iterator[_Single | _Joint]:
             yield _Single(pairs, derivative(pairs.formula, path, j), path, j)
 
 
-def _joint(pairs: Pairs, leaf: Statistic | Diagonal, path: str) -> _Joint | None:
+def _joint(pairs: PairMatrix, leaf: Statistic | Diagonal, path: str) -> _Joint | None:
     """All entries of the vector by way of one leaf; None where that takes one by one."""
     if isinstance(leaf, Diagonal) or leaf.kind.name not in ("dot", "sqdist"):
         return None

@@ -12,7 +12,7 @@ import numpy as np
 from mercer.arrays import as_numpy, doubled, n_rows
 from mercer.expressions.contraction import contracted
 from mercer.expressions.gradient import gradient
-from mercer.expressions.interpreter import Pairs
+from mercer.expressions.interpreter import PairMatrix
 from mercer.kernels.hyperparameters import BOUNDS, Entry, values, with_values
 from mercer.kernels.kernel import Kernel
 
@@ -97,7 +97,7 @@ class KernelCovariance:
     def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
         return self._by_theta(X, contracted(self._pairs(X), W), W.diagonal())
 
-    def _pairs(self, X: Any) -> Pairs:
+    def _pairs(self, X: Any) -> PairMatrix:
         return self.kernel.over(doubled(X))
 
     def _by_theta(self, X: Any, by_path: Mapping[str, Any], weight: np.ndarray) -> np.ndarray:
@@ -132,7 +132,7 @@ class KernelCovariance:
         return rates * values(self.whole, self.entries) if len(rates) else rates
 
 
-def _diagonal_slope(pairs: Pairs, path: str, index: int | None) -> np.ndarray:
+def _diagonal_slope(pairs: PairMatrix, path: str, index: int | None) -> np.ndarray:
     slope = pairs.derivative(path, index)
     return np.asarray(slope.diagonal(), dtype=np.float64)
 
