@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 import warnings
 from collections.abc import Callable
@@ -259,12 +260,14 @@ def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
         y = mended(data.target or "y", y)
     X = data.X
     if data.columns is not None:
-        X = X.copy(deep=False)
-        for k, name in enumerate(data.columns):
-            X.isetitem(k, mended(name, X.iloc[:, k]))
-            if day := columns.slashed_day(X.iloc[:, k]):
+        given = [X.iloc[:, k] for k in range(X.shape[1])]
+        used = [mended(name, column) for name, column in zip(data.columns, given, strict=True)]
+        if any(map(operator.is_not, used, given)):  # all at once: one by one is quadratic
+            X = type(X)(dict(enumerate(used)), index=X.index).set_axis(X.columns, axis=1)
+        for name, column in zip(data.columns, used, strict=True):
+            if day := columns.slashed_day(column):
                 advice.append(SLASHED.format(name, day))
-            if word := columns.number_with_unit(X.iloc[:, k]):
+            if word := columns.number_with_unit(column):
                 advice.append(WITH_UNIT.format(name, word))
     return replace(data, X=X, y=y), advice
 

@@ -1,0 +1,167 @@
+"""The covariance of targets under a kernel whose numbers are learnt, with or without noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import as_numpy, doubled, n_rows
+from mercer.expressions.contraction import contracted
+from mercer.expressions.gradient import gradient
+from mercer.expressions.interpreter import Pairs
+from mercer.kernels.hyperparameters import BOUNDS, Entry, values, with_values
+from mercer.kernels.kernel import Kernel
+
+NOISE = "noise"
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCovariance:
+    """``cov(y_i, y_j) = k(x_i, x_j) + [i = j] s(x_i)`` at numbers of k that are logarithms.
+
+    Attributes
+    ----------
+    whole : Kernel
+        k, or with ``white`` the kernel whose diagonal is that of k + s.
+    entries : tuple of Entry
+        The numbers of ``whole`` that theta moves, one for each entry of theta.
+    bounds : (p, 2) array, of theta
+    noise : float or None
+        A variance s of all errors alike, whose logarithm is the last entry of theta.
+    white : tuple of str
+        Paths of constants in ``whole`` that count on the diagonal alone.
+    """
+
+    whole: Kernel
+    entries: tuple[Entry, ...]
+    bounds: np.ndarray
+    noise: float | None = None
+    white: tuple[str, ...] = ()
+
+    @property
+    def theta(self) -> np.ndarray:
+        rates = np.array([entry.rate for entry in self.entries])
+        found = np.log(values(self.whole, self.entries)) / rates if len(rates) else rates
+        return found if self.noise is None else np.append(found, np.log(self.noise))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        found = tuple(entry.name for entry in self.entries)
+        return found if self.noise is None else (*found, NOISE)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """k, without what counts on the diagonal alone."""
+        if not self.white:
+            return self.whole
+        return with_values(self.whole, [Entry(path) for path in self.white], self._none)
+
+    @property
+    def _none(self) -> np.ndarray:
+        return np.zeros(len(self.white))
+
+    def at(self, theta: np.ndarray) -> KernelCovariance:
+        theta, p = np.asarray(theta, dtype=float), len(self.entries)
+        noise = None if self.noise is None else float(np.exp(theta[p]))
+        rates = np.array([entry.rate for entry in self.entries])
+        with np.errstate(over="ignore"):
+            moved = with_values(self.whole, self.entries, np.exp(rates * theta[:p]))
+        return replace(self, whole=moved, noise=noise)
+
+    # Values.
+
+    def gram(self, X: Any, Y: Any = None) -> np.ndarray:
+        X, Y = doubled(X), None if Y is None else doubled(Y)
+        return np.ascontiguousarray(as_numpy(self.kernel(X, Y)), dtype=np.float64)
+
+    def own(self, X: Any) -> np.ndarray:
+        return np.array(as_numpy(self.kernel.diag(doubled(X))), dtype=np.float64)
+
+    def errors(self, X: Any) -> np.ndarray:
+        found = np.full(n_rows(X), 0.0 if self.noise is None else self.noise)
+        if self.white:
+            found += as_numpy(self.whole.diag(doubled(X))) - self.own(X)
+        return found
+
+    # Slopes.
+
+    def gradient(self, X: Any, U: np.ndarray, V: np.ndarray) -> np.ndarray:
+        U, V = (A.reshape(len(A), -1) for A in (U, V))
+        weight = as_numpy((U * V).sum(1))
+        return self._by_theta(X, gradient(self._pairs(X), U, V), weight)
+
+    def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
+        return self._by_theta(X, contracted(self._pairs(X), W), W.diagonal())
+
+    def _pairs(self, X: Any) -> Pairs:
+        return self.kernel.over(doubled(X))
+
+    def _by_theta(self, X: Any, by_path: Mapping[str, Any], weight: np.ndarray) -> np.ndarray:
+        """The chain rule from numbers to theta, with what acts on the diagonal alone."""
+        found = np.array([self._slope(by_path, entry) for entry in self.entries])
+        if self.white and len(found):
+            found += self._on_diagonal(X, weight)
+        found *= self._rates
+        return found if self.noise is None else np.append(found, weight.sum() * self.noise)
+
+    def _slope(self, by_path: Mapping[str, Any], entry: Entry) -> float:
+        if entry.path in self.white or entry.path not in by_path:
+            return 0.0
+        slope = by_path[entry.path]
+        return float(slope if entry.index is None else slope[entry.index])
+
+    def _on_diagonal(self, X: Any, weight: np.ndarray) -> np.ndarray:
+        """Σ_i weight_i ∂s(x_i)/∂value for each entry."""
+        whole, part = self.whole.over(doubled(X)), self._pairs(X)
+        known, found = part.formula.parameters(), np.zeros(len(self.entries))
+        for j, entry in enumerate(self.entries):
+            path, index = entry.path, entry.index
+            found[j] = weight @ _diagonal_slope(whole, path, index)
+            if path not in self.white and path in known:
+                found[j] -= weight @ _diagonal_slope(part, path, index)
+        return found
+
+    @property
+    def _rates(self) -> np.ndarray:
+        """d value / d theta for each entry."""
+        rates = np.array([entry.rate for entry in self.entries])
+        return rates * values(self.whole, self.entries) if len(rates) else rates
+
+
+def _diagonal_slope(pairs: Pairs, path: str, index: int | None) -> np.ndarray:
+    slope = pairs.derivative(path, index)
+    return np.asarray(slope.diagonal(), dtype=np.float64)
+
+
+def of_kernel(
+    kernel: Kernel,
+    entries: Sequence[Entry],
+    *,
+    noise: float | None = None,
+    bounds: Mapping[str, Any] | None = None,
+) -> KernelCovariance:
+    """A covariance of a kernel of ours, with bounds by path; "fixed" takes an entry away.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    entries : what may be learnt
+    noise : float, optional
+        A variance of the errors to begin with, learnt too.
+    bounds : mapping from path, or ``"noise"``, to (low, high) or "fixed"
+    """
+    given = dict(bounds or {})
+    kept, limits = [], []
+    for entry in entries:
+        own = given.get(entry.name, given.get(entry.path, BOUNDS))
+        if not isinstance(own, str):
+            kept.append(entry)
+            limits.append(np.log(np.asarray(own, dtype=float)))
+    if noise is not None:
+        own = given.get(NOISE, BOUNDS)
+        limits.append(np.log(np.asarray(own, dtype=float)))
+    return KernelCovariance(kernel, tuple(kept), np.array(limits).reshape(-1, 2), noise)

@@ -1,0 +1,184 @@
+r"""The evidence by one Cholesky factorisation, and its gradient by the inverse in its place.
+
+With :math:`C = K + D` and :math:`\alpha = C^{-1} y`
+
+.. math::
+    \log p(y) = -\tfrac12 y^T \alpha - \tfrac12 \log |C| - \tfrac n2 \log 2\pi, \qquad
+    \frac{\partial \log p}{\partial \theta}
+        = \tfrac12 \sum_{ij} (\alpha \alpha^T - C^{-1})_{ij} \frac{\partial C_{ij}}{\partial \theta}
+
+K, the factor, the inverse and the weights take turns in one matrix of n by n numbers.
+
+References
+----------
+Rasmussen and Williams (2006), "Gaussian processes for machine learning", algorithm 2.1, and
+section 2.7 for a mean with coefficients.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, get_blas_funcs, get_lapack_funcs, solve_triangular
+
+from mercer.arrays import refuse_beyond_memory
+from mercer.kernels.kernel import Kernel
+from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
+from mercer.solvers.factorisation import factorised
+from mercer.solvers.result import Result, Status
+
+EPS = float(np.finfo(np.float64).eps)
+# Numbers of kernel values between new points and training points that are held at once.
+BLOCK = 2**24
+
+
+class ExactEngine:
+    """Evidence and posterior by factorising C.
+
+    Parameters
+    ----------
+    problem : EvidenceProblem
+    """
+
+    name = "exact"
+
+    def __init__(self, problem: EvidenceProblem):
+        refuse_beyond_memory(len(problem.Y), 2)
+        self.problem = problem
+
+    def evidence(self, theta: np.ndarray, gradient: bool = True) -> Evidence:
+        """log p(Y | theta); -inf with a gradient of zeros where C is not positive definite."""
+        covariance = self.problem.covariance.at(theta)
+        try:
+            factor = Factor(self.problem, covariance)
+        except LinAlgError:
+            return Evidence(-np.inf, np.zeros(len(theta)) if gradient else None)
+        value = factor.log_evidence()
+        slope = factor.gradient() if gradient else None
+        return Evidence(value, slope, lower=value, upper=value)
+
+    def posterior(self, theta: np.ndarray) -> ExactPosterior:
+        """The posterior.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If C is not positive definite in floating point.
+        """
+        return ExactPosterior(self.problem, self.problem.covariance.at(theta))
+
+
+class Factor:
+    """C = U^T U, and the coefficients that follow from it."""
+
+    def __init__(self, problem: EvidenceProblem, covariance: Covariance):
+        self.problem, self.covariance = problem, covariance
+        C = covariance.gram(problem.X)
+        self.diagonal = problem.diagonal(covariance)
+        C.reshape(-1)[:: len(C) + 1] += self.diagonal
+        if not np.isfinite(C.diagonal()).all():
+            raise LinAlgError("the covariance has values that are not finite")
+        self.U, _ = factorised(C)
+        H, Y = problem.H, problem.Y
+        solved = self.solve(np.hstack([Y, H]))
+        self.alpha, self.V = solved[:, : Y.shape[1]], solved[:, Y.shape[1] :]
+        self.A = H.T @ self.V  # H^T C^-1 H
+        self.beta = np.zeros((0, Y.shape[1]))
+        if H.shape[1]:
+            self.beta = np.linalg.solve(self.A, H.T @ self.alpha)
+            self.alpha = self.alpha - self.V @ self.beta
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        return cho_solve((self.U, False), B, check_finite=False)
+
+    def log_evidence(self) -> float:
+        (n, t), q = self.problem.Y.shape, self.problem.H.shape[1]
+        fit = float(np.vdot(self.problem.Y, self.alpha))
+        log_det = 2 * float(np.log(self.U.diagonal()).sum())
+        if q:
+            log_det += float(np.linalg.slogdet(self.A)[1])
+        return -0.5 * (fit + t * (log_det + (n - q) * np.log(2 * np.pi)))
+
+    def gradient(self) -> np.ndarray:
+        """By theta; the inverse takes the factor's place, which is lost."""
+        t = self.problem.Y.shape[1]
+        potri, potrf = get_lapack_funcs(("potri", "potrf"), (self.U,))
+        W, _ = potri(self.U, lower=0, overwrite_c=1)
+        columns = self.alpha
+        if self.A.size:  # the coefficients' part of C^-1
+            R, _ = potrf(self.A, lower=0)
+            B = solve_triangular(R, self.V.T, trans="T", lower=False).T
+            columns = np.hstack([self.alpha, np.sqrt(t) * B])
+        (syrk,) = get_blas_funcs(("syrk",), (W,))
+        W = syrk(1.0, columns, beta=-float(t), c=W, lower=0, overwrite_c=1)
+        return 0.5 * self.covariance.contracted(self.problem.X, W.T)
+
+
+class ExactPosterior(Posterior):
+    """f given the targets, from the factor of C; ``result.gap`` is the relative residual.
+
+    Attributes
+    ----------
+    alpha : (n, t) array
+    L : (n, n) array, lower triangular with C = L L^T
+    """
+
+    def __init__(self, problem: EvidenceProblem, covariance: Covariance):
+        start = time.perf_counter()
+        self.problem, self.prior = problem, covariance
+        factor = Factor(problem, covariance)
+        self.alpha, self.V, self.A = factor.alpha, factor.V, factor.A
+        self.mean_coefficients = factor.beta
+        self.mean_covariance = np.linalg.inv(factor.A)
+        value = factor.log_evidence()
+        self.evidence = Evidence(value, lower=value, upper=value)
+        self.L = np.tril(factor.U.T)
+        gap = self._residual()
+        status = Status.EXACT if gap <= len(self.alpha) * 1e-10 else Status.STALLED
+        seconds = time.perf_counter() - start
+        self.result = Result(self.alpha, status, gap, 1, seconds, method="exact: Cholesky")
+
+    def _residual(self) -> float:
+        """|L L^T alpha + H beta - y| / |y|, the largest over targets."""
+        Y = self.problem.Y - self.problem.H @ self.mean_coefficients
+        left = Y - self.L @ (self.L.T @ self.alpha)
+        sizes = np.linalg.norm(Y, axis=0)
+        return float(np.max(np.linalg.norm(left, axis=0) / np.where(sizes > 0, sizes, 1.0)))
+
+    def mean(self, X: Any, part: Kernel | None = None) -> np.ndarray:
+        found = self._cross(X, part) @ self.alpha
+        if part is None and self.problem.basis is not None:
+            found += self.problem.basis(X) @ self.mean_coefficients
+        return found
+
+    def variance(self, X: Any, part: Kernel | None = None) -> np.ndarray:
+        own = self.prior.own(X) if part is None else np.array(part.diag(X), dtype=float)
+        W, M = self._whitened(X, part)
+        found = own - np.einsum("ij,ij->j", W, W) + np.einsum("ij,ij->j", M, M)
+        return np.maximum(found, 0.0)
+
+    def covariance(self, X: Any, part: Kernel | None = None) -> np.ndarray:
+        own = self.prior.gram(X) if part is None else np.array(part(X), dtype=float)
+        W, M = self._whitened(X, part)
+        found = own - W.T @ W + M.T @ M
+        np.fill_diagonal(found, np.maximum(found.diagonal(), 0.0))
+        return found
+
+    def _cross(self, X: Any, part: Kernel | None) -> np.ndarray:
+        if part is None:
+            return self.prior.gram(X, self.problem.X)
+        return np.asarray(part(X, self.problem.X), dtype=float)
+
+    def _whitened(self, X: Any, part: Kernel | None) -> tuple[np.ndarray, np.ndarray]:
+        """L^-1 k(X_train, X), (n, m), and what the mean's coefficients add to the variance."""
+        cross = self._cross(X, part)
+        W = solve_triangular(self.L, cross.T, lower=True, check_finite=False)
+        if not self.A.size:
+            return W, np.zeros((0, cross.shape[0]))
+        basis = np.zeros((cross.shape[0], len(self.A)))
+        if part is None and self.problem.basis is not None:
+            basis = self.problem.basis(X)
+        left = basis - cross @ self.V
+        return W, np.linalg.solve(np.linalg.cholesky(self.A), left.T)
