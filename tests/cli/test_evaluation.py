@@ -32,8 +32,8 @@ def test_a_model_no_better_than_a_constant_is_called_so(irises):
     for name, y in {"number": rng.normal(size=150), "class": rng.choice(["a", "b"], 150)}.items():
         irises[["soil"]].assign(y=y).to_csv(f"{name}.csv", index=False)
         found = run("fit", f"{name}.csv", "-t", "y", "--report", "p.html")
-        assert "no better than a constant" in found.stderr
-        assert "no better than a constant" in pathlib.Path("p.html").read_text()
+        assert "no better than the baseline" in found.stderr
+        assert "no better than the baseline" in pathlib.Path("p.html").read_text()
     found = run("fit", "iris.csv", "-t", "species", "--report", "p.html")
     assert "no better" not in found.stderr + pathlib.Path("p.html").read_text()
 
@@ -45,7 +45,7 @@ def test_a_constant_among_the_rows_held_out_leaves_no_score(here):
     found = run("fit", "t.csv", "-t", "y", "--max-time", "1", "--report", "p.html")
     assert re.search("R² +unknown ± unknown", found.stdout)
     assert found.stderr.count("\n\n") == 1
-    assert "0.25 in all rows held out" in found.stderr
+    assert "0.25 in all held-out rows" in found.stderr
     assert mercer.read_notes("t.mercer")["importances"] is None
 
 
@@ -63,7 +63,7 @@ def test_a_row_that_is_alone_in_its_class_is_trained_on():
 
 def test_scores_of_few_rows_have_errors_of_their_size():
     y = np.array([0.1, 0.2, 0.3])
-    assert np.isnan(evaluation.quality("regression", y[[0, 0, 0]], y))
+    assert np.isnan(evaluation.score_value("regression", y[[0, 0, 0]], y))
     found = evaluation.scored("regression", y, np.array([0.11, 0.19, 0.31]), y)
     assert 0 < found["error"] < 1
 
@@ -71,5 +71,7 @@ def test_scores_of_few_rows_have_errors_of_their_size():
 def test_scores_of_huge_numbers():
     y = np.array([1.0, 2.0, 3.0, 5.0])
     for unit in (1.0, 1e300):
-        found = evaluation.quality("regression", unit * y, unit * np.array([1.0, 2.0, 3.0, 4.0]))
+        found = evaluation.score_value(
+            "regression", unit * y, unit * np.array([1.0, 2.0, 3.0, 4.0])
+        )
         assert found == pytest.approx(1 - 1 / 8.75)

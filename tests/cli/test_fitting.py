@@ -51,7 +51,7 @@ def test_columns_can_be_left_out(irises):
     run("fit", "iris.csv", "-t", "species", "--ignore", "soil", "--ignore", "petal width (cm)")
     notes = mercer.read_notes("iris.mercer")
     assert len(notes["columns"]) == 3
-    assert notes["left out"]["soil"] == "as asked"
+    assert notes["left out"]["soil"] == "excluded by --ignore"
     assert "no such column" in refused("fit", "iris.csv", "-t", "species", "--ignore", "x")
 
 
@@ -153,8 +153,8 @@ def test_stray_words_among_numbers_are_missing_values_in_training(diabetes):
     frame.loc[[8, 9], "target"] = "lots"
     frame.to_csv("words.csv", index=False)
     result = run("fit", "words.csv", "-t", "target", "--max-time", "1")
-    assert "'bmi' holds numbers and 1 of other words, such as 'much'" in result.stderr
-    assert "'target' holds numbers and 2 of other words" in result.stderr
+    assert "'bmi' holds numbers and 1 other value, such as 'much'" in result.stderr
+    assert "'target' holds numbers and 2 other values" in result.stderr
     assert "440 rows" in result.stdout
     assert "regression" in result.stdout
     kinds = {c["name"]: c["kind"] for c in mercer.read_notes("words.mercer")["columns"]}
@@ -171,4 +171,4 @@ def test_days_with_slashes_are_told_of(diabetes):
     days = pd.date_range("2024-01-01", periods=len(diabetes))
     diabetes.assign(day=days.strftime("%m/%d/%Y")).to_csv("t.csv", index=False)
     told = run("fit", "t.csv", "-t", "target", "--max-time", "1").stderr
-    assert "'day' holds days such as '01/01/2024', which are read as text; write them as" in told
+    assert "'day' holds dates such as '01/01/2024', which are read as text; write them as" in told

@@ -43,7 +43,10 @@ def test_arrays_are_taken_in_the_order_of_training(diabetes):
     np.savez("t.npz", X=diabetes.drop(columns="target").to_numpy(dtype=float))
     result = run("predict", "diabetes.mercer", "t.npz")
     assert result.stdout == expected
-    assert result.stderr == "t.npz has no names; its columns are taken in the order of training\n"
+    assert (
+        result.stderr
+        == "t.npz has no column names; they are assumed to be in the order of training\n"
+    )
 
 
 def test_graphs_and_tables_are_told_apart(here, diabetes):
@@ -51,7 +54,7 @@ def test_graphs_and_tables_are_told_apart(here, diabetes):
     model = mercer.KernelRidge(kernel=K.WeisfeilerLehman()).fit(graphs, np.arange(20.0))
     mercer.save(model, "g.mercer", notes={"columns": [{"name": "graphs", "kind": "graph"}]})
     told = refused("predict", "g.mercer", "diabetes.csv")
-    assert "diabetes.csv holds a table, and the model was trained on graphs" in told
+    assert "diabetes.csv holds a table, but the model was trained on graphs" in told
 
 
 def test_predictions_in_files_of_all_kinds(irises):
@@ -108,9 +111,9 @@ def test_targets_that_cannot_be_scored_are_told(diabetes):
     r2 = 1 - np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2)
     told = " ".join(result.stderr.split())
     assert f"R² {r2:.3f} on the {len(y)} rows" in told
-    assert "of 1 the target is not a number, such as 'unknown'" in told
+    assert "1 row left out, whose target is not a number, such as 'unknown'" in told
     diabetes.assign(target="none").to_csv("none.csv", index=False)
-    assert "no R²; of 442 the" in run("predict", "diabetes.mercer", "none.csv").stderr
+    assert "no R²; 442 rows left out" in run("predict", "diabetes.mercer", "none.csv").stderr
 
 
 @pytest.mark.parametrize(
@@ -150,7 +153,7 @@ def test_a_model_of_arrays_takes_tables_of_as_many_columns(diabetes):
     X.assign(y=y).to_csv("xy.csv", index=False)
     assert run("predict", "a.mercer", "xy.csv").stdout == expected
     told = refused("predict", "a.mercer", "diabetes.csv")
-    assert "diabetes.csv has 11 columns to predict from, and the model was trained on 10" in told
+    assert "diabetes.csv has 11 feature columns; the model was trained on 10" in told
 
 
 def test_all_columns_that_are_missing_are_named(irises):
@@ -223,7 +226,7 @@ def test_days_are_classes_as_they_are_written(here):
     run("fit", "t.csv", "-t", "day", "-q", "--max-time", "1")
     result = run("predict", "t.mercer", "t.csv")
     assert result.stdout.splitlines()[:3] == ["prediction", "2024-01-01", "2024-01-02 08:30:00"]
-    assert result.stderr == "accuracy 1.000 on the 80 rows that have the target\n"
+    assert result.stderr == "accuracy 1.000 on the 80 rows with a target\n"
 
 
 def test_numbers_with_decimals_are_classes_if_asked(here):
@@ -232,7 +235,7 @@ def test_numbers_with_decimals_are_classes_if_asked(here):
     run("fit", "t.csv", "-t", "dose", "--task", "classification", "-q", "--max-time", "1")
     result = run("predict", "t.mercer", "t.csv")
     assert result.stdout.split()[:4] == ["prediction", "0.5", "1.0", "2.0"]
-    assert result.stderr == "accuracy 1.000 on the 90 rows that have the target\n"
+    assert result.stderr == "accuracy 1.000 on the 90 rows with a target\n"
     pd.DataFrame({"x": x[:80], "y": np.tile([1e300, 2e300], 40)}).to_csv("t.csv", index=False)
     run("fit", "t.csv", "-t", "y", "-q", "--max-time", "1")
     predicted = run("predict", "t.mercer", "t.csv").stdout.split()[1:]

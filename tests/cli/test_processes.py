@@ -70,7 +70,7 @@ def test_a_folder_that_may_not_be_written_to_is_told_before_any_work(irises, her
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     monkeypatch.setattr(models, "train", None)
     told = refused("fit", "iris.csv", "-t", "species")
-    assert f"iris.mercer: the folder {here.resolve()} may not" in told
+    assert f"iris.mercer: the folder {here.resolve()} is not writable" in told
 
 
 def interrupted(*arguments, **named):

@@ -16,7 +16,7 @@ from command_line import refused, run
     [
         (["fit"], "Missing argument 'DATA'"),
         (["fit", "missing.csv", "-t", "y"], r"missing\.csv: No such file"),
-        (["fit", "iris.csv"], "--target: say which column .* sepal"),
+        (["fit", "iris.csv"], "--target: name the column .* sepal"),
         (["fit", "iris.csv", "-t", "kind"], "--target kind: there is no such column"),
         (["fit", "iris.csv", "-t", "species", "--task", "regression"], "not a number"),
         (["fit", "iris.csv", "-t", "species", "--task", "magic"], "'magic' is not one of"),
@@ -30,21 +30,21 @@ from command_line import refused, run
         (["predict", "-", "-"], "cannot both"),
         (
             ["fit", "iris.csv", "-t", "species", "-o", "./iris.csv"],
-            "nothing can be written to ./iris.csv: it is read",
+            "cannot write to ./iris.csv: it is an input",
         ),
         (
             ["fit", "iris.csv", "-t", "species", "-o", "m", "--report", "m"],
-            "m: something else goes there",
+            "m: another output goes there",
         ),
         (
             ["fit", "iris.csv", "-t", "species", "-o", "-", "--report", "-"],
-            "standard output: something else",
+            "standard output: another output",
         ),
         (["fit", "iris.csv", "-t", "species", "-o", "."], "not a regular file"),
-        (["predict", "iris.csv", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
-        (["density", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
-        (["density", "iris.csv", "--save", "d", "--report", "d"], "d: something else"),
-        (["report", "iris.csv", "-o", "iris.csv"], "iris.csv: it is read"),
+        (["predict", "iris.csv", "iris.csv", "-o", "iris.csv"], "iris.csv: it is an input"),
+        (["density", "iris.csv", "-o", "iris.csv"], "iris.csv: it is an input"),
+        (["density", "iris.csv", "--save", "d", "--report", "d"], "d: another output"),
+        (["report", "iris.csv", "-o", "iris.csv"], "iris.csv: it is an input"),
         (
             ["fit", "iris.csv", "-t", "species", "--report", "p.pdf"],
             "p.pdf: reports are .* as .html",
@@ -58,7 +58,7 @@ from command_line import refused, run
         (["check", "__import__('os')"], "mercer"),
         (["kernels", "RFB"], "did you mean RBF?"),
         (["kernels", "Magic"], "there is no kernel Magic"),
-        (["density", "iris.csv", "-c", "species"], "no such column of numbers"),
+        (["density", "iris.csv", "-c", "species"], "no such numeric column"),
         (["density", "iris.csv", "-c", "soil", "--bandwidth", "wide"], "soil"),
         (["density", "iris.csv", "--bandwidth", "wide"], "--bandwidth wide: there are isj, lscv"),
         (["density", "iris.csv", "--bandwidth", "Scot"], "did you mean scott?"),
@@ -87,15 +87,18 @@ def test_small_and_constant_tables_are_refused(here):
     days = pd.date_range("2024-01-01", periods=20).strftime("%Y-%m-%d")
     pd.DataFrame({"a": range(20), "y": days}).to_csv("days.csv", index=False)
     told = refused("fit", "days.csv", "-t", "y")
-    assert "no two rows have the same target, such as 2024-01-01; classes need rows" in told
-    assert told.endswith("quantities are to be written as plain numbers\n")
+    assert (
+        "no two rows have the same target, such as 2024-01-01; each class needs several rows"
+        in told
+    )
+    assert told.endswith("write quantities as plain numbers\n")
     pd.DataFrame({"a": range(20), "y": np.arange(20) + 0.5}).to_csv("prices.csv", index=False)
     told = refused("fit", "prices.csv", "-t", "y", "--task", "classification")
-    assert told.endswith("without --task classification these numbers are learnt as quantities\n")
+    assert told.endswith("without --task classification these numbers are treated as quantities\n")
     told = refused("fit", "days.csv", "-t", "y", "--task", "regression")
     assert "the target holds '2024-01-01', which is not a number; write numbers, or" in told
     pd.DataFrame({"y": range(20)}).to_csv("alone.csv", index=False)
-    assert "no column beside" in refused("fit", "alone.csv", "-t", "y")
+    assert "no column except" in refused("fit", "alone.csv", "-t", "y")
 
 
 def test_what_is_infinite_is_named(here):
@@ -112,7 +115,7 @@ def test_names_that_several_columns_have_are_refused(here):
     assert refused("fit", "t.csv", "-t", "2").endswith(told)
     told = "f.csv has 2 columns called 'a'; give each a name of its own, or leave them out with "
     assert told + "--ignore 'a'" in refused("fit", "f.csv", "-t", "y")
-    assert "no column beside" in refused("fit", "f.csv", "-t", "y", "--ignore", "a")
+    assert "no column except" in refused("fit", "f.csv", "-t", "y", "--ignore", "a")
     run("fit", "n.csv", "-t", "y", "-q", "--max-time", "1")
     frame.assign(b=0).set_axis(["a", "a", "y", "b"], axis="columns").to_csv("n.csv", index=False)
     assert "n.csv has 2 columns called 'a'" in refused("predict", "n.mercer", "n.csv")

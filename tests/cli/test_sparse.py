@@ -43,7 +43,7 @@ def test_fit_predict_and_report(words):
     (columns,) = summary["columns"]
     assert columns["name"] == "1,300,000 columns"
     assert columns["kind"] == "sparse numbers"
-    assert columns["holds"].endswith(" in a row")
+    assert columns["holds"].endswith(" per row")
     assert summary["importances"] is None
     model = mercer.load("words.mercer")
     assert isinstance(model.coding_, SparseCoding)
@@ -73,7 +73,7 @@ def test_files_with_fewer_or_more_columns(words):
     (words / "wide.svm").write_text("\n".join(f"{row} {WIDTH + 5}:9" for row in table) + "\n")
     wide = run("predict", "words.mercer", "wide.svm")
     assert wide.stdout.splitlines() == expected
-    assert "wide.svm has 1,300,005 columns, and training had 1,300,000; the 120 of" in wide.stderr
+    assert "wide.svm has 1,300,005 columns and training had 1,300,000; 120 of" in wide.stderr
 
 
 def test_a_table_of_few_columns_takes_no_more(here):
@@ -81,9 +81,9 @@ def test_a_table_of_few_columns_takes_no_more(here):
     (here / "t.svm").write_text(narrow + "\n")
     run("fit", "t.svm", "-q", "--max-time", "1")
     (here / "w.svm").write_text("1 1:3 9:1\n")
-    assert "9 columns to predict from, and the model" in refused("predict", "t.mercer", "w.svm")
+    assert "9 feature columns; the model" in refused("predict", "t.mercer", "w.svm")
     (here / "w.svm").write_text("1 1:3 2000000:1\n")
-    assert "2000000 columns to predict" in refused("predict", "t.mercer", "w.svm")
+    assert "2000000 feature columns" in refused("predict", "t.mercer", "w.svm")
 
 
 def test_one_entry_in_a_far_column_takes_no_memory(here):
@@ -99,7 +99,7 @@ def test_one_entry_in_a_far_column_takes_no_memory(here):
 
 def test_densities_are_of_columns_that_are_asked_for(words):
     told = refused("density", "words.svm")
-    assert "words.svm has 1,300,000 columns, nearly all of them zeros" in told
+    assert "words.svm has 1,300,000 columns, mostly zeros" in told
     assert "choose some with --column" in told
     told = refused("density", "words.svm", "-c", "1300000")
     assert "no such column; there are 0 to 1299999" in told

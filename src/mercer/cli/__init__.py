@@ -6,7 +6,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run it; what it needs is imported here, so that Ctrl-C is heard from the start."""
+    """Run the command. Imports come late, so that Ctrl-C works from the start."""
     try:
         from mercer.cli.app import app
 

@@ -1,4 +1,4 @@
-"""The commands, each of them a few lines: read, do, say."""
+"""The commands: read, compute, write."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typer.core import TyperGroup
 
 import mercer
 from mercer.cli import INTERRUPTED
+from mercer.cli.escaping import escape
 from mercer.cli.output import (
     Output,
     load_model,
     plain,
-    refuse_places,
-    refuse_unpaged,
-    refuse_unwritten,
+    require_html_suffix,
+    require_table_suffix,
+    require_writable,
     save_model,
     write,
     write_table,
 )
-from mercer.cli.visible import visible
 from mercer.memory_errors import explained, is_bare
 from mercer.tables.readers import (
     MAX_GIB,
@@ -40,23 +40,23 @@ from mercer.tables.readers import (
 
 FEWER = "use fewer rows or columns, or a machine with more memory"
 
-# Names that `inspect` lists of each kind, and their characters.
+# Most names that `inspect` lists per kind, and their most characters.
 MOST_SHOWN, LONGEST_SHOWN = 100, 80
 
 
 class OneLine(TyperGroup):
-    """Commands whose errors are one line, with status 2."""
+    """Commands that report errors in one line, with exit status 2."""
 
     def main(self, *arguments: Any, standalone_mode: bool = True, **named: Any) -> Any:
         if not standalone_mode:
             return super().main(*arguments, standalone_mode=False, **named)
         for stream in ("stdout", "stderr"):
-            if getattr(sys, stream) is None:  # closed by whoever called: what is said goes nowhere
+            if getattr(sys, stream) is None:  # closed by the caller: discard the output
                 setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115
         try:
             status = super().main(*arguments, standalone_mode=False, **named)
         except BrokenPipeError:
-            sys.stderr.close()  # nobody is there to be told
+            sys.stderr.close()  # no reader is left
             sys.exit(1)
         except (KeyboardInterrupt, typer.Abort):
             sys.exit(INTERRUPTED)
@@ -70,10 +70,10 @@ class OneLine(TyperGroup):
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, on one line."""
-    told = getattr(error, "format_message", None)
-    if told is not None:  # of typer: a wrong option
-        text = told()
+    """The message of an error, in one line."""
+    formatted = getattr(error, "format_message", None)
+    if formatted is not None:  # typer: a wrong option
+        text = formatted()
     elif isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     elif isinstance(error, MemoryError) and is_bare(error):
@@ -82,7 +82,7 @@ def _sentence(error: Exception) -> str:
         text = str(error) or type(error).__name__
     else:
         text = f"{type(error).__name__}: {error}"
-    return visible(" ".join(text.split()))
+    return escape(" ".join(text.split()))
 
 
 app = typer.Typer(
@@ -106,21 +106,19 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="|".join(READERS),
-        help="If the file's name does not tell.",
+        help="Format of DATA; inferred from the file name by default.",
         autocompletion=lambda incomplete: [n for n in READERS if n.startswith(incomplete)],
     ),
 ]
 MaxGibOption = Annotated[
     float,
-    typer.Option(
-        "--max-gib", min=0.0, help="Largest size of a compressed file when it is unpacked, in GiB."
-    ),
+    typer.Option("--max-gib", min=0.0, help="Largest unpacked size of a compressed file, in GiB."),
 ]
 HeaderOption = Annotated[
-    bool, typer.Option("--header/--no-header", help="Whether a table's first line has names.")
+    bool, typer.Option("--header/--no-header", help="Whether the first line holds column names.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="The result as one JSON object.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 ReportOption = Annotated[
     str | None, typer.Option("--report", metavar="PAGE", help="Write an HTML page with plots.")
 ]
@@ -136,10 +134,10 @@ def _version(wanted: bool) -> None:
 def main_options(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Train, test and explain kernel models of a table."""
+    """Train, test and explain kernel models on a table."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -148,32 +146,32 @@ def main_options(
 def fit(
     data: DataArgument,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="The column to learn: a name or position.")
+        str | None, typer.Option("--target", "-t", help="Column to predict: name or position.")
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="MODEL", help="Where the model goes; - for stdout."),
+        typer.Option("--output", "-o", metavar="MODEL", help="Model file; - for stdout."),
     ] = None,
     task: Annotated[
-        TaskName | None, typer.Option(help="Override the task that is guessed from the target.")
+        TaskName | None, typer.Option(help="Override the task inferred from the target.")
     ] = None,
     report: ReportOption = None,
     max_time: Annotated[
         float,
-        typer.Option(min=0.1, help="Seconds of training; reading, testing and reports add to it."),
+        typer.Option(min=0.1, help="Seconds of training, without reading, testing and the report."),
     ] = 60.0,
     holdout: Annotated[
-        float, typer.Option(min=0.01, max=0.9, help="The share of rows to test on.")
+        float, typer.Option(min=0.01, max=0.9, help="Fraction of rows to test on.")
     ] = 0.25,
     refit: Annotated[
-        bool, typer.Option("--refit", help="Train on all rows once the score is known.")
+        bool, typer.Option("--refit", help="Train again on all rows after testing.")
     ] = False,
     ignore: Annotated[
         list[str] | None, typer.Option(help="Exclude a column; repeat for several.")
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(min=0, max=2**32 - 1, help="Random seed of the split and of the search."),
+        typer.Option(min=0, max=2**32 - 1, help="Random seed for the split and the search."),
     ] = 0,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
@@ -181,12 +179,12 @@ def fit(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Find a model, test it on rows it has not seen, and save it."""
+    """Train a model, test it on held-out rows, and save it."""
     out = Output(as_json, quiet)
-    refuse_places(output, report, read=(data,))
-    refuse_unpaged(report)
+    require_writable(output, report, read=(data,))
+    require_html_suffix(report)
     path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
-    refuse_places(path)
+    require_writable(path)
     with out.progress(max_time) as step:
         found = without_names(read(data, form, header, target, max_gib))
         found = _without(found, ignore or [])
@@ -212,25 +210,25 @@ def fit(
         if page is not None and report is not None:
             try:
                 write(report, page)
-            except OSError as error:  # the model is there all the same
+            except OSError as error:  # the model is saved all the same
                 unwritten = error
     summary["saved as"] = path
     if path != "-" and report != "-":
         out.result(summary)
         for line in summary["advice"]:
-            out.say(f"\n{line}")
+            out.note(f"\n{line}")
         written = report is not None and unwritten is None
-        out.say(f"\nsaved as {path}" + (f", report in {report}" if written else ""))
+        out.note(f"\nsaved as {path}" + (f", report in {report}" if written else ""))
     if unwritten is not None:
         raise OSError(f"the report was not written: {_sentence(unwritten)}")
 
 
 @app.command("inspect")
 def inspect_model(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file written by fit.")],
     as_json: JsonOption = False,
 ) -> None:
-    """List what a model file holds, without building anything of it."""
+    """List the contents of a model file without loading the model."""
     from mercer.persistence.files import inspect
 
     found = inspect(model)
@@ -250,7 +248,7 @@ def inspect_model(
 
 
 def _listed(names: Iterable[str]) -> str:
-    """The first names, shortened: a file may have any number of them, of any length."""
+    """The first names, shortened: a file may hold any number of names of any length."""
     found = list(names)
     shown = [n if len(n) <= LONGEST_SHOWN else f"{n[:LONGEST_SHOWN]}…" for n in found[:MOST_SHOWN]]
     more = [f"and {len(found) - MOST_SHOWN} more"] if len(found) > MOST_SHOWN else []
@@ -260,12 +258,14 @@ def _listed(names: Iterable[str]) -> str:
 @app.command()
 def predict(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A file that fit wrote, or a model of LIBSVM's.")
+        str, typer.Argument(metavar="MODEL", help="A file written by fit, or a LIBSVM model.")
     ],
     data: DataArgument,
     output: Annotated[
         str,
-        typer.Option("--output", "-o", help="CSV, or by name .tsv, .jsonl, .npz; - for stdout."),
+        typer.Option(
+            "--output", "-o", help="Output file (.csv, .tsv, .jsonl or .npz); - for stdout."
+        ),
     ] = "-",
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each class.")
@@ -277,55 +277,55 @@ def predict(
         bool,
         typer.Option(
             "--quote-formulas/--no-quote-formulas",
-            help="Put ' before text that a spreadsheet would run.",
+            help="Put ' before text that a spreadsheet would run as a formula.",
         ),
     ] = True,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Predict with a saved model; one line for each row of the data."""
+    """Predict with a saved model, one line per row of the data."""
     out = Output(as_json, quiet)
     if model == data == "-":
         raise ValueError("the model and the data cannot both come from standard input")
     _refuse_swapped(model, data)
-    refuse_unwritten(output)
-    refuse_places(output, read=(model, data))
+    require_table_suffix(output)
+    require_writable(output, read=(model, data))
     found = read(data, form, header, max_gib=max_gib)
     fitted, notes = load_model(model, found.width)
     from mercer.cli.predicting import predictions, score_of, unlike_training
 
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         columns = predictions(fitted, notes, found, probabilities)
-    for message in dict.fromkeys(str(warning.message) for warning in heard):
-        out.say(message)
-    if told := unlike_training(notes, found):
-        out.say(told)
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        out.note(message)
+    if newly_marked := unlike_training(notes, found):
+        out.note(newly_marked)
     if as_json:
         out.result({name: column.tolist() for name, column in columns.items()})
     if not as_json or output != "-":
         changed = write_table(output, columns, quote_formulas)
         if changed:
-            out.say(
-                f"{changed} cells that a spreadsheet would run as formulas begin with ' now; "
-                "--no-quote-formulas writes them as they are"
+            out.note(
+                f"{changed} cells that a spreadsheet would run as formulas now begin with '; "
+                "--no-quote-formulas turns this off"
             )
     score = score_of(notes, found, columns)
     if score is not None:
-        out.say(score)
+        out.note(score)
 
 
 @app.command()
 def check(
     expression: Annotated[
-        str, typer.Argument(help='A kernel as one writes it: "RBF(0.5) * Polynomial(2) + 1".')
+        str, typer.Argument(help='A kernel, such as "RBF(0.5) * Polynomial(2) + 1".')
     ],
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Prove that an expression is a kernel, or show points where it is not.
+    """Prove that an expression is a valid kernel, or find a counterexample.
 
-    The exit status is 0 for a kernel, 1 where it is shown not to be one, 3 where nothing is known.
+    The exit status is 0 for valid, 1 for indefinite, 3 for undecided.
     """
     import mercer.kernels as K
 
@@ -357,7 +357,7 @@ def check(
 EXIT_STATUS = {"valid": 0, "indefinite": 1, "unknown": 3}
 WORDS = {
     "indefinite": "not a kernel",
-    "unknown": "undecided: neither a proof nor a counterexample was found",
+    "unknown": "undecided: no proof and no counterexample found",
 }
 
 
@@ -366,19 +366,23 @@ def density(
     data: DataArgument,
     column: Annotated[
         list[str] | None,
-        typer.Option("--column", "-c", help="A name or position; repeat for several."),
+        typer.Option("--column", "-c", help="Column name or position; repeat for several."),
     ] = None,
     bandwidth: Annotated[
         str | None, typer.Option(help="A number, scott, silverman, isj, lscv, mlcv or plugin.")
     ] = None,
     kernel: Annotated[
-        str, typer.Option(help="gaussian, epanechnikov, biweight, tophat or another.")
+        str, typer.Option(help="Smoothing kernel: gaussian, epanechnikov, biweight, tophat, ...")
     ] = "gaussian",
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="Write the density at each row; - for stdout."),
+        typer.Option(
+            "--output", "-o", help="Write the density at each row to this file; - for stdout."
+        ),
     ] = None,
-    save: Annotated[str | None, typer.Option(metavar="MODEL", help="Save the density.")] = None,
+    save: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Save the fitted density.")
+    ] = None,
     report: ReportOption = None,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
@@ -386,11 +390,11 @@ def density(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Estimate the density of one column of numbers, or of several together."""
+    """Estimate the density of one numeric column, or the joint density of several."""
     out = Output(as_json, quiet)
-    refuse_unwritten(output)
-    refuse_places(output, save, report, read=(data,))
-    refuse_unpaged(report)
+    require_table_suffix(output)
+    require_writable(output, save, report, read=(data,))
+    require_html_suffix(report)
     found = read(data, form, header, max_gib=max_gib)
     from mercer.cli.density import estimate, rows
     from mercer.report import pages
@@ -409,9 +413,9 @@ def density(
     if "-" not in (output, save, report):
         out.result(summary)
         written = {"densities in": output, "saved as": save, "report in": report}
-        said = ", ".join(f"{words} {path}" for words, path in written.items() if path)
-        if said:
-            out.say(f"\n{said}")
+        files = ", ".join(f"{words} {path}" for words, path in written.items() if path)
+        if files:
+            out.note(f"\n{files}")
 
 
 @app.command()
@@ -419,13 +423,13 @@ def kernels(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="One of them, to read more.",
+            help="Show the documentation of one kernel.",
             autocompletion=lambda incomplete: [n for n in _kernels() if n.startswith(incomplete)],
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the kernels that expressions are made of."""
+    """List the kernels, or show the documentation of one."""
     import inspect
 
     from rich.table import Table
@@ -455,7 +459,7 @@ def kernels(
 
 
 def _kernels() -> dict[str, type]:
-    """Those that are written by name, in alphabetical order."""
+    """The kernels that are written by name, in alphabetical order."""
     import mercer.kernels as K
 
     made = ("Sum", "Product", "Power", "Exp", "Normalized", "Rescaled", "Composed", "OnColumns")
@@ -476,21 +480,21 @@ def _without_types(cls: type) -> str:
 
 @app.command()
 def report(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file written by fit.")],
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", metavar="PAGE", help="MODEL.html if not given; - for stdout."
+            "--output", "-o", metavar="PAGE", help="HTML file, MODEL.html by default; - for stdout."
         ),
     ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Summarise a saved model and write its HTML report."""
+    """Summarise a saved model and write an HTML report."""
     out = Output(as_json, quiet)
     path = output or ("-" if model == "-" else str(Path(model).with_suffix(".html")))
-    refuse_places(path, read=(model,))
-    refuse_unpaged(path)
+    require_writable(path, read=(model,))
+    require_html_suffix(path)
     fitted, notes = load_model(model)
     from mercer.cli.fitting import described
     from mercer.report import pages
@@ -500,28 +504,28 @@ def report(
     write(path, pages.page(f"Learning from {name}", [plain(summary)]))
     if path != "-":
         out.result(summary)
-        out.say(f"\nreport in {path}")
+        out.note(f"\nreport in {path}")
 
 
 @app.command()
 def demo(
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="PAGE", help="Where the report goes.")
+        str, typer.Option("--output", "-o", metavar="PAGE", help="HTML file of the report.")
     ] = "mercer-demo.html",
-    max_time: Annotated[float, typer.Option(min=0.1, help="Seconds for each model.")] = 20.0,
+    max_time: Annotated[float, typer.Option(min=0.1, help="Seconds of training per model.")] = 20.0,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Show all of it on small tables that come with scikit-learn."""
+    """Demonstrate the commands on small tables that come with scikit-learn."""
     from mercer.cli.demonstration import demonstrate
 
-    refuse_places(output)
-    refuse_unpaged(output)
+    require_writable(output)
+    require_html_suffix(output)
     demonstrate(Output(as_json, quiet), output, max_time)
 
 
 def _refuse_swapped(model: str, data: str) -> None:
-    """Raise where a table stands for the model, and the model for the table."""
+    """Raise an error if the model and the table are given in the wrong order."""
     both = all(Path(path).is_file() for path in (model, data))
     if both and is_model_file(data) and not is_model_file(model):
         raise ValueError(f"the model comes first: mercer predict {data} {model}")
@@ -533,12 +537,12 @@ def _without(data: Data, ignored: list[str]) -> Data:
     if not ignored:
         return data
     if data.columns is None:
-        raise ValueError(f"--ignore: {data.source} has no columns with names")
+        raise ValueError(f"--ignore: {data.source} has no named columns")
     for name in ignored:
         if name not in data.columns:
             meant = suggested(name, data.columns)
             raise ValueError(f"--ignore {name}: there is no such column; {meant}")
-    left_out = {**(data.left_out or {}), **dict.fromkeys(ignored, "as asked")}
+    left_out = {**(data.left_out or {}), **dict.fromkeys(ignored, "excluded by --ignore")}
     columns = [column for name in ignored for column in data.repeated.get(name, [name])]
     return replace(data, X=data.X.drop(columns=columns), left_out=left_out)
 

@@ -1,4 +1,4 @@
-"""The density of the numbers in a table."""
+"""Density estimates of numeric columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS
 from mercer.tables.kinds import nonnumbers
 from mercer.tables.readers import Data, counted, listed, refuse_repeated, suggested
 
-# Points along each axis of the grid that is drawn, of one column and of two.
+# Grid points per axis of the plot, for one column and for two.
 GRID = {1: 200, 2: 60}
 SHOWN_POINTS = 500
 
@@ -27,7 +27,7 @@ def estimate(
     ----------
     data : Data
     columns : list of str or None
-        By name or position; all columns of numbers where not given.
+        By name or position; all numeric columns by default.
     bandwidth : str or None
         A number, or a rule of `KernelDensity`.
     kernel : str
@@ -53,7 +53,7 @@ def estimate(
         if bandwidth is not None:
             raise
         density.set_params(bandwidth="scott").fit(X)
-        by = f"scott, as {chosen} finds none for these rows"
+        by = f"scott, since {chosen} finds no bandwidth for these rows"
     fitted = time.perf_counter() - began
     likelihood = _log_likelihood(density, X)
     summary = {
@@ -78,9 +78,9 @@ def estimate(
 
 
 def _log_likelihood(density: Any, X: np.ndarray) -> float | None:
-    """Of a row, by five-fold cross-validation; None where a fold has too little to go by.
+    """Per row, by five-fold cross-validation; None if a fold has too few distinct rows.
 
-    To four digits, which for very many rows takes a fraction of the time of all.
+    The relative tolerance of 1e-4 saves most of the time with very many rows.
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold, cross_val_score
@@ -91,14 +91,14 @@ def _log_likelihood(density: Any, X: np.ndarray) -> float | None:
     try:
         near = clone(density).set_params(rtol=1e-4)
         scores = cross_val_score(near, X, cv=folds, error_score="raise")
-    except ValueError:  # of a rule that finds no bandwidth
+    except ValueError:  # the rule finds no bandwidth
         return None
     return float(scores.sum() / len(X))
 
 
 def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[str], int]:
     if isinstance(data.X, list):
-        raise ValueError(f"{data.source} holds graphs; a density is of numbers")
+        raise ValueError(f"{data.source} holds graphs; a density needs numbers")
     if data.columns is None:
         X, names = _arrays(data, columns)
         columns = names if hasattr(data.X, "tocsc") else columns
@@ -123,11 +123,11 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
             held = f": {name} holds {words[0]!r}" if words else ""
             others = f"there are {listed(names)}" if there else suggested(column, names)
             raise ValueError(
-                f"--column {column}: {data.source} has no such column of numbers{held}; {others}"
+                f"--column {column}: {data.source} has no such numeric column{held}; {others}"
             )
         chosen.append(names.index(name))
     if not chosen:
-        raise ValueError(f"{data.source} has no column of numbers")
+        raise ValueError(f"{data.source} has no numeric column")
     X = np.asarray(X[:, chosen], dtype=np.float64)
     kept = np.all(np.isfinite(X), axis=1)
     if kept.sum() < 2:
@@ -137,13 +137,13 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
 
 
 def _arrays(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[str]]:
-    """Columns without names: of many sparse ones those that are asked for."""
+    """Columns without names; of sparse data, the chosen ones."""
     if not hasattr(data.X, "tocsc"):
         return np.asarray(data.X), [f"column {k}" for k in range(data.width)]
     if not columns:
         raise ValueError(
-            f"{data.source} has {data.width:,} columns, nearly all of them zeros, and a density is "
-            "of few; choose some with --column"
+            f"{data.source} has {data.width:,} columns, mostly zeros, too many for a density; "
+            "choose some with --column"
         )
     places = [name.removeprefix("column ") for name in columns]
     wrong = [name for name in places if not name.isdecimal() or int(name) >= data.width]
@@ -156,7 +156,7 @@ def _arrays(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[str
 
 
 def rows(X: np.ndarray, names: list[str], summary: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The columns of X by name, with days as they are written."""
+    """The columns of X by name, with dates as text."""
     kinds = [column["kind"] for column in summary["columns"]]
     return {
         name: _written_days(x) if kind == "day" else x
@@ -169,7 +169,7 @@ def _holds_days(data: Data, name: str) -> bool:
 
 
 def _day_numbers(times: Any) -> Any:
-    """Days since 1970 began."""
+    """Days since 1970-01-01."""
     import pandas
 
     began = pandas.Timestamp(0, tz=times.dt.tz)
@@ -177,7 +177,7 @@ def _day_numbers(times: Any) -> Any:
 
 
 def _written_days(numbers: np.ndarray) -> np.ndarray:
-    """Days as text, all of them with the hour if it is not midnight in one."""
+    """Dates as text, with the time of day if any is not midnight."""
     import pandas
 
     times = pandas.to_datetime(pandas.Series(numbers), unit="D").dt.round("s")
@@ -193,12 +193,12 @@ def _described(data: Data, name: str, x: np.ndarray) -> dict[str, str]:
 
 
 def _read_as(data: Data, described: list[dict[str, str]], X: np.ndarray) -> dict[str, str]:
-    """How the columns were read that are days, or numbers with marks."""
+    """How dates and marked numbers were read."""
     found = {}
     for column, x in zip(described, X.T, strict=True):
         name = column["name"]
         if column["kind"] == "day":
-            found[name] = f"{_written_days(x[:1])[0]} as {x[0]:g}, the days since 1970-01-01"
+            found[name] = f"{_written_days(x[:1])[0]} as {x[0]:g}, days since 1970-01-01"
         elif name in data.read_as:
             found[name] = data.read_as[name]
     return found

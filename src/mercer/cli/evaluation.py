@@ -1,4 +1,4 @@
-"""How good a model is on rows it has not seen, beside knowing nothing, and what it looks at."""
+"""Scores on held-out rows, compared with a baseline; permutation importances; spectra."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import n_rows, take_rows
-from mercer.cli.models import machine_of
+from mercer.cli.models import final_estimator
 from mercer.kernels import Kernel, Precomputed
 
-# Rows and columns that the importances are measured on.
+# Most rows that importances are computed on, and most columns that they are computed for.
 IMPORTANCE_ROWS = 500
 IMPORTANCE_COLUMNS = 40
 BOOTSTRAPS = 500
 
 
 def split(X: Any, y: np.ndarray, task: str, share: float, random_state: int) -> tuple[Any, ...]:
-    """X_train, X_test, y_train, y_test; of classes each has its share.
+    """X_train, X_test, y_train, y_test, stratified by class.
 
-    A row that is the only one of its class is for training.
+    The only row of a class is a training row.
     """
     from sklearn.model_selection import train_test_split
 
@@ -37,80 +37,76 @@ def split(X: Any, y: np.ndarray, task: str, share: float, random_state: int) -> 
     return take_rows(X, train), take_rows(X, test), y[train], y[test]
 
 
-def quality(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
-    """The share of right answers, or R²: one minus the squared error over that of the mean.
-
-    Where all targets are the same there is no R²; it is NaN.
-    """
+def score_value(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
+    """Accuracy, or R². NaN for a regression whose targets are all equal."""
     if task == "classification":
         return float(np.mean(y == predicted))
     if y.min() == y.max():
         return float("nan")
-    apart = y - y.mean()
-    unit = np.abs(apart).max()  # lest squares be too large
-    return float(1 - np.sum(((y - predicted) / unit) ** 2) / np.sum((apart / unit) ** 2))
+    from sklearn.metrics import r2_score
+
+    deviation = y - y.mean()
+    unit = np.abs(deviation).max()  # squares of larger numbers would overflow
+    return float(r2_score(deviation / unit, (predicted - y.mean()) / unit))
 
 
 def scored(task: str, y: np.ndarray, predicted: np.ndarray, y_train: np.ndarray) -> dict[str, Any]:
-    """The score on rows held out, its standard error, and that of a constant guess.
+    """The score on held-out rows, its standard error, and the score of a constant prediction.
 
-    The standard error is binomial for shares, and by the bootstrap for R². The model is better than
-    the guess if it is by more than one standard error of the difference.
+    The standard error is binomial for accuracy and bootstrapped for R². ``better`` says whether the
+    model exceeds the baseline by more than one standard error of the difference.
     """
-    n, value = len(y), quality(task, y, predicted)
+    n, value = len(y), score_value(task, y, predicted)
     if task == "classification":
         values, counts = np.unique(y_train, return_counts=True)
-        guess = values[np.argmax(counts)]
+        constant = values[np.argmax(counts)]
         error = float(np.sqrt(value * (1 - value) / n))
-        gains = (y == predicted).astype(float) - (y == guess)
+        gains = (y == predicted).astype(float) - (y == constant)
         better = gains.mean() > gains.std() / np.sqrt(n)
-        name, baseline = "accuracy", f"always {guess}"
+        name, baseline = "accuracy", f"always predicting {constant}"
     else:
-        guess = y_train.mean()
+        constant = y_train.mean()
         draws = np.random.default_rng(0).integers(0, n, size=(BOOTSTRAPS, n))
-        drawn = np.array([quality(task, y[rows], predicted[rows]) for rows in draws])
+        drawn = np.array([score_value(task, y[rows], predicted[rows]) for rows in draws])
         error = float("nan") if np.isnan(value) else float(np.nanstd(drawn))
         better = value > error
-        name, baseline = "R²", "always the mean"
+        name, baseline = "R²", "predicting the mean"
     return {
         "name": name,
         "value": value,
         "error": error,
         "rows": n,
-        "baseline": quality(task, y, np.full(n, guess)),
+        "baseline": score_value(task, y, np.full(n, constant)),
         "baseline name": baseline,
         "better": bool(better),
     }
 
 
 def importances(model: Any, X: Any, y: np.ndarray, task: str, seed: int) -> dict[str, float] | None:
-    """For each column, how much of the score is lost when its values are shuffled."""
-    table = hasattr(X, "columns")
-    width = X.shape[1] if table or isinstance(X, np.ndarray) else 0
-    if not 2 <= width <= IMPORTANCE_COLUMNS:
+    """Permutation importance: the loss of score when the values of one column are shuffled."""
+    from sklearn.inspection import permutation_importance
+
+    is_table = hasattr(X, "columns")
+    d = X.shape[1] if is_table or isinstance(X, np.ndarray) else 0
+    if not 2 <= d <= IMPORTANCE_COLUMNS:
         return None
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(len(y))[:IMPORTANCE_ROWS]
+    rows = np.random.default_rng(seed).permutation(len(y))[:IMPORTANCE_ROWS]
     X, y = take_rows(X, rows), y[rows]
-    whole = quality(task, y, model.predict(X))
-    if np.isnan(whole):
+    if task == "regression" and y.min() == y.max():
         return None
-    lost = {}
-    for k in range(width):
-        shuffled = X.copy()
-        order = rng.permutation(len(y))
-        if table:
-            shuffled.isetitem(k, X.iloc[order, k].array)
-        else:
-            shuffled[:, k] = X[order, k]
-        name = str(X.columns[k]) if table else f"column {k}"
-        lost[name] = whole - quality(task, y, model.predict(shuffled))
-    return dict(sorted(lost.items(), key=lambda item: -item[1]))
+
+    def score(model: Any, X: Any, y: np.ndarray) -> float:
+        return score_value(task, y, model.predict(X))
+
+    found = permutation_importance(model, X, y, scoring=score, n_repeats=1, random_state=seed)
+    names = map(str, X.columns) if is_table else (f"column {k}" for k in range(d))
+    losses = dict(zip(names, found["importances_mean"].tolist(), strict=True))
+    return dict(sorted(losses.items(), key=lambda item: -item[1]))
 
 
 def spectrum(model: Any, most: int = 300) -> list[float] | None:
-    """Eigenvalues of the kernel between some training points, as shares of their sum."""
-    fitted = machine_of(model)
+    """Eigenvalues of a Gram matrix of at most ``most`` training points, as shares of their sum."""
+    fitted = final_estimator(model)
     points = getattr(fitted, "X_fit_", getattr(fitted, "support_vectors_", None))
     kernel = getattr(fitted, "kernel_", None)
     if points is None or not isinstance(kernel, Kernel) or isinstance(kernel, Precomputed):

@@ -1,4 +1,4 @@
-"""From data to a model, and to a summary of it that JSON can hold."""
+"""From data to a fitted model and its summary, which JSON can hold."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from mercer.cli import evaluation, models
 from mercer.tables import kinds as columns
 from mercer.tables.readers import Data, counted, listed, refuse_repeated
 
-# So many of the predictions for rows held out are kept for the plots.
+# Most held-out predictions stored for the plots.
 KEPT_PREDICTIONS = 2000
-# Rows held out beyond this many make the score no surer.
+# Most held-out rows: more would not make the score more precise.
 MOST_HELD_OUT = 20_000
 NO_BETTER = (
-    "on the rows held out the model is no better than a constant ({}), within one standard error: "
+    "on held-out rows the model is no better than the baseline ({}), within one standard error: "
     "the columns may carry little information, there may be too few rows, or one class dominates"
 )
 MANY_CLASSES = (
-    "the target is text, such as {!r}, and is learnt as {:,} classes; if it is a quantity, write "
+    "the target is text, such as {!r}, and is treated as {:,} classes; if it is a quantity, write "
     "it as plain numbers"
 )
-SLASHED = "column {!r} holds days such as {!r}, which are read as text; write them as 2024-12-31"
+SLASHED = "column {!r} holds dates such as {!r}, which are read as text; write them as 2024-12-31"
 WITH_UNIT = (
     "column {!r} holds text such as {!r}, which is not read as a number; if it is a quantity, "
     "write it as plain numbers"
 )
-NO_SCORE = "the target is {} in all rows held out, which leaves the model without a score"
+NO_SCORE = "the target is {} in all held-out rows, so the model has no score"
 
 
 def fit(
@@ -46,21 +46,21 @@ def fit(
     refit: bool = False,
     step: Callable[[str], None] = lambda name: None,
 ) -> tuple[Any, dict[str, Any]]:
-    """A model of the data, and what is worth knowing of it.
+    """A fitted model of the data, and its summary.
 
     Parameters
     ----------
     data : Data
-    task : "classification", "regression" or None to go by the target
+    task : "classification", "regression" or None to infer it from the target
     share : float
-        The share of rows that the model is tested on and not trained on.
+        Fraction of rows to hold out for testing.
     max_time : float
         Seconds that the search for a model may take.
     random_state : int
     refit : bool
-        Whether the model is trained again on all rows after it was tested.
+        Whether to train again on all rows after testing.
     step : callable
-        Told what is going on.
+        Called with the name of each stage.
     """
     began = time.perf_counter()
     refuse_repeated(data, data.columns or (), ", or leave them out with --ignore {!r}")
@@ -105,7 +105,7 @@ def fit(
         "read as": _read_as(data),
         "score": score,
         "importances": evaluation.importances(model, X_test, y_test, task, random_state),
-        "held out": _kept(task, y_test, predicted),
+        "held out": _test_predictions(task, y_test, predicted),
         "tried": tried,
         "advice": [
             *advice,
@@ -123,22 +123,22 @@ def fit(
 
 
 def described(model: Any) -> dict[str, Any]:
-    """What a fitted model tells of itself: its kernel and the proof, its size, its certificate."""
-    machine = models.machine_of(model)
-    inside = "" if machine is model else f": {type(machine).__name__}"
+    """Facts of a fitted model: its kernel and proof, its size, its certificate."""
+    inner = models.final_estimator(model)
+    inside = "" if inner is model else f": {type(inner).__name__}"
     found: dict[str, Any] = {"model": type(model).__name__ + inside}
-    kernel = getattr(model, "kernel_", getattr(machine, "kernel_", None))
+    kernel = getattr(model, "kernel_", getattr(inner, "kernel_", None))
     if isinstance(kernel, mercer.kernels.Kernel):
         validity = kernel.validity
         found["kernel"] = repr(kernel)
         found["kernel is"] = validity.status
         found["proof"] = str(validity.proof or validity.counterexample or validity.reason)
-    if hasattr(machine, "support_"):
-        found["size"] = {"name": "support vectors", "value": len(machine.support_)}
-    elif hasattr(machine, "dual_coef_"):
-        name = "centres" if getattr(machine, "solver", None) == "nystrom" else "points"
-        found["size"] = {"name": name, "value": int(np.shape(machine.dual_coef_)[0])}
-    result = getattr(machine, "result_", None)
+    if hasattr(inner, "support_"):
+        found["size"] = {"name": "support vectors", "value": len(inner.support_)}
+    elif hasattr(inner, "dual_coef_"):
+        name = "centres" if getattr(inner, "solver", None) == "nystrom" else "points"
+        found["size"] = {"name": name, "value": int(np.shape(inner.dual_coef_)[0])}
+    result = getattr(inner, "result_", None)
     if result is not None:
         found["certificate"] = {
             "status": result.status.name.lower(),
@@ -151,12 +151,12 @@ def described(model: Any) -> dict[str, Any]:
 
 
 def _complete(data: Data) -> tuple[Any, Any, int]:
-    """Rows that have a target."""
+    """The rows with a target, and how many rows have none."""
     if data.y is None:
         if data.columns is None:
-            raise ValueError(f"{data.source} has no y to learn")
+            raise ValueError(f"{data.source} has no target y")
         named = listed(data.columns)
-        raise ValueError(f"--target: say which column of {data.source} is to be learnt: {named}")
+        raise ValueError(f"--target: name the column of {data.source} to predict: {named}")
     X, y = data.X, data.y
     gone = np.asarray([value is None or value != value for value in y])
     if gone.any():
@@ -167,7 +167,7 @@ def _complete(data: Data) -> tuple[Any, Any, int]:
         rows = counted(len(y), "row")
         raise ValueError(f"{data.source} has {rows} with a target; at least 10 are needed")
     if data.columns is not None and not data.columns:
-        raise ValueError(f"{data.source} has no column beside the target")
+        raise ValueError(f"{data.source} has no column except the target")
     for name in data.columns or ():
         if X[name].dtype.kind == "f" and (rows := np.flatnonzero(np.isinf(X[name]))).size:
             raise ValueError(f"column {name!r} of {data.source} is infinite in row {rows[0]}")
@@ -201,18 +201,18 @@ def _refuse_unlearnable(y: np.ndarray, task: str, are_numbers: bool) -> None:
         raise ValueError(f"the target is {y[0]} throughout; there is nothing to learn")
     if task == "classification" and len(values) == len(y):
         quantities = (
-            "without --task classification these numbers are learnt as quantities"
+            "without --task classification these numbers are treated as quantities"
             if are_numbers
-            else "quantities are to be written as plain numbers"
+            else "write quantities as plain numbers"
         )
         raise ValueError(
-            f"no two rows have the same target, such as {y[0]}; classes need rows to learn from, "
-            f"and {quantities}"
+            f"no two rows have the same target, such as {y[0]}; each class needs several rows, and "
+            f"{quantities}"
         )
 
 
 def _described(model: Any, X: Any) -> list[dict[str, Any]]:
-    """A row for each column, or one for all where they have no names."""
+    """One entry per column, or one for all columns without names."""
     if hasattr(X, "columns"):
         return columns.described(X, model.coding_.kinds_)
     if isinstance(X, list):
@@ -222,23 +222,26 @@ def _described(model: Any, X: Any) -> list[dict[str, Any]]:
     name = f"{X.shape[1]:,} columns"
     if not hasattr(X, "tocsr"):
         return [{"name": name, "kind": "numbers", "missing": 0, "holds": ""}]
-    held = f"{X.nnz:,} entries, {X.nnz / X.shape[0]:.3g} in a row"
+    held = f"{X.nnz:,} entries, {X.nnz / X.shape[0]:.3g} per row"
     return [{"name": name, "kind": "sparse numbers", "missing": 0, "holds": held}]
 
 
-def _kept(task: str, y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-    """What the plots of the report are drawn from."""
+def _test_predictions(task: str, y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """Held-out predictions or the confusion matrix, for the plots of the report."""
     if task == "regression":
         rows = np.random.default_rng(0).permutation(len(y))[:KEPT_PREDICTIONS]
         return {"true": y[rows].tolist(), "predicted": predicted[rows].tolist()}
+    from sklearn.metrics import confusion_matrix
+
     labels = np.unique(np.concatenate([y, predicted]))
-    counts = np.zeros((len(labels), len(labels)), dtype=int)
-    np.add.at(counts, (np.searchsorted(labels, y), np.searchsorted(labels, predicted)), 1)
+    with warnings.catch_warnings():  # of many classes
+        warnings.simplefilter("ignore", UserWarning)
+        counts = confusion_matrix(y, predicted, labels=labels)
     return {"classes": [str(label) for label in labels], "counts": counts.tolist()}
 
 
 def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
-    """The data with stray words in columns of numbers as missing values, and what is to be said."""
+    """The data with stray words in numeric columns as missing values, and notes about them."""
     advice: list[str] = []
 
     def mended(name: str, column: Any) -> Any:
@@ -247,8 +250,8 @@ def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
             return column
         words = columns.nonnumbers(column)
         advice.append(
-            f"column {name!r} holds numbers and {len(words)} of other words, such as "
-            f"{words[0]!r}, which count as missing"
+            f"column {name!r} holds numbers and {counted(len(words), 'other value')}, such as "
+            f"{words[0]!r}, which are treated as missing"
         )
         return numbers
 
@@ -272,12 +275,12 @@ def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
 def _is_advice(heard: warnings.WarningMessage) -> bool:
     from sklearn.exceptions import ConvergenceWarning
 
-    told = str(heard.message).startswith("The number of unique classes")  # as MANY_CLASSES
-    return issubclass(heard.category, ConvergenceWarning | UserWarning) and not told
+    repeats = str(heard.message).startswith("The number of unique classes")  # as MANY_CLASSES
+    return issubclass(heard.category, ConvergenceWarning | UserWarning) and not repeats
 
 
 def _read_as(data: Data) -> dict[str, str]:
-    """How numbers were read that have marks: the target, then the columns that are used."""
+    """How marked numbers were read: the target first, then the features."""
     used = (data.target, *(data.columns or ()))
     return {str(name): data.read_as[name] for name in used if name in data.read_as}
 

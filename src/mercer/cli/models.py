@@ -1,4 +1,4 @@
-"""The model that `mercer fit` trains: the one place that says which."""
+"""Which model `mercer fit` trains."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
 
 
 class Trained(NamedTuple):
-    """A fitted model, and what was tried on the way to it: rows of a table."""
+    """A fitted model and the candidates compared, one dict each."""
 
     model: Any
     tried: list[dict[str, Any]]
 
 
 def train(X: Any, y: np.ndarray, task: str, max_time: float, random_state: int) -> Trained:
-    """The best model for these data that can be found in about so many seconds.
+    """The best model found for these data in about ``max_time`` seconds.
 
     Parameters
     ----------
@@ -37,28 +37,28 @@ def train(X: Any, y: np.ndarray, task: str, max_time: float, random_state: int) 
     return Trained(model, model.report_["tried"])
 
 
-def machine_of(model: Any) -> Any:
-    """The machine inside: at the end of a pipeline, or of an automatic model."""
+def final_estimator(model: Any) -> Any:
+    """The last step of a pipeline, or the model inside an automatic one."""
     model = model[-1] if hasattr(model, "steps") else model
     return getattr(model, "model_", model)
 
 
 def _on_graphs(graphs: list, y: np.ndarray, task: str) -> Trained:
-    """A Weisfeiler-Lehman kernel and a machine, by cross-validation."""
+    """A model with a Weisfeiler-Lehman kernel, tuned by cross-validation."""
     from sklearn.model_selection import GridSearchCV
 
     kernel = K.WeisfeilerLehman().normalize()
     grid: dict[str, list] = {"kernel__kernel__iterations": [1, 3, 5]}
     if task == "classification":
-        machine: Any = mercer.SVC(kernel=kernel)
+        model: Any = mercer.SVC(kernel=kernel)
         grid["C"] = [1.0, 10.0, 100.0]
     else:
-        machine = mercer.KernelRidgeCV(kernel=kernel)
-    search = GridSearchCV(machine, grid, cv=5).fit(graphs, y)
+        model = mercer.KernelRidgeCV(kernel=kernel)
+    search = GridSearchCV(model, grid, cv=5).fit(graphs, y)
     found = search.cv_results_
     tried = [
         {
-            "kernel": repr(clone(machine).set_params(**parameters).kernel),
+            "kernel": repr(clone(model).set_params(**parameters).kernel),
             **{name: value for name, value in parameters.items() if "__" not in name},
             "score": float(score),
         }

@@ -1,4 +1,4 @@
-"""What is said, and where: results to standard output, the rest to standard error."""
+"""Output: results to standard output, notes and progress to standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 import mercer
-from mercer.cli.visible import quoted, visible, visible_json
+from mercer.cli.escaping import escape, escape_json, quote_formula
 from mercer.report.summaries import facts
 from mercer.tables.readers import is_model_file, standard_input
 from mercer.whole_files import write_whole
@@ -30,51 +30,52 @@ PLOTTED = ("grid", "held out", "spectrum")
 
 
 class Output:
-    """How a command speaks.
+    """The output of a command.
 
     Parameters
     ----------
     as_json : bool
         Whether results are one JSON object.
     quiet : bool
-        Whether nothing is said but errors, and what was asked for by ``-o -`` or ``--json``.
+        Whether to print errors only, and what ``-o -`` or ``--json`` asks for.
     """
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.console = Console(highlight=False)
-        self.aside = Console(stderr=True, highlight=False, quiet=quiet)
+        self.stderr = Console(stderr=True, highlight=False, quiet=quiet)
 
     def result(self, summary: dict[str, Any], shown: Table | str | None = None) -> None:
-        """The outcome, as a table or as JSON."""
+        """Print the result, as a table or as JSON."""
         if self.as_json:
             text = json.dumps(plain(without_plots(summary)), ensure_ascii=False)
-            sys.stdout.write(visible_json(text) + "\n")
+            sys.stdout.write(escape_json(text) + "\n")
         elif not self.quiet:
             shown = facts_table(summary) if shown is None else shown
-            shown = visible(shown) if isinstance(shown, str) else shown
-            # A terminal breaks long lines of text by itself, and nothing else should.
+            shown = escape(shown) if isinstance(shown, str) else shown
+            # The terminal wraps long lines.
             self.console.print(shown, markup=False, soft_wrap=isinstance(shown, str))
 
-    def say(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Print a note to standard error."""
         if not self.as_json:
-            self.aside.print(visible(text), markup=False, soft_wrap=True)
+            self.stderr.print(escape(text), markup=False, soft_wrap=True)
 
     @contextmanager
     def progress(self, budget: float) -> Iterator[Any]:
-        """A live bar of the time that may be used, and what it is used for."""
-        if not self.aside.is_terminal or self.quiet or self.as_json:
+        """A progress bar of the time allowed, with the name of the current stage."""
+        if not self.stderr.is_terminal or self.quiet or self.as_json:
             yield lambda name: None
             return
         columns = (TextColumn("{task.description}"), BudgetBar(bar_width=24), TimeLeft())
-        bar = Progress(*columns, console=self.aside, transient=True)
+        bar = Progress(*columns, console=self.stderr, transient=True)
         with bar:
             task = bar.add_task("reading", total=budget)
-            yield lambda name: bar.update(task, description=visible(name))
+            yield lambda name: bar.update(task, description=escape(name))
 
 
 class BudgetBar(BarColumn):
-    """The time used, of the time allowed."""
+    """The time used as a fraction of the time allowed."""
 
     def render(self, task: Task) -> ProgressBar:
         used = min(task.elapsed or 0.0, task.total or 0.0)
@@ -92,12 +93,12 @@ def facts_table(summary: dict[str, Any]) -> Table:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts(summary):
-        table.add_row(Text(visible(name)), Text(visible(value)))
+        table.add_row(Text(escape(name)), Text(escape(value)))
     return table
 
 
 def without_plots(summary: dict[str, Any]) -> dict[str, Any]:
-    """The summary without the numbers that only plots are drawn from."""
+    """The summary without numbers that only the plots need."""
     kept = {key: value for key, value in summary.items() if key not in PLOTTED}
     if "certificate" in kept:
         kept["certificate"] = {k: v for k, v in kept["certificate"].items() if k != "gaps"}
@@ -105,7 +106,7 @@ def without_plots(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value in what JSON has; numbers that are none of JSON's are null."""
+    """The value in JSON types; numbers that are not finite become null."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -119,41 +120,41 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-# What a table is not written as, whatever its name asks for.
-UNWRITTEN = (".feather", ".mercer", ".ods", ".parquet", ".pq", ".xls", ".xlsx")
+# Suffixes of formats that tables are not written in.
+NOT_WRITTEN = (".feather", ".mercer", ".ods", ".parquet", ".pq", ".xls", ".xlsx")
 
 
-def refuse_unwritten(path: str | None) -> None:
-    """Raise where the name of a file asks for a kind of table that is not written."""
-    if path is not None and (suffix := Path(path).suffix.lower()) in UNWRITTEN:
+def require_table_suffix(path: str | None) -> None:
+    """Raise an error if the suffix of a file is a format that is not written."""
+    if path is not None and (suffix := Path(path).suffix.lower()) in NOT_WRITTEN:
         raise ValueError(
             f"-o {path}: tables are written as .csv, .tsv, .jsonl or .npz, not {suffix}"
         )
 
 
-def refuse_unpaged(path: str | None) -> None:
-    """Raise where the name of a report asks for anything but HTML."""
+def require_html_suffix(path: str | None) -> None:
+    """Raise an error if the suffix of a report is not HTML."""
     if path is not None and (suffix := Path(path).suffix.lower()) not in ("", ".html", ".htm"):
         raise ValueError(f"{path}: reports are written as .html, not {suffix}")
 
 
-def refuse_places(*paths: str | None, read: tuple[str, ...] = ()) -> None:
-    """Raise, before any work is done, where a file cannot go.
+def require_writable(*paths: str | None, read: tuple[str, ...] = ()) -> None:
+    """Raise an error, before any work is done, if a file cannot be written.
 
     Parameters
     ----------
     paths : str or None
-        What is to be written; no two to one place.
+        Outputs, no two to the same file.
     read : tuple of str
-        What is read, and not to be lost.
+        Inputs, which must not be overwritten.
     """
-    taken = {_place(path): "it is read" for path in read if path != "-"}
+    used = {_identity(path): "it is an input" for path in read if path != "-"}
     for path in filter(None, paths):
-        place = path if path == "-" else _place(path)
-        if place in taken:
+        place = path if path == "-" else _identity(path)
+        if place in used:
             shown = "standard output" if path == "-" else path
-            raise ValueError(f"nothing can be written to {shown}: {taken[place]}")
-        taken[place] = "something else goes there"
+            raise ValueError(f"cannot write to {shown}: {used[place]}")
+        used[place] = "another output goes there"
         if path == "-":
             continue
         target = Path(os.path.realpath(path))
@@ -162,11 +163,11 @@ def refuse_places(*paths: str | None, read: tuple[str, ...] = ()) -> None:
         if target.exists() and not target.is_file():
             raise OSError(f"{path} is not a regular file")
         if not os.access(target.parent, os.W_OK):
-            raise PermissionError(f"{path}: the folder {target.parent} may not be written to")
+            raise PermissionError(f"{path}: the folder {target.parent} is not writable")
 
 
-def _place(path: str) -> Any:
-    """What tells a file from others, whatever it is called: links of all kinds are the same."""
+def _identity(path: str) -> Any:
+    """The identity of a file: the same for all its links."""
     try:
         found = os.stat(path)
     except OSError:
@@ -175,7 +176,7 @@ def _place(path: str) -> Any:
 
 
 def write(path: str, text: str) -> None:
-    """Text to a file, whole, or to standard output."""
+    """Write text to a file, whole or not at all, or to standard output."""
     if path == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -184,10 +185,10 @@ def write(path: str, text: str) -> None:
 
 
 def write_table(path: str, columns: dict[str, np.ndarray], quote: bool = True) -> int:
-    """Columns as CSV; as TSV, JSON lines or npz by the file's name.
+    """Write columns as CSV, or as TSV, JSON lines or npz by the suffix of the file.
 
-    With ``quote``, text in CSV and TSV that a spreadsheet would run as a formula is written behind
-    a quotation mark; how many cells that were is returned.
+    With ``quote``, text in CSV and TSV that a spreadsheet would run as a formula gets a leading
+    quotation mark. Returns the number of such cells.
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix == ".npz":
@@ -203,7 +204,7 @@ def write_table(path: str, columns: dict[str, np.ndarray], quote: bool = True) -
     else:
         writer = csv.writer(text, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
         for row in ([*columns], *rows):
-            cells = [quoted(value) for value in row] if quote else row
+            cells = [quote_formula(value) for value in row] if quote else row
             changed += sum(cell is not value for cell, value in zip(cells, row, strict=True))
             writer.writerow(cells)
     write(path, text.getvalue())
@@ -211,14 +212,14 @@ def write_table(path: str, columns: dict[str, np.ndarray], quote: bool = True) -
 
 
 def save_model(model: Any, path: str, notes: dict[str, Any]) -> None:
-    """The model to a file, or to standard output."""
+    """Write the model to a file, or to standard output."""
     if path != "-":
         mercer.save(model, path, notes=plain(notes))
         return
     with tempfile.TemporaryDirectory() as folder:
-        held = os.path.join(folder, "model.mercer")
-        mercer.save(model, held, notes=plain(notes))
-        with open(held, "rb") as file:
+        copy = os.path.join(folder, "model.mercer")
+        mercer.save(model, copy, notes=plain(notes))
+        with open(copy, "rb") as file:
             sys.stdout.buffer.write(file.read())
             sys.stdout.flush()
 
@@ -226,20 +227,20 @@ def save_model(model: Any, path: str, notes: dict[str, Any]) -> None:
 def load_model(path: str, n_features: int = 0) -> tuple[Any, dict[str, Any]]:
     """A model and its notes, from a file or from standard input.
 
-    A model of LIBSVM's does not know how many features its data have, and takes them as told.
+    A LIBSVM model does not store the number of features, which ``n_features`` gives.
     """
     if path != "-":
         if not is_model_file(path):
-            raise ValueError(f"{path} is not a model; mercer fit writes them")
+            raise ValueError(f"{path} is not a model; mercer fit writes models")
         with open(path, "rb") as file:
             is_libsvm = file.read(8) == b"svm_type"
         if is_libsvm:
             return mercer.read_libsvm(path, n_features=n_features), {}
         return mercer.load(path), mercer.read_notes(path)
     with tempfile.TemporaryDirectory() as folder:
-        held = os.path.join(folder, "standard input")
-        with open(held, "wb") as file:
+        copy = os.path.join(folder, "standard input")
+        with open(copy, "wb") as file:
             file.write(standard_input())
-        if not is_model_file(held):
-            raise ValueError("standard input is not a model; mercer fit writes them")
-        return load_model(held, n_features)
+        if not is_model_file(copy):
+            raise ValueError("standard input is not a model; mercer fit writes models")
+        return load_model(copy, n_features)

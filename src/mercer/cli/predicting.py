@@ -1,4 +1,4 @@
-"""Predictions for new rows, by a model that knows how its own were called."""
+"""Predictions for new rows, with columns matched by name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.cli.evaluation import quality
+from mercer.cli.evaluation import score_value
 from mercer.tables.kinds import written_days
-from mercer.tables.readers import WHY_LEFT_OUT, Data, listed, refuse_repeated
+from mercer.tables.readers import WHY_LEFT_OUT, Data, counted, listed, refuse_repeated
 from mercer.tables.sparse import SparseCoding, stays_sparse
 from mercer.tables.text import as_names
 
@@ -18,7 +18,7 @@ from mercer.tables.text import as_names
 def predictions(
     model: Any, notes: dict[str, Any], data: Data, probabilities: bool
 ) -> dict[str, np.ndarray]:
-    """What the rows are called, a column ``prediction``, and the probabilities if wanted."""
+    """Row names, the column ``prediction``, and optionally class probabilities."""
     X = _arranged(model, notes, data)
     columns, predicted = _names(notes, data), np.asarray(model.predict(X))
     if predicted.ndim > 1:
@@ -37,7 +37,7 @@ def predictions(
 
 
 def _names(notes: dict[str, Any], data: Data) -> dict[str, np.ndarray]:
-    """What the rows are called: by the file, or in columns that training left out as names."""
+    """Row names: from the file, or from columns that training excluded as names."""
     found = dict(data.names)
     for name, why in (notes.get("left out") or {}).items():
         if name in (data.columns or ()) and why in WHY_LEFT_OUT:
@@ -48,7 +48,7 @@ def _names(notes: dict[str, Any], data: Data) -> dict[str, np.ndarray]:
 
 
 def unlike_training(notes: dict[str, Any], data: Data) -> str | None:
-    """Which numbers have marks here, such as $ or %, that they had not in training."""
+    """A note on columns whose numbers have marks, such as $ or %, only in the new data."""
     known = {column["name"] for column in notes.get("columns", [])} | {notes.get("target")}
     marked = {
         name: example
@@ -62,7 +62,7 @@ def unlike_training(notes: dict[str, Any], data: Data) -> str | None:
 
 
 def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) -> str | None:
-    """The score, where the data have the target too; how many rows have one that cannot be one."""
+    """The score if the data have the target, and how many of its values are not numbers."""
     y, task, predicted = _target(notes, data), notes.get("task"), columns.get("prediction")
     if notes.get("target") in data.repeated:
         return f"no score: several columns of {data.source} are called {notes['target']!r}"
@@ -78,16 +78,16 @@ def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) 
         wrong = np.isnan(numbers)
         if wrong.any():
             without = (
-                f"; of {wrong.sum():,} the target is not a number, such as {y[wrong][0]!r}, "
-                "and they have no part in it"
+                f"; {counted(wrong.sum(), 'row')} left out, whose target is not a number, such as "
+                f"{y[wrong][0]!r}"
             )
         y, predicted = numbers[~wrong], predicted[~wrong]
     else:
         y, predicted = y.astype(str), predicted.astype(str)
     if len(y) < 2:
         return f"no {name}{without}"
-    value = quality(task, y, predicted)
-    return f"{name} {value:.3f} on the {len(y):,} rows that have the target{without}"
+    value = score_value(task, y, predicted)
+    return f"{name} {value:.3f} on the {len(y):,} rows with a target{without}"
 
 
 def _number(value: Any) -> float:
@@ -112,7 +112,7 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     graphs = any(column["kind"] == "graph" for column in known)
     if known and graphs != isinstance(X, list):
         held, learnt = ("a table", "graphs") if graphs else ("graphs", "a table")
-        raise ValueError(f"{data.source} holds {held}, and the model was trained on {learnt}")
+        raise ValueError(f"{data.source} holds {held}, but the model was trained on {learnt}")
     wanted = [
         column["name"] for column in known if column["kind"] in ("number", "category", "text")
     ]
@@ -124,7 +124,7 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
             several = "s" if len(missing) > 1 else ""
             raise ValueError(
                 f"{data.source} lacks the column{several} {listed([repr(n) for n in missing])}, "
-                "which the model was trained on"
+                "which the model needs"
             )
         refuse_repeated(data, wanted)
         return X[wanted]
@@ -132,7 +132,7 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
         import pandas
 
         warnings.warn(
-            f"{data.source} has no names; its columns are taken in the order of training",
+            f"{data.source} has no column names; they are assumed to be in the order of training",
             stacklevel=2,
         )
         return pandas.DataFrame(X, columns=wanted)
@@ -140,7 +140,7 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     if data.columns is not None and known:  # trained on an array
         X = X.drop(columns=[notes["target"]] if notes.get("target") in data.columns else [])
         X = X.to_numpy()
-    # A file of LIBSVM's ends with the last feature that any of its rows has.
+    # A LIBSVM file has no columns beyond its last nonzero feature.
     is_libsvm = data.is_text and data.columns is None and hasattr(X, "shape")
     if is_libsvm and X.shape[1] < expected:
         return _widened(X, expected)
@@ -148,8 +148,7 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
         return _narrowed(X, expected, data.source)
     if expected and hasattr(X, "shape") and X.shape[1] != expected:
         raise ValueError(
-            f"{data.source} has {X.shape[1]} columns to predict from, and the model was trained on "
-            f"{expected}"
+            f"{data.source} has {X.shape[1]} feature columns; the model was trained on {expected}"
         )
     return X
 
@@ -161,18 +160,18 @@ def _widened(X: Any, width: int) -> Any:
 
 
 def _narrowed(X: Any, width: int, source: str) -> Any:
-    """The columns of training: what is in others, such as new words, is not known to the model."""
+    """The columns of training; the model does not know further ones, such as new words."""
     rows = sp.csr_array(X)
     new = rows.indices >= width
     warnings.warn(
-        f"{source} has {X.shape[1]:,} columns, and training had {width:,}; the {new.sum():,} of "
-        f"{rows.nnz:,} entries in columns beyond have no part in the predictions",
+        f"{source} has {X.shape[1]:,} columns and training had {width:,}; {new.sum():,} of "
+        f"{rows.nnz:,} entries, in the further columns, are ignored",
         stacklevel=2,
     )
     return rows[:, :width]
 
 
 def _coding(model: Any) -> Any:
-    """How a model without settings makes points of a table; None of others."""
+    """The coding of tables in an automatic model, None for other models."""
     model = model[-1] if hasattr(model, "steps") else model
     return getattr(model, "coding_", None)

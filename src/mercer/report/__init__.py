@@ -1,1 +1,1 @@
-"""What a fitted model has to say, as a page."""
+"""The report of a fitted model."""

@@ -1,4 +1,4 @@
-"""Plots for the report, drawn from summaries, as SVG text."""
+"""Plots of the report as SVG text, by the displays of `mercer.plots` and scikit-learn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-BLUE, ORANGE, GREY = "#2f6db3", "#d9772b", "#555555"
+from mercer.plots.axes import BLUE, GREY
+
 STYLE: Any = {
     "axes.edgecolor": "#888888",
     "axes.grid": False,
@@ -22,13 +23,13 @@ STYLE: Any = {
 
 
 def refuse_undrawable() -> None:
-    """Raise, before any work is done, where plots cannot be drawn."""
+    """Raise ImportError if matplotlib is missing, before any work is done."""
     if find_spec("matplotlib") is None:
         raise ImportError("reports need matplotlib: pip install 'mercer[cli]'")
 
 
 def figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Title, SVG text and a sentence for each plot that the summary has the numbers for."""
+    """Title, SVG text and caption of each plot that the summary has numbers for."""
     refuse_undrawable()
     import matplotlib
 
@@ -59,41 +60,49 @@ def _predictions(summary: dict[str, Any]) -> Any:
     held = summary.get("held out") or {}
     if "true" not in held:
         return None
-    true, predicted = np.array(held["true"]), np.array(held["predicted"])
+    from sklearn.metrics import PredictionErrorDisplay
+
     figure, axes = _figure()
-    axes.scatter(
-        predicted, true, s=9, color=BLUE, alpha=0.5, linewidths=0, rasterized=len(true) > 500
+    true, predicted = np.array(held["true"]), np.array(held["predicted"])
+    points = {"s": 9, "color": BLUE, "alpha": 0.5, "linewidths": 0, "rasterized": len(true) > 500}
+    PredictionErrorDisplay(y_true=true, y_pred=predicted).plot(
+        axes,
+        kind="actual_vs_predicted",
+        scatter_kwargs=points,
+        line_kwargs={"color": GREY, "linewidth": 1, "linestyle": "-"},
     )
-    ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
-    axes.plot(ends, ends, color=GREY, linewidth=1)
     axes.set(xlabel="predicted", ylabel=f"true {summary.get('target') or 'value'}")
-    words = "One dot for each row held out. A perfect model has all dots on the line."
-    return figure, "Predicted and true", words
+    words = "One dot per held-out row. A perfect model has all dots on the line."
+    return figure, "Predicted and true values", words
 
 
 def _confusion(summary: dict[str, Any]) -> Any:
     held = summary.get("held out") or {}
     if "counts" not in held or len(held["classes"]) > 30:
         return None
+    from sklearn.metrics import ConfusionMatrixDisplay
+
     counts, classes = np.array(held["counts"]), held["classes"]
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = min(3.4 + 0.28 * len(classes), 9)
     figure, axes = _figure(size + 1, size)
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    places = range(len(classes))
     short = [name if len(name) <= 14 else name[:13] + "…" for name in classes]
-    long = max(map(len, short)) > 3
-    axes.set_xticks(places, short, rotation=45 if long else 0, ha="right" if long else "center")
-    axes.set_yticks(places, short)
+    display = ConfusionMatrixDisplay(share, display_labels=short).plot(
+        ax=axes,
+        cmap="Blues",
+        colorbar=False,
+        include_values=len(classes) <= 15,
+        im_kw={"vmin": 0, "vmax": 1},
+    )
+    if display.text_ is not None:  # colours show shares of a class, the text counts
+        for text, count in zip(display.text_.ravel(), counts.ravel(), strict=True):
+            text.set(text=str(count), fontsize=9)
+    if max(map(len, short)) > 3:
+        axes.set_xticks(range(len(short)), short, rotation=45, ha="right")
     axes.set(xlabel="predicted", ylabel="true")
     axes.spines[:].set_visible(False)
-    if len(classes) <= 15:
-        for i in places:
-            for j in places:
-                colour = "white" if share[i, j] > 0.5 else "black"
-                axes.text(j, i, counts[i, j], ha="center", va="center", color=colour, fontsize=9)
-    words = "Rows held out, by their true class and the one predicted. Right answers are on the "
-    return figure, "Which classes are confused", words + "diagonal."
+    words = "Held-out rows by true and predicted class. Correct predictions are on the diagonal."
+    return figure, "Confusion matrix", words
 
 
 def _importances(summary: dict[str, Any]) -> Any:
@@ -109,8 +118,8 @@ def _importances(summary: dict[str, Any]) -> Any:
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel(f"loss of {summary['score']['name']}")
-    words = "How much of the score is lost when the values of one column are shuffled."
-    return figure, "Which columns matter", words
+    words = "Loss of score on held-out rows when one column is permuted."
+    return figure, "Permutation importance", words
 
 
 def _density(summary: dict[str, Any]) -> Any:
@@ -119,50 +128,45 @@ def _density(summary: dict[str, Any]) -> Any:
         return None
     from matplotlib.dates import ConciseDateFormatter
 
+    from mercer.plots import DensityDisplay
+
     figure, axes = _figure()
     names = list(grid["axes"])
-    first = np.array(grid["axes"][names[0]])
-    values = np.array(grid["density"])
-    if len(names) == 1:
-        axes.fill_between(first, values, color=BLUE, alpha=0.25, linewidth=0)
-        axes.plot(first, values, color=BLUE)
-        axes.plot(grid["points"][0], np.zeros(len(grid["points"][0])), "|", color=GREY, alpha=0.5)
-        axes.set(xlabel=names[0], ylabel="density", ylim=(0, None))
-    else:
-        second = np.array(grid["axes"][names[1]])
-        axes.contourf(first, second, values.T, levels=12, cmap="Blues")
-        axes.scatter(*grid["points"], s=6, color=ORANGE, alpha=0.6, linewidths=0)
-        axes.set(xlabel=names[0], ylabel=names[1])
+    DensityDisplay(
+        axes=[np.array(axis) for axis in grid["axes"].values()],
+        density=np.array(grid["density"]),
+        X=np.array(grid["points"]).T,
+        names=names,
+    ).plot(ax=axes)
     kinds = {column["name"]: column["kind"] for column in summary["columns"]}
     for name, axis in zip(names, (axes.xaxis, axes.yaxis), strict=False):
         if kinds[name] == "day":  # which matplotlib counts from 1970 too
             axis.axis_date()
             axis.set_major_formatter(ConciseDateFormatter(axis.get_major_locator()))
-    return figure, "Density", "How the rows are spread; the marks are some of the rows themselves."
+    return figure, "Density", "The estimated density; the marks are a sample of the rows."
 
 
 def _spectrum(summary: dict[str, Any]) -> Any:
     shares = summary.get("spectrum")
     if not shares:
         return None
+    from mercer.plots import SpectrumDisplay
+
     figure, axes = _figure()
-    seen = [share for share in shares if share > 1e-15]
-    axes.semilogy(np.arange(1, len(seen) + 1), seen, color=BLUE)
+    SpectrumDisplay(eigenvalues=np.array(shares), rounding=1e-15).plot(ax=axes)
     axes.set(xlabel="eigenvalue", ylabel="share of the sum")
     many = int(np.searchsorted(np.cumsum(shares), 0.99)) + 1
-    words = f"Eigenvalues of the kernel between {len(shares)} training points: "
-    return figure, "What the kernel sees", words + f"{many} of them make up 99% of the sum."
+    words = f"Gram matrix of {len(shares)} training points: "
+    return figure, "Kernel eigenvalues", words + f"the first {many} make up 99% of the sum."
 
 
 def _gaps(summary: dict[str, Any]) -> Any:
-    gaps = [gap for gap in (summary.get("certificate") or {}).get("gaps", []) if gap > 0]
-    if len(gaps) < 3:
+    gaps = (summary.get("certificate") or {}).get("gaps", [])
+    if sum(gap is not None and gap > 0 for gap in gaps) < 3:
         return None
+    from mercer.plots import GapDisplay
+
     figure, axes = _figure()
-    axes.semilogy(range(1, len(gaps) + 1), gaps, color=BLUE)
-    axes.set(xlabel="recorded step", ylabel="distance from the optimum")
-    return (
-        figure,
-        "How the solver got there",
-        "The certificate, as the solver measured it on the way.",
-    )
+    GapDisplay(history=gaps).plot(ax=axes)
+    words = "Distance from the optimum at each recorded iteration."
+    return figure, "Convergence of the solver", words

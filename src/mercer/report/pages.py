@@ -1,4 +1,4 @@
-"""The report: one HTML page that needs nothing else, with its plots inside."""
+"""The report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ details { margin: 1rem 0; } summary { cursor: pointer; font-weight: 600; }
 
 
 def page(title: str, summaries: list[dict[str, Any]]) -> str:
-    """One page with a section for each summary; whatever they say is shown as text."""
+    """One page with a section per summary. Their content is escaped."""
     body = "".join(_section(summary, alone=len(summaries) == 1) for summary in summaries)
     version = next((s["mercer"] for s in summaries if "mercer" in s), "")
     return (
@@ -59,9 +59,9 @@ def _section(summary: dict[str, Any], alone: bool) -> str:
         parts.append(_details("Columns", _rows(summary["columns"])))
     if summary.get("tried"):
         errors = "error" in summary["tried"][0]
-        words = "<p>Squared errors of the training rows, each left out in turn.</p>"
+        words = "<p>Leave-one-out squared errors on training rows.</p>"
         tried = (words if errors else "") + _rows(summary["tried"])
-        parts.append(_details("What was tried", tried))
+        parts.append(_details("Candidates", tried))
     if summary.get("proof"):
         proof = f"<pre>{escape(readable(str(summary['proof'])))}</pre>"
         words = (
@@ -75,10 +75,10 @@ def _section(summary: dict[str, Any], alone: bool) -> str:
 
 def _score(summary: dict[str, Any]) -> str:
     score = summary["score"]
-    beside = f"a constant ({score['baseline name']}) has {rounded(score['baseline'])}"
+    baseline = f"baseline ({score['baseline name']}): {rounded(score['baseline'])}"
     return (
         f'<p class="score">{escape(score_text(score))} <small>{escape(score["name"])} on '
-        f"{score['rows']:,} rows held out; {escape(beside)}</small></p>\n"
+        f"{score['rows']:,} held-out rows; {escape(baseline)}</small></p>\n"
     )
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import mercer
-from mercer.cli.output import refuse_places, write_table
-from mercer.cli.visible import visible
+from mercer.cli.escaping import escape
+from mercer.cli.output import require_writable, write_table
 
 COLOUR = "\x1b[31m"
 
@@ -25,7 +25,7 @@ def run(*words, **options):
 
 
 def test_what_a_terminal_obeys_is_written_out():
-    assert visible(f"a{COLOUR}b\x07\x9b\u202ec\nd\te") == ("a\\x1b[31mb\\x07\\x9b\\u202ec\nd\te")
+    assert escape(f"a{COLOUR}b\x07\x9b\u202ec\nd\te") == ("a\\x1b[31mb\\x07\\x9b\\u202ec\nd\te")
 
 
 def test_names_labels_files_and_expressions_never_reach_the_terminal_raw(tmp_path):
@@ -59,8 +59,8 @@ def test_another_name_of_the_input_is_no_place_for_output(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("a\n1\n")
     os.link(path, tmp_path / "again.csv")
-    with pytest.raises(ValueError, match="it is read"):
-        refuse_places(str(tmp_path / "again.csv"), read=(str(path),))
+    with pytest.raises(ValueError, match="it is an input"):
+        require_writable(str(tmp_path / "again.csv"), read=(str(path),))
 
 
 def test_deep_expressions_and_closed_output_end_in_a_line(tmp_path):
