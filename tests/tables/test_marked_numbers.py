@@ -122,14 +122,14 @@ def test_many_columns_with_marks_are_counted(diabetes):
     pd.DataFrame(marked).to_csv("t.csv", index=False)
     shown = " ".join(run("fit", "t.csv", "-t", "target", "--max-time", "1").stdout.split())
     assert "read as numbers target: 151.0 % as 151.0; age:" in shown
-    assert "; 7 columns more" in shown
+    assert "; 7 more columns" in shown
     assert len(mercer.read_notes("t.mercer")["read as"]) == 11
 
 
 def test_text_that_may_be_a_quantity_is_told_of(diabetes):
     prices(diabetes, "t.csv", "{:.0f} kg".format)
     told = run("fit", "t.csv", "-t", "target", "--max-time", "1").stderr
-    assert "such as '151 kg', and is learnt as 214 classes; if it is a quantity" in told
+    assert "such as '151 kg', and is treated as 214 classes; if it is a quantity" in told
     assert "unique classes" not in told
     asked = ("--task", "classification")
     told = run("fit", "t.csv", "-t", "target", "--max-time", "1", *asked).stderr

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from mercer._sklearn import parameter_names
 from mercer.arrays import as_numbers
 from mercer.kernels.kernel import Kernel
 
@@ -108,7 +109,7 @@ def _place(kernel: Kernel) -> Any:
 
 def _paths(kernel: Kernel, prefix: str) -> list[str]:
     found = []
-    for name in kernel._get_param_names():
+    for name in parameter_names(type(kernel)):
         value = getattr(kernel, name)
         found.append(prefix + name)
         if isinstance(value, Kernel):
