@@ -34,7 +34,7 @@ def impatient():
         results = smo_together(programs, max_iter=few, **given)
         for i, result in enumerate(results):
             if result.status is Status.MAX_ITER and few != max_iter:
-                watches[i].spent = True
+                watches[i].switches = True
                 results[i] = replace(result, status=Status.STOPPED)
         return results
 

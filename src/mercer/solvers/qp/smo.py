@@ -43,8 +43,11 @@ _PAYS = 4
 
 # Up to so many variables all are in one working set.
 _ALL_AT_ONCE = 1000
+# The most variables that a working set is made larger for, as in working_sets.hpp.
+MOST_TOGETHER = 1024
 
-Watch = Callable[[int, float], bool]
+# Steps, the violation and the point; true ends the search.
+Watch = Callable[[int, float, np.ndarray], bool]
 
 
 def smo(
@@ -145,7 +148,7 @@ def smo_together(
     starts : sequence, optional
         Where each starts.
     watches : sequence, optional
-        For each a function of its steps and violation that ends it by a true value, or None.
+        For each a function of its steps, violation and point that ends it by a true value, or None.
     """
     starts = starts or [None] * len(programs)
     watches = watches or [None] * len(programs)
@@ -252,7 +255,7 @@ class _Search:
         if near is not None:
             self.a = near
         gave_up = found[1] + len(self.a) > most and self.status is None
-        if gave_up and self.watch and self.watch(self.monitor.n_iter, np.inf):
+        if gave_up and self.watch and self.watch(self.monitor.n_iter, np.inf, self.a):
             self.status = Status.STOPPED
 
     def begin(self, column: np.ndarray, diagonal: np.ndarray) -> None:
@@ -321,7 +324,7 @@ class _Search:
             self.status = self.clock.stop
         elif self.monitor.n_iter >= self.max_iter:
             self.status = Status.MAX_ITER
-        elif self.watch and self.watch(self.monitor.n_iter, self.problem.violation):
+        elif self.watch and self.watch(self.monitor.n_iter, self.problem.violation, self.a):
             self.status = Status.STOPPED
 
     @property
@@ -484,7 +487,7 @@ def _shrunk(search: _Search, clock: Clock, most: int) -> float:
 
 def set_size(n: int) -> int:
     """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
-    return max(n, 2) if n <= _ALL_AT_ONCE else int(min(max(2.5 * n**0.5, 64), 1024))
+    return max(n, 2) if n <= _ALL_AT_ONCE else int(min(max(2.5 * n**0.5, 64), MOST_TOGETHER))
 
 
 def _double(values: np.ndarray) -> np.ndarray:

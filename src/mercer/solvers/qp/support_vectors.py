@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cached import cached_property
 from mercer.solvers.qp.active_sets import active_sets
-from mercer.solvers.qp.interior_point import interior_point, low_rank
+from mercer.solvers.qp.interior_point import interior_point
 from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
 from mercer.solvers.qp.smo import smo_together
 from mercer.solvers.qp.smo_tensors import is_on_device, smo_tensors
+from mercer.solvers.qp.switching import SwitchRule
 from mercer.solvers.result import Monitor, Result, Status
 
 # Variables that interior points are done with at once; and how often they are looked for anew.
@@ -23,13 +23,6 @@ _SMALL = 500
 _ROUNDS = 10
 # So many times more variables than free ones there must be for that.
 _PAYS = 4
-# Points on which "auto" looks at the rank of K, to tell what interior points are going to cost.
-_SAMPLE = 400
-# Steps before which the rank is not looked at, and the share of the price at the first look.
-_FIRST_LOOK = 20_000
-_EARLY = 1 / 32
-# Steps of working sets that take as long as interior points on m points, divided by m² or m³.
-_STEPS_PER_SQUARE, _STEPS_PER_CUBE = 0.1, 1e-4
 # Rounds or steps at most of each method that goes on from there.
 _MOST = 200
 
@@ -129,10 +122,10 @@ def solve_programs(
     limits = _Limits(tol, max_iter, max_time, report)
     if solver == "interior_point":
         return _interior(programs, limits, budget)
-    allowances: list[_Allowance | None] = [None] * len(programs)
+    rules: list[SwitchRule | None] = [None] * len(programs)
     if solver == "auto":
-        allowances = [
-            _Allowance(program, tol, max_iter) if program.fits(budget) else None
+        rules = [
+            SwitchRule(program, tol, max_iter) if program.fits(budget) else None
             for program in programs
         ]
     found = smo_together(
@@ -143,14 +136,14 @@ def solve_programs(
         starts=starts,
         budget=budget,
         report=limits.report,
-        watches=allowances,
+        watches=rules,
     )
     # Steps that nobody has set a limit to are those at which `smo` gives up by itself.
     given_up = (Status.STALLED,) if max_iter is not None else (Status.STALLED, Status.MAX_ITER)
-    for i, (program, allowance) in enumerate(zip(programs, allowances, strict=True)):
-        if allowance and (allowance.spent or found[i].status in given_up) and not limits.stopped:
+    for i, (program, rule) in enumerate(zip(programs, rules, strict=True)):
+        if rule and (rule.switches or found[i].status in given_up) and not limits.stopped:
             limits.before = sum(result.n_iter for result in found)
-            found[i] = _finish(program, found[i], allowance, limits)
+            found[i] = _finish(program, found[i], rule, limits)
     return found
 
 
@@ -218,56 +211,6 @@ def _interior_one(program: QuadraticProgram, limits: _Limits) -> Result:
     )
 
 
-class _Allowance:
-    """Callback that stops `smo` where the interior-point method is predicted to finish sooner.
-
-    The steps left are foretold from how fast the violation fell over the last half of those taken.
-    Early on that says little, so a hopeless forecast is asked for then; once as much has been
-    spent as interior points would cost, any that is worse than they are will do.
-    """
-
-    def __init__(self, program: QuadraticProgram, tol: float, max_iter: int | None):
-        self.program = program
-        self.tol = tol
-        self.max_iter = max_iter
-        self.lowest = [(0, np.inf)]  # steps, and the smallest violation so far
-        self.spent = False
-
-    def __call__(self, n_iter: int, violation: float) -> bool:
-        self.lowest.append((n_iter, min(violation, self.lowest[-1][1])))
-        last = self.max_iter is not None and n_iter >= self.max_iter
-        if self.spent or last or n_iter < _FIRST_LOOK or n_iter < _EARLY * self._price():
-            return self.spent
-        price = self._price()
-        self.spent = self._left(n_iter) > price * max(1.0, price / n_iter) ** 0.5
-        return self.spent
-
-    @cached_property
-    def few_features(self) -> bool:
-        """Whether K has a small rank, as some of the points show."""
-        m = self.program.n_points
-        sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
-        return low_rank(_block(self.program.K, sample)) is not None
-
-    def _price(self) -> float:
-        """How many steps interior points will cost as much as."""
-        m = self.program.n_points
-        dense = min(_STEPS_PER_SQUARE * m**2, _STEPS_PER_CUBE * m**3)
-        return 20_000 + (20 * m if self.few_features else dense)
-
-    def _left(self, n_iter: int) -> float:
-        """Steps until the violation is small enough, if it falls as it did lately."""
-        now = self.lowest[-1][1]
-        if now == np.inf:  # a method that was there first has given up
-            return np.inf
-        steps, before = [seen for seen in self.lowest if 2 * seen[0] <= n_iter][-1]
-        if now == 0 or steps == 0:
-            return 0.0
-        # Within tol already, it is a large gap that keeps `smo` going.
-        goal = self.tol if now > self.tol else 0.1 * now
-        return (n_iter - steps) * np.log(now / goal) / max(np.log(before / now), 1e-9)
-
-
 def combined(results: list[Result]) -> Result:
     """One `Result` for several programmes: all solutions, the worst status and the largest gap."""
     if len(results) == 1:
@@ -285,19 +228,21 @@ def combined(results: list[Result]) -> Result:
     )
 
 
-def _finish(
-    program: QuadraticProgram, first: Result, allowance: _Allowance, limits: _Limits
-) -> Result:
+def _finish(program: QuadraticProgram, first: Result, rule: SwitchRule, limits: _Limits) -> Result:
     """Go on where `smo` left off, and give the best of the answers.
 
     By active sets, which are there soonest or not at all; else by interior points, first on the
     variables that are not clearly at a bound, and on all if that does not do.
     """
     found = replace(first, method=f"smo ({first.n_iter} steps)")
+    if rule.tries_active_sets:
+        found = _go_on(program, found, rule, limits)
+        if not rule.switches:
+            return found
     stages: list[_Stage] = [partial(interior_point, program)]
     if program.bounded and _few_are_free(program, first.value):
         stages.insert(0, partial(_undecided, program, first.value))
-    if program.bounded and not allowance.few_features:
+    if program.bounded and not rule.few_features:
         stages.insert(0, partial(active_sets, program, first.value.a))
     before = limits.before
     for stage in stages:
@@ -312,6 +257,31 @@ def _finish(
             return found
     # Out of the rounds that a stage may take, with some left of those that were asked for.
     return found if limits.steps(found.n_iter) == 0 else replace(found, status=Status.STALLED)
+
+
+def _go_on(program: QuadraticProgram, found: Result, rule: SwitchRule, limits: _Limits) -> Result:
+    """Active sets from there, and if they fail `smo` again, until other methods are due."""
+    before = limits.before
+    for stage in (
+        partial(active_sets, program, found.value.a),
+        partial(_smo_again, program, found.value.a, rule),
+    ):
+        steps, seconds = limits.steps(found.n_iter), limits.seconds
+        if steps == 0 or seconds == 0.0:
+            return replace(found, status=Status.MAX_ITER if steps == 0 else Status.MAX_TIME)
+        limits.before = before + found.n_iter
+        rule.go_on()
+        last = stage(tol=limits.tol, max_iter=steps, max_time=seconds, report=limits.report)
+        found = _better(found, last)
+        if limits.stopped or found.status not in (Status.STALLED, Status.MAX_ITER):
+            break
+    return found
+
+
+def _smo_again(
+    program: QuadraticProgram, start: np.ndarray, rule: SwitchRule, **limits: Any
+) -> Result:
+    return smo_together([program], starts=[start], watches=[rule], **limits)[0]
 
 
 def _better(first: Result, second: Result) -> Result:
@@ -386,8 +356,3 @@ def followed(first: Result, second: Result) -> Result:
         seconds=first.seconds + second.seconds,
         history=first.history + second.history,
     )
-
-
-def _block(K: Any, index: np.ndarray) -> np.ndarray:
-    small = K[np.ix_(index, index)] if isinstance(K, np.ndarray) else K.block(index, index)
-    return np.asarray(small, dtype=np.float64)
