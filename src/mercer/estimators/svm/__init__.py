@@ -1,4 +1,4 @@
-"""Support vector machines: LIBSVM's five forms, on any kernel, each with its duality gap."""
+"""Support vector machines: LIBSVM's five problems with any kernel, each with its duality gap."""
 
 from mercer.estimators.svm.classification import SVC, NuSVC
 from mercer.estimators.svm.regression import SVR, NuSVR, OneClassSVM

@@ -1,4 +1,4 @@
-"""Support vector classification: by the price of an error, or by the share of errors."""
+"""Support vector classification with the regularisation parameter C or nu."""
 
 from __future__ import annotations
 
@@ -36,89 +36,92 @@ class SVC(PairwiseMachine):
     .. math:: \min_{w, b} \; \tfrac12 \lVert w \rVert^2 + C \sum_i \max(0, 1 - y_i f(x_i)), \qquad
               f(x) = \langle w, \varphi(x) \rangle + b, \quad y_i \in \{-1, +1\}
 
-    A drop-in for scikit-learn's class of the same name, on any kernel. More than two classes take
-    one machine per pair of classes, on one shared Gram matrix.
+    A drop-in replacement for scikit-learn's class of the same name, with any kernel. With more than
+    two classes, one binary problem is solved per pair of classes, on a shared Gram matrix.
 
     Parameters
     ----------
     C : float, default=1.0
-        Price of a unit of error. ``inf`` asks for the hard margin, and is an error where the
-        classes cannot be separated.
+        Regularisation parameter; larger C means less regularisation. ``inf`` is the hard margin,
+        which raises an error if the classes cannot be separated.
     kernel : str, Kernel or callable, default="rbf"
         A kernel object, a name ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed",
-        ...) or a function of two arrays that gives their Gram matrix.
+        ...) or a function of two arrays that returns their Gram matrix.
     degree : int, default=3
         For "poly".
     gamma : float, "scale", "auto" or None, default="scale"
-        For named kernels that have one; "scale" is 1 / (n_features * variance of X), "auto" and
-        None are 1 / n_features.
+        For named kernels with this parameter. "scale" is 1 / (n_features * variance of X), "auto"
+        and None are 1 / n_features.
     coef0 : float, default=0.0
         For "poly" and "sigmoid".
     shrinking : bool, default=True
-        Accepted for compatibility; the solver shrinks where that saves time, and looks at all
-        points again before it ends.
+        Accepted for compatibility and ignored. The solver shrinks if that saves time, and checks
+        all points before it ends.
     probability : bool, default="deprecated"
-        Deprecated, as in scikit-learn 1.9. True fits calibrated probabilities on five folds beside
-        the model, which ``CalibratedClassifierCV(SVC(), ensemble=False)`` does more openly.
+        Deprecated, as in scikit-learn 1.9. True also fits calibrated probabilities on five folds;
+        use ``CalibratedClassifierCV(SVC(), ensemble=False)`` instead.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions, LIBSVM's measure. Where ``dual_gap_`` is
-        above 0.01 then, as it may be with a high price, the solver goes on until it is not.
+        Largest violation of the optimality conditions, as in LIBSVM. If ``dual_gap_`` is still
+        above 0.01 at this tolerance, as it may be for large C, the solver continues until it is
+        not.
     cache_size : float, default=200
-        Megabytes for the Gram matrix, where larger than scikit-learn's ``working_memory``.
+        Memory for the Gram matrix in megabytes, if larger than scikit-learn's ``working_memory``.
     class_weight : dict, "balanced" or None, default=None
-        Multiplies C per class; every weight must be positive.
+        Factor of C per class; every weight must be positive.
     verbose : bool, default=False
-        Print how the solver did.
+        Print the solver's result.
     max_iter : int, default=-1
-        Steps of the solver at most, per pair of classes; -1 for no limit.
+        Maximum number of solver steps per pair of classes; -1 for no limit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Whether ``decision_function`` gives a value per class or per pair of classes.
+        Whether ``decision_function`` returns a value per class or per pair of classes.
     break_ties : bool, default=False
-        Whether ``predict`` breaks ties of votes by the values.
+        Whether ``predict`` breaks ties between votes by the decision values.
     random_state : int, RandomState or None, default=None
-        Shuffles the folds of ``probability=True``; nothing else here is random.
+        Random seed for the folds of ``probability=True``; nothing else is random.
     fit_intercept : bool, default=True
-        Whether there is a bias b.
+        Whether to fit the intercept b.
     solver : {"auto", "smo", "interior_point"}, default="auto"
-        Sequential minimal optimisation, an interior-point method, or the first and, where it
-        converges slowly, an active-set or interior-point method.
+        "smo" is sequential minimal optimisation. "auto" is SMO, switching to an active-set or
+        interior-point method if convergence is slow.
     max_time : float or None, default=None
-        Seconds at most, from the beginning of ``fit``. The clock is looked at between rounds of
-        steps and between pairs of classes, not while the features or the whole Gram matrix of a
-        slow kernel are computed, nor while ``indefinite`` corrects it. What was found by then is
-        the model, with a ConvergenceWarning, which says so if that was before the first step.
+        Time limit in seconds from the start of ``fit``, checked between rounds of steps and between
+        pairs of classes. Explicit features, the whole Gram matrix of a slow kernel and its
+        correction by ``indefinite`` are not interrupted. After the limit, the current iterate is
+        the model, with a ConvergenceWarning, which also reports if no step was taken.
     warm_start : bool, default=False
-        Start where the last fit ended, if that had as many points of each class; for working
-        sets, since interior points start where they must.
+        Start SMO from the solution of the last fit, if it had the same number of points in each
+        class. Interior-point methods ignore it.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
-        What to do with a kernel that is not positive semidefinite.
+        What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
+        matrix.
 
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors, class by class.
     support_vectors_ : ndarray of shape (n_SV, n_features), or list of objects
-        In the form and precision of X; empty for a precomputed kernel.
+        With the type and precision of X; empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
-    dual_coef_ : ndarray of shape (n_classes - 1, n_SV), sparse where X is
-        Coefficients in LIBSVM's layout: the machine for classes i < j has those of class i in row
-        j - 1, and those of class j in row i. For more than two classes that layout has no room
-        for what ``indefinite="clip"`` and ``"flip"`` carry over to points of other classes: these
-        are the coefficients for the corrected kernel then, and ``pair_coef_`` those in use.
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV), sparse if X is
+        Coefficients in LIBSVM's layout: for the pair of classes i < j, row j - 1 has the
+        coefficients of class i and row i those of class j. With more than two classes and
+        ``indefinite="clip"`` or ``"flip"``, predictions also need coefficients at points of other
+        classes, which this layout cannot hold. Then ``dual_coef_`` has the coefficients for the
+        corrected kernel, and predictions use ``pair_coef_``.
     pair_coef_ : ndarray of shape (n_SV, n_pairs)
-        Coefficients of every machine over all support vectors, with which predictions are made.
+        Coefficients of every pair of classes over all support vectors, used for predictions.
     intercept_ : ndarray of shape (n_pairs,)
-    coef_ : ndarray of shape (n_pairs, n_features), sparse where X is
-        For the linear kernel.
+    coef_ : ndarray of shape (n_pairs, n_features), sparse if X is
+        Weights of the features, for the linear kernel only.
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
     dual_gap_ : float
-        Duality gap of the model as it is, divided by max(1, abs(objective)), measured at the end;
-        the largest over pairs.
+        Duality gap of the returned model divided by max(1, abs(objective)), computed at the end;
+        the largest over pairs of classes.
     margin_ : float, or ndarray of shape (n_pairs,) for more than two classes
         1 / ‖w‖.
     result_ : Result
-        What the solver found, with its gap, steps and status.
+        The solver's result: its gap, number of steps and status.
     kernel_ : Kernel
         The kernel used.
     fit_status_ : int
@@ -200,29 +203,28 @@ class SVC(PairwiseMachine):
         validation: Any = None,
         cv: Any = None,
     ) -> RegularisationPath:
-        """Fit for several values of C, upward, each from where the last ended.
+        """Fit for several values of C in ascending order, each started from the last solution.
 
-        One Gram matrix serves all. The estimator itself stays as it is.
+        All fits share one Gram matrix. The estimator itself is not changed.
 
         Parameters
         ----------
         X, y, sample_weight
             As for `fit`.
         Cs : array-like of shape (n_Cs,)
-            Values of C in any order, ``inf`` among them if need be.
+            Values of C in any order; may include ``inf``.
         validation : (X, y) or (X, y, sample_weight), optional
-            Points on which to score each machine.
+            Held-out points to score each model on.
         cv : int or splitter, optional
-            Score each C by folds instead, as scikit-learn's searches do: the machines of a fold are
-            fitted to the other folds, on their part of the same Gram matrix. ``gamma`` and
-            ``class_weight`` mean what they do for all points.
+            Score each C by cross-validation instead. All folds use parts of the same Gram matrix;
+            ``gamma="scale"`` and ``class_weight="balanced"`` are computed from all points.
 
         Returns
         -------
         RegularisationPath
-            With the fitted ``machines``, in the order of ``Cs``, their ``dual_coefs``,
-            ``dual_gaps`` and ``n_supports``, and where asked for ``scores``, ``fold_scores`` and
-            the ``best``.
+            The fitted ``machines`` in the order of ``Cs``, their ``dual_coefs``, ``dual_gaps`` and
+            ``n_supports``; with ``validation`` or ``cv`` also ``scores``, ``fold_scores`` and the
+            ``best``.
 
         Examples
         --------
@@ -236,11 +238,11 @@ class SVC(PairwiseMachine):
         return regularisation_path(self, X, y, Cs, sample_weight, validation, cv)
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
-        """What each point is taken for by a machine fitted to all the others.
+        """Predict each point from the model fitted to all others.
 
-        A point that is no support vector needs no fit of its own, so there are only as many as
-        there are support vectors, each from where the machine of all points ended. ``gamma`` and
-        ``class_weight`` mean what they do for all points. The estimator itself stays as it is.
+        Only support vectors need a refit, which starts from the solution for all points.
+        ``gamma="scale"`` and ``class_weight="balanced"`` are computed from all points. The
+        estimator itself is not changed.
 
         Parameters
         ----------
@@ -250,7 +252,7 @@ class SVC(PairwiseMachine):
         Returns
         -------
         LeaveOneOut
-            ``values`` in the shape of `decision_function`, ``predictions``, and ``n_refits``.
+            ``values`` with the shape of `decision_function`, ``predictions``, and ``n_refits``.
 
         Examples
         --------
@@ -298,21 +300,22 @@ class SVC(PairwiseMachine):
 
 
 class NuSVC(PairwiseMachine):
-    r"""Support vector classification with the price found from a share of margin errors.
+    r"""Support vector classification with a bound nu on the fraction of margin errors.
 
     .. math:: \min_{w, b, \rho} \; \tfrac12 \lVert w \rVert^2 - \nu n \rho
               + \sum_i \max(0, \rho - y_i f(x_i)),
 
-    after which f is divided by rho, so that the margin is at ±1.
+    then f is divided by rho, so that the margin is at ±1.
 
     Parameters
     ----------
     nu : float, default=0.5
-        In (0, 1]: at most this share of points falls short of the margin, at least this share are
-        support vectors. It must not exceed twice the smaller class's share of each pair.
+        In (0, 1]: an upper bound on the fraction of margin errors and a lower bound on the fraction
+        of support vectors. For each pair of classes it must not exceed twice the fraction of the
+        smaller class.
     class_weight : dict, "balanced" or None, default=None
-        Multiplies the weights of points per class, which LIBSVM's nu machines ignore; "balanced"
-        makes every nu feasible.
+        Factor of the sample weights per class, which LIBSVM ignores here; "balanced" makes every nu
+        feasible.
     kernel, degree, gamma, coef0, shrinking, probability, tol, cache_size, verbose, max_iter, \
 decision_function_shape, break_ties, random_state, fit_intercept, solver, max_time, warm_start, \
 indefinite

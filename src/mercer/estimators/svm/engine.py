@@ -153,9 +153,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
             Training points; for a precomputed kernel the Gram matrix.
         y : array-like of shape (n_samples,)
-            Class labels, or values for a regression.
+            Class labels, or target values for a regression.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies C; points of zero or negative weight are left out.
+            Factors of C; points of zero or negative weight are dropped.
 
         Returns
         -------

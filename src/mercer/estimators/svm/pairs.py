@@ -1,4 +1,4 @@
-"""One machine per pair of classes, on one Gram matrix; for two classes, one machine."""
+"""One binary problem per pair of classes, on one Gram matrix."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit one machine for two classes, else one per pair of classes.
+        """Fit the model: one binary problem per pair of classes.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies C; points of zero or negative weight are left out.
+            Factors of C; points of zero or negative weight are dropped.
 
         Returns
         -------
@@ -271,24 +271,25 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
 
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
-        """Values of f: how far, in units of the margin, a point lies on a class's side.
+        """Decision values f(x): the signed distance from the boundary in units of the margin.
 
         Parameters
         ----------
-        X : points, or for a precomputed kernel their kernel with the training points
+        X : points, or for a precomputed kernel its values between them and the training points
 
         Returns
         -------
-        ndarray of shape (m,) for two classes, positive for the later; else of shape
-        (m, n_classes), votes with ties broken by the values, or with
-        ``decision_function_shape="ovo"`` of shape (m, n_classes * (n_classes - 1) / 2), positive
-        for the earlier class of the pair.
+        ndarray
+            Of shape (m,) for two classes, positive for ``classes_[1]``. For more, of shape
+            (m, n_classes): votes, with ties broken by the values; or with
+            ``decision_function_shape="ovo"`` of shape (m, n_classes * (n_classes - 1) / 2),
+            positive for the first class of the pair.
         """
         return self._shaped(self._expand(X))
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
-        """The class with most votes, the earliest of equals unless ``break_ties``; shape (m,)."""
+        """The class with most votes, shape (m,); of ties the first, unless ``break_ties``."""
         require_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")

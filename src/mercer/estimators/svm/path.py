@@ -1,4 +1,4 @@
-"""Support vector machines for many prices, and without one point after the other."""
+"""Support vector machines for many values of C, and their leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mercer.solvers.result import Result
 
 @dataclass(frozen=True)
 class RegularisationPath:
-    """Machines fitted for several values of C, in the order in which those were given.
+    """Models fitted for several values of C, in the order given.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class RegularisationPath:
     machines : list of fitted estimators
         ``machines[i]`` has ``C=Cs[i]``.
     scores : ndarray of shape (n_Cs,), or None
-        Scores on the points given for validation, or the means over folds.
+        Scores on the validation points, or means over folds.
     fold_scores : ndarray of shape (n_Cs, n_folds), or None
     """
 
@@ -65,14 +65,14 @@ class RegularisationPath:
 
     @property
     def best(self) -> Any:
-        """The machine with the highest score, of equals that with the smallest C."""
+        """The model with the highest score; of ties, that with the smallest C."""
         if self.scores is None:
             raise AttributeError("nothing was scored; give cv or validation=(X, y) to path")
         return max(zip(self.scores, -self.Cs, self.machines, strict=True), key=lambda t: t[:2])[2]
 
 
 class LeaveOneOut(NamedTuple):
-    """What each training point is taken for by a machine fitted to all others.
+    """Prediction of each training point from the model fitted to all others.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class LeaveOneOut(NamedTuple):
         ``decision_function`` of a classifier, ``predict`` of a regression, at each point.
     predictions : ndarray of shape (n_samples,)
     n_refits : int
-        How many machines had to be fitted again.
+        Number of points that needed a refit.
     """
 
     values: np.ndarray

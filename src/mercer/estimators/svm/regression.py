@@ -1,4 +1,4 @@
-"""Support vector regression, and the one-class machine that finds outliers."""
+"""Support vector regression, and outlier detection by a one-class support vector machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HAIR = 1e-11
 
 
 class SVR(Regressor, SupportVectorMachine):
-    r"""Support vector regression: errors below epsilon cost nothing.
+    r"""Support vector regression with the epsilon-insensitive loss.
 
     .. math:: \min_{w, b} \; \tfrac12 \lVert w \rVert^2
               + C \sum_i \max(0, \lvert y_i - f(x_i) \rvert - \varepsilon), \qquad
@@ -37,9 +37,10 @@ class SVR(Regressor, SupportVectorMachine):
     kernel, degree, gamma, coef0, tol
         As in `SVC`.
     C : float, default=1.0
-        Price of an error beyond epsilon. ``inf`` asks for a function with no such error.
+        Regularisation parameter; larger C means less regularisation. With ``inf`` no error may
+        exceed epsilon.
     epsilon : float, default=0.1
-        Half-width of the tube within which errors cost nothing.
+        Half-width of the tube; smaller errors have no loss.
     shrinking, cache_size, verbose, max_iter, fit_intercept, solver, max_time, warm_start, \
 indefinite
         As in `SVC`.
@@ -50,16 +51,16 @@ indefinite
         Indices of the support vectors: the points on the tube or outside it.
     support_vectors_ : ndarray of shape (n_SV, n_features), or list of objects
     n_support_ : ndarray of shape (1,)
-    dual_coef_ : ndarray of shape (1, n_SV), sparse where X is
+    dual_coef_ : ndarray of shape (1, n_SV), sparse if X is
     intercept_ : ndarray of shape (1,)
     coef_ : ndarray of shape (1, n_features)
         For the linear kernel.
     dual_gap_ : float
-        Duality gap divided by max(1, abs(objective)), measured at the end.
+        Duality gap divided by max(1, abs(objective)), computed at the end.
     margin_ : float
         1 / ‖w‖.
     result_ : Result
-        What the solver found, with its gap, steps and status.
+        The solver's result: its gap, number of steps and status.
     kernel_, fit_status_, n_iter_, shape_fit_
         As in `SVC`; ``n_iter_`` is a number.
 
@@ -125,13 +126,13 @@ indefinite
         validation: Any = None,
         cv: Any = None,
     ) -> RegularisationPath:
-        """Fit for several values of C, upward, each from where the last ended; as `SVC.path`."""
+        """Fit for several values of C in ascending order, on one Gram matrix; see `SVC.path`."""
         return regularisation_path(self, X, y, Cs, sample_weight, validation, cv)
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
-        """What is predicted for each point from all the others; as `SVC.leave_one_out`.
+        """Predict each point from the model fitted to all others; see `SVC.leave_one_out`.
 
-        ``values`` and ``predictions`` are the same.
+        ``values`` and ``predictions`` are equal.
         """
         return leave_one_out(self, X, y, sample_weight)
 
@@ -154,7 +155,7 @@ indefinite
 
 
 class NuSVR(Regressor, SupportVectorMachine):
-    r"""Support vector regression with the tube's width found from a share of points outside it.
+    r"""Support vector regression with a bound nu on the fraction of points outside the tube.
 
     .. math:: \min_{w, b, \varepsilon} \; \tfrac12 \lVert w \rVert^2 + C \Bigl(\nu n \varepsilon
               + \sum_i \max(0, \lvert y_i - f(x_i) \rvert - \varepsilon) \Bigr)
@@ -162,10 +163,10 @@ class NuSVR(Regressor, SupportVectorMachine):
     Parameters
     ----------
     nu : float, default=0.5
-        In (0, 1]: at most this share of points lies outside the tube, at least this share are
-        support vectors.
+        In (0, 1]: an upper bound on the fraction of points outside the tube and a lower bound on
+        the fraction of support vectors.
     C : float, default=1.0
-        Price of an error beyond the tube, finite.
+        Regularisation parameter, finite; larger C means less regularisation.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, fit_intercept, \
 solver, max_time, warm_start, indefinite
         As in `SVC`.
@@ -173,7 +174,7 @@ solver, max_time, warm_start, indefinite
     Attributes
     ----------
     epsilon_ : float
-        Half-width of the tube found.
+        Half-width of the tube, determined by nu.
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, dual_gap_, margin_, \
 result_, kernel_, fit_status_, n_iter_, shape_fit_
         As in `SVR`.
@@ -247,7 +248,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
 
 
 class OneClassSVM(OutlierMixin, SupportVectorMachine):
-    r"""The smallest region that holds most points: f is positive inside, negative outside.
+    r"""Outlier detection: a region with most of the data, where f is positive.
 
     .. math:: \min_{w, \rho} \; \tfrac12 \lVert w \rVert^2 - \nu n \rho
               + \sum_i \max(0, \rho - \langle w, \varphi(x_i) \rangle), \qquad
@@ -256,11 +257,10 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
     Parameters
     ----------
     nu : float, default=0.5
-        In (0, 1]: at most this share of training points falls outside, at least this share are
-        support vectors.
+        In (0, 1]: an upper bound on the fraction of training points outside and a lower bound on
+        the fraction of support vectors.
     fit_intercept : bool, default=True
-        Only True: the region is where ``<w, phi(x)>`` exceeds the offset rho, so without it there
-        is none.
+        Must be True: the region is where ``<w, phi(x)>`` exceeds the offset rho.
     kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter, solver, max_time, \
 warm_start, indefinite
         As in `SVC`.
@@ -268,7 +268,7 @@ warm_start, indefinite
     Attributes
     ----------
     offset_ : ndarray of shape (1,)
-        The offset rho, so that f = ``score_samples`` - ``offset_``.
+        The offset rho: f = ``score_samples`` - ``offset_``.
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, dual_gap_, margin_, \
 result_, kernel_, fit_status_, n_iter_, shape_fit_
         As in `SVR`.
@@ -325,7 +325,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
 
     @atomic_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the region.
+        """Fit the region.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
             Training points; for a precomputed kernel the Gram matrix.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the points; points of zero or negative weight are left out.
+            Weights of the points; points of zero or negative weight are dropped.
 
         Returns
         -------
@@ -368,7 +368,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
 
     @over_blocks
     def score_samples(self, X: Any) -> np.ndarray:
-        """``<w, phi(x)>``, that is f before the offset is taken off, shape (m,)."""
+        """``<w, phi(x)>``, which is f plus the offset, shape (m,)."""
         values = self.decision_function(X)
         return values + (
             beside(self.offset_, values) if is_tensor(values) else on_host(self.offset_)
@@ -378,7 +378,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
     def predict(self, X: Any) -> np.ndarray:
         """+1 for points inside or on the boundary, -1 for points outside, shape (m,).
 
-        Many training points lie exactly on the boundary; scikit-learn's class calls them outside
-        or inside as rounding has it.
+        Many training points lie exactly on the boundary; in scikit-learn's class, rounding decides
+        about them.
         """
         return np.where(as_numpy(self.decision_function(X)) >= 0, 1, -1)
