@@ -1,4 +1,4 @@
-"""What a model of sequences goes by: substrings and their weights, place by place."""
+"""Weights of substrings in models of sequences, and contributions of positions."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ CANDIDATES = 50
 
 @dataclass(frozen=True)
 class FeatureImportances:
-    """What a model of sequences goes by.
+    """Weights of substrings, and contributions of positions of sequences.
 
     Attributes
     ----------
     substrings : list of (substring, weight), one list per function of the model
-        The substrings with the largest weights in the function, heaviest first; for
-        `WeightedDegree` pairs of a position and the word that starts there.
+        The substrings with the largest weights, in decreasing order; for `WeightedDegree`, pairs
+        of a position and the word that starts there.
     positions : list of (length, n_functions) arrays
-        For each sequence asked about, what the substrings at each place add to the functions, every
-        substring's share divided equally among its places: the sum over all places is the value of
-        the function without its intercept.
+        For each sequence in X, the contribution of each position to the functions. The
+        contribution of a substring is divided equally among its positions, so the sum over all
+        positions is the value of the function without intercept.
     """
 
     substrings: list[list[tuple[Any, float]]]
@@ -40,20 +40,18 @@ class FeatureImportances:
 
 
 def feature_importances(model: Any, X: Any = (), n_largest: int = 20) -> FeatureImportances:
-    r"""Which substrings a model of sequences goes by, and where they stand in some sequences.
+    r"""Weights of substrings in a model of sequences, and their sums at each position.
 
-    A model of kernel machines on sequences is :math:`f(x) = \sum_u w_u \phi_u(x) + b` with a weight
-    for every substring u. These weights are found, and summed place by place.
+    The model is :math:`f(x) = \sum_u w_u \phi_u(x) + b` with a weight for every substring u.
 
     Parameters
     ----------
     model : fitted estimator
-        With ``kernel_`` one of `Spectrum`, `Mismatch`, `Gappy`, `Substring` or `WeightedDegree`,
-        perhaps normalised or multiplied by a number, and coefficients ``dual_coef_`` over its
-        points.
-    X : sequences to look at, optional
+        Its ``kernel_`` is `Spectrum`, `Mismatch`, `Gappy`, `Substring` or `WeightedDegree`,
+        possibly normalised or multiplied by a number, and it has coefficients ``dual_coef_``.
+    X : sequences to explain, optional
     n_largest : int, default=20
-        How many substrings to list for each function.
+        Number of substrings listed for each function.
 
     Returns
     -------

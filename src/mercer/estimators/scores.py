@@ -13,7 +13,7 @@ class Classifier(ClassifierMixin):
     """A classifier, whose labels may be anywhere."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of samples whose class is found.
+        """Accuracy: the fraction of correctly predicted labels.
 
         Parameters
         ----------
@@ -41,7 +41,7 @@ class Regressor(RegressorMixin):
     """A regression, whose predictions may be anywhere."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of y's variance that is explained, R².
+        """The coefficient of determination R².
 
         Parameters
         ----------

@@ -24,14 +24,14 @@ from mercer.estimators.scores import Classifier
 
 
 class KernelCentroidClassifier(Classifier, BaseEstimator):
-    r"""Predict the class whose mean in feature space is nearest; of equals, the later class.
+    r"""Predict the class with the nearest mean in feature space; of ties, the last class.
 
     .. math:: \lVert \varphi(x) - c_y \rVert^2 = k(x, x) - \frac{2}{m_y} \sum_{i: y_i = y} k(x, x_i)
               + \frac{1}{m_y^2} \sum_{i, j: y_i = y_j = y} k(x_i, x_j)
 
     For two classes this is the sign of :math:`\langle w, \varphi(x) \rangle + b` with
     :math:`w = c_+ - c_-` and :math:`b = \tfrac12 (\lVert c_- \rVert^2 - \lVert c_+ \rVert^2)`,
-    zero counting as positive.
+    where zero is positive.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         A kernel object, a name ("linear", "poly", "rbf", "laplacian", "precomputed", ...) or a
         function of two rows.
     gamma : float, "scale", "auto" or None, default="scale"
-        For named kernels that have one; "scale" is 1 / (n_features * variance of X), None and
-        "auto" are 1 / n_features.
+        For named kernels with this parameter. "scale" is 1 / (n_features * variance of X), None
+        and "auto" are 1 / n_features.
     degree : float, default=3
         For "poly".
     coef0 : float, default=1
@@ -49,18 +49,18 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         Further arguments of a callable kernel.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_samples, n_classes)
-        Column y holds the mean of class y: 1 / m_y on its points, or their weights' shares.
+        Column y is the mean of class y: 1 / m_y at its points, or their normalised weights.
     squared_norms_ : ndarray of shape (n_classes,)
         Squared norms of the means.
     intercept_ : float or ndarray of shape (n_classes,)
-        The b above for two classes; for more, minus half the squared norm of each mean.
+        For two classes the b above; for more, minus half the squared norm of each mean.
     X_fit_ : the training points.
     kernel_ : Kernel
         The kernel used.
@@ -100,7 +100,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelCentroidClassifier:
-        """Find the class means.
+        """Compute the class means.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : float or array-like of shape (n_samples,), optional
-            Weights of the points in their class's mean.
+            Weights of the points in the mean of their class.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, shape (m,) for two classes and (m, n_classes) for more.
 
-        For two classes ``<w, phi(x)> + b``; for more, ``<c_y, phi(x)> - 1/2 ||c_y||^2`` per class,
+        ``<w, phi(x)> + b`` for two classes; for more, ``<c_y, phi(x)> - 1/2 ||c_y||^2`` per class,
         which is largest for the nearest mean.
         """
         scores = self._affinities(X)

@@ -1,4 +1,4 @@
-"""Kernel machines: any loss of the predictions, plus a penalty on the norm of the weights."""
+"""Kernel machines: any loss, plus a penalty on the norm of the weights."""
 
 from __future__ import annotations
 
@@ -63,32 +63,33 @@ SOLUTION: dict = {
 
 
 class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
-    r"""Classification with any loss of the scores.
+    r"""Classification by minimising any loss plus a penalty.
 
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
               f_i = \langle w, \varphi(x_i) \rangle + b, \quad y_i \in \{-1, +1\}
 
-    A positive score f means the later of the two classes. With more, every class has a score and
-    the largest wins: for the logistic loss all are fitted together, with probabilities
-    :math:`p_c = e^{f_c} / \sum_d e^{f_d}`, the loss :math:`-\sum_i \log p_{y_i}` and the penalties
-    summed; for the others each class is fitted against the rest, on one shared Gram matrix.
-    ``loss="hinge"`` is the support vector machine with C = 1 / alpha.
+    A positive score f means ``classes_[1]``. With more than two classes, every class has a score
+    and the largest wins. With the logistic loss all scores are fitted together (multinomial): the
+    probabilities are :math:`p_c = e^{f_c} / \sum_d e^{f_d}`, the loss is
+    :math:`-\sum_i \log p_{y_i}`, and the penalty is summed over classes. With other losses each
+    class is fitted against the rest, on one shared Gram matrix. ``loss="hinge"`` is the support
+    vector machine with C = 1 / alpha.
 
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared_hinge"} or Loss, default="logistic"
-        log(1 + exp(-y f)), max(0, 1 - y f) or its square, summed over points; or an object of
-        yours, derived from `mercer.estimators.losses.PointwiseLoss` or, if it is no sum over
-        points, from `mercer.estimators.losses.Loss`, which sees all scores at once and may bring a
-        penalty R(norm of w) of its own in place of the one with alpha.
+        log(1 + exp(-y f)), max(0, 1 - y f) or its square, summed over points; or a custom loss. A
+        sum over points derives from `mercer.estimators.losses.PointwiseLoss`. Any other loss
+        derives from `mercer.estimators.losses.Loss`: it is a function of all scores, and may define
+        its own penalty R(norm of w) instead of the one with alpha.
     alpha : float, default=1.0
-        Regulariser, positive.
+        Regularisation parameter, positive; larger alpha means more regularisation.
     kernel : str, Kernel or callable, default="rbf"
         A kernel object, a name ("linear", "poly", "rbf", "laplacian", "precomputed", ...) or a
         function of two rows.
     gamma : float, "scale", "auto" or None, default="scale"
-        For named kernels that have one; "scale" is 1 / (n_features * variance of X), None and
-        "auto" are 1 / n_features.
+        For named kernels with this parameter. "scale" is 1 / (n_features * variance of X), None
+        and "auto" are 1 / n_features.
     degree : float, default=3
         For "poly".
     coef0 : float, default=0.0
@@ -96,31 +97,34 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
     fit_intercept : bool, default=True
-        Whether there is a bias b, which is not penalised.
+        Whether to fit the intercept b, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
         Weight per class.
     tol : float, default=1e-6
-        Gap at which the solver is done.
+        Gap at which the solver stops.
     max_iter : int or None, default=None
-        Steps of the solver: 100 for Newton and interior points, 10000 for L-BFGS if None.
+        Maximum number of solver steps. None is 100 for Newton's and interior-point methods, 200
+        for non-smooth losses on centres, and 10000 for L-BFGS.
     max_time : float or None, default=None
-        Seconds per machine, from when the Gram matrix or the features of the centres are there;
-        looked at between steps of the solver, which ends where it is then, with a warning.
+        Time limit in seconds for each binary problem, from when the Gram matrix or the features of
+        the centres have been computed. It is checked between steps; the solver then stops with a
+        warning.
     solver : {"auto", "exact", "nystrom"}, default="auto"
-        "exact" expands in all points, at the cost of some factorisations of the Gram matrix;
-        "nystrom" minimises the same over the span of a few centres, in a few passes over the
-        points. "auto" is "exact" for up to 5000 points unless ``n_centers`` is given.
+        "exact" expands in all points and factorises the Gram matrix a few times. "nystrom"
+        minimises the same objective over the span of a few centres, in passes over the points.
+        "auto" is "exact" for up to 5000 points unless ``n_centers`` is given.
     n_centers : int or None, default=None
-        Centres of "nystrom"; None for 4 times the root of the number of points.
+        Number of centres of "nystrom"; None is 4 sqrt(n).
     centers : {"pivoted", "uniform"} or array-like, default="pivoted"
-        How they are chosen: randomly pivoted Cholesky on a sample, uniformly, or as given, which
-        as a tensor on a device have points of the host brought to them in blocks.
+        How "nystrom" chooses centres: by randomly pivoted Cholesky on a sample, uniformly at
+        random, or as given. If they are a tensor on a device, points in host memory are copied to
+        it in blocks.
     random_state : int, RandomState or None, default=0
-        Source of the choice of centres; the same at every fit by default.
+        Random seed for the choice of centres.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
@@ -128,18 +132,20 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     dual_coef_ : ndarray of shape (n_points,) or (n_points, n_classes)
         Coefficients a with :math:`w = \sum_i a_i \varphi(x_i)`.
     intercept_ : float or ndarray of shape (n_classes,)
-        The bias b.
-    X_fit_ : the points expanded in: all training points, or the centres.
+        The intercept b.
+    X_fit_ : the points of the coefficients: all training points, or the centres.
     kernel_ : Kernel
         The kernel used.
     n_iter_ : int
-        Steps taken, the most over machines.
+        Number of solver steps; the largest over binary problems.
     result_ : Result
-        The worst machine's; ``method`` says which solver and why. ``gap`` is the duality gap
-        relative to the objective, recomputed in float64 at the end, for any convex loss; where the
-        loss brings its own penalty, the norm of the gradient relative to the one at zero. With
-        centres it is that of the machine over their span, and ``bound``, where computing it pays,
-        bounds the distance in the kernel's space from the machine over all points.
+        The result of the binary problem with the largest gap. ``method`` reports the solver and the
+        reason for it. ``gap`` is the duality gap relative to the objective, computed in float64 at
+        the end, for any convex loss; if the loss defines its own penalty, it is the norm of the
+        gradient relative to that at zero. With centres, ``gap`` is that of the problem over their
+        span, and ``bound`` bounds the distance from the solution over all points in the norm of the
+        reproducing kernel Hilbert space; it is computed only if that is cheap compared with the
+        fit.
 
     References
     ----------
@@ -204,7 +210,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
-        """Fit one score for two classes, else one per class.
+        """Fit one score function for two classes, else one per class.
 
         Parameters
         ----------
@@ -232,13 +238,13 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
 
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
+        """Scores, (m,) for two classes, positive for ``classes_[1]``, else (m, n_classes)."""
         check_is_fitted(self)
         return scores_of(self, X)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
-        """The class of the largest score, shape (m,)."""
+        """The class with the largest score, shape (m,)."""
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
 
@@ -261,7 +267,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
 
 
 class KernelMachineRegressor(CallbackSupportMixin, Regressor, BaseEstimator):
-    r"""Regression with any loss of the predictions.
+    r"""Regression by minimising any loss plus a penalty.
 
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
               f_i = \langle w, \varphi(x_i) \rangle + b
@@ -270,34 +276,32 @@ class KernelMachineRegressor(CallbackSupportMixin, Regressor, BaseEstimator):
     ----------
     loss : {"squared", "absolute", "epsilon_insensitive", "huber", "quantile", "poisson"} or Loss, \
 default="squared"
-        A sum over points of r = y - f: half its square (kernel ridge, with a bias), its absolute
-        value, that beyond epsilon (support vector regression with C = 1 / alpha), half its square
-        up to delta and linear beyond, its pinball loss at ``quantile``; or exp(f) - y f for counts
-        with mean exp(f). Or an object of yours, derived from
-        `mercer.estimators.losses.PointwiseLoss` or, if it is no sum over points, from
-        `mercer.estimators.losses.Loss`, which sees all predictions at once and may bring a penalty
-        R(norm of w) in place of the one with alpha.
+        With r = y - f, summed over points: ½ r² ("squared", kernel ridge with an intercept), \|r\|
+        ("absolute"), max(0, \|r\| - epsilon) ("epsilon_insensitive", support vector regression with
+        C = 1 / alpha), ½ r² up to delta and linear beyond ("huber"), or the pinball loss at
+        ``quantile`` ("quantile"). "poisson" is exp(f) - y f, for counts with mean exp(f). Or a
+        custom loss, as in `KernelMachineClassifier`.
     alpha : float, default=1.0
-        Regulariser, positive.
+        Regularisation parameter, positive; larger alpha means more regularisation.
     kernel, gamma, degree, coef0, kernel_params
         As in `KernelMachineClassifier`.
     fit_intercept : bool, default=True
-        Whether there is a bias b, which is not penalised.
+        Whether to fit the intercept b, which is not penalised.
     epsilon : float, default=0.1
         Half-width of the tube of "epsilon_insensitive".
     delta : float, default=1.35
-        Where "huber" turns linear.
+        Residual from which "huber" is linear.
     quantile : float or array-like of shape (n_quantiles,), default=0.5
-        Level of "quantile", between 0 and 1. Several are fitted together, under the condition that
-        they do not cross at the training points; where they would cross elsewhere, predictions are
-        put in order, which lowers their loss whatever the truth is.
+        Level of "quantile", between 0 and 1. Several levels are fitted together under the
+        constraint that they do not cross at the training points. At other points, predictions are
+        sorted, which never increases the pinball loss.
     tol, max_iter, max_time, solver, n_centers, centers, random_state, indefinite
         As in `KernelMachineClassifier`.
 
     Attributes
     ----------
     quantiles_ : ndarray of shape (n_quantiles,)
-        The levels in increasing order, for "quantile": the order of the predictions' columns.
+        The levels in increasing order, for "quantile"; the columns of predictions have this order.
     dual_coef_ : ndarray of shape (n_points,) or (n_points, n_quantiles)
     intercept_ : float or ndarray of shape (n_quantiles,)
     X_fit_, kernel_, n_iter_, result_
@@ -376,7 +380,7 @@ default="squared"
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
-        """Fit the machine.
+        """Fit the regression.
 
         Parameters
         ----------
@@ -401,7 +405,7 @@ default="squared"
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
-        """Predict on the scale of y: f itself, or exp(f) for "poisson".
+        """Predict on the scale of y: f, or exp(f) for "poisson".
 
         Shape (m,), or (m, n_quantiles) for a list of quantiles, in increasing order.
         """
@@ -415,7 +419,7 @@ default="squared"
         return beside(response(as_numpy(scores)), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination or, for a list of quantiles, the mean D2 pinball score.
+        """R² or, for a list of quantiles, the mean D² pinball score.
 
         Parameters
         ----------

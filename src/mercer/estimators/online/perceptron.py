@@ -47,13 +47,13 @@ STORED = 2**25
 class KernelPerceptron(Classifier, BaseEstimator):
     r"""The perceptron with kernels.
 
-    Points are visited in a random order, ``n_epochs`` times over. Where
+    Points are visited in random order, ``n_epochs`` times. Point n is a mistake if
 
-    .. math:: y_n \Bigl( \sum_i \alpha_i k(x_i, x_n) + b \Bigr) \le 0
+    .. math:: y_n \Bigl( \sum_i \alpha_i k(x_i, x_n) + b \Bigr) \le 0,
 
-    the point is a mistake (a score of zero is one), and
-    :math:`\alpha_n \leftarrow \alpha_n + y_n`, :math:`b \leftarrow b + y_n`. More than two classes
-    take one perceptron each, against the rest, over the same order.
+    so a score of zero is a mistake. Each mistake updates
+    :math:`\alpha_n \leftarrow \alpha_n + y_n`, :math:`b \leftarrow b + y_n`. With more than two
+    classes there is one perceptron per class, against the rest, with the same order of points.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class KernelPerceptron(Classifier, BaseEstimator):
         A kernel object, a name ("linear", "poly", "rbf", "laplacian", "precomputed", ...) or a
         function of two rows.
     gamma : float, "scale", "auto" or None, default="scale"
-        For named kernels that have one; "scale" is 1 / (n_features * variance of X), None and
-        "auto" are 1 / n_features.
+        For named kernels with this parameter. "scale" is 1 / (n_features * variance of X), None
+        and "auto" are 1 / n_features.
     degree : float, default=3
         For "poly".
     coef0 : float, default=1
@@ -70,42 +70,41 @@ class KernelPerceptron(Classifier, BaseEstimator):
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
     n_epochs : int, default=10
-        Passes over the data. An epoch without mistakes ends them early, which changes nothing
-        except averages, and is not done with ``average``.
+        Passes over the data. Without ``average``, training stops after an epoch without mistakes.
     average : bool, default=False
-        Whether to predict with the average of the coefficients after every step, which is steadier
-        than the last.
+        Whether to predict with the mean of the coefficients over all steps, which varies less than
+        the last ones.
     budget : int or None, default=None
-        Most support points to keep: beyond it, the one that joined first is forgotten. Not
-        together with ``average``, which would keep a share of all of them.
+        Maximum number of support points; beyond it, the oldest is dropped. Cannot be combined with
+        ``average``, whose mean includes all of them.
     shuffle : bool, default=True
-        Whether to visit the points in random order: epoch by epoch
-        ``check_random_state(random_state).permutation(n)``. False takes them as they come.
+        Whether to visit the points in random order, in each epoch
+        ``check_random_state(random_state).permutation(n)``, or in the order given.
     random_state : int, RandomState or None, default=0
-        Source of the orders, which are the same at every fit by default.
+        Random seed for the orders.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_support,) or (n_support, n_classes)
-        Coefficients of the support points; whole numbers unless averaged.
+        Coefficients of the support points; integers unless averaged.
     intercept_ : float or ndarray of shape (n_classes,)
     X_fit_ : the support points (all training points for a precomputed kernel).
     support_ : ndarray of shape (n_support,)
         Positions of the support points in the training data, in the order of ``X_fit_``; -1 for
         points of earlier calls of `partial_fit`.
     mistakes_ : ndarray of shape (k,), or list of n_classes such
-        The training points at which mistakes were made in the last fit, in order.
+        Indices of the mistakes in the last fit, in order.
     n_mistakes_ : int
-        How many there were, over all perceptrons and calls.
+        Number of mistakes over all classes and calls.
     kernel_ : Kernel
         The kernel used.
     result_ : Result
-        ``history`` is the share of mistakes in each epoch, ``gap`` the last of them.
+        ``history`` is the fraction of mistakes in each epoch, ``gap`` that in the last.
 
     References
     ----------
@@ -160,7 +159,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
 
     @atomic_fit
     def fit(self, X: Any, y: Any) -> KernelPerceptron:
-        """Learn from scratch.
+        """Fit from scratch.
 
         Parameters
         ----------
@@ -194,14 +193,14 @@ class KernelPerceptron(Classifier, BaseEstimator):
 
     @atomic_fit
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KernelPerceptron:
-        """Visit these points once, going on from what was learnt before.
+        """Visit these points once, starting from the current model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), optional
-            All classes there will ever be; required in the first call.
+            All classes; required in the first call.
 
         Returns
         -------
@@ -246,13 +245,13 @@ class KernelPerceptron(Classifier, BaseEstimator):
 
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
+        """Scores, (m,) for two classes, positive for ``classes_[1]``, else (m, n_classes)."""
         check_is_fitted(self)
         return values_at(self, X)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
-        """The class of the largest score, shape (m,)."""
+        """The class with the largest score, shape (m,)."""
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
 

@@ -35,10 +35,11 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
 
     From :math:`\beta = 0`, step t = 1, ..., T uses :math:`a^{(t)} = \beta / (\alpha t)`, draws i
     with replacement, and adds :math:`y_i` to :math:`\beta_i` if
-    :math:`y_i \sum_j a^{(t)}_j k(x_j, x_i) < 1`. The answer is the average of
-    :math:`a^{(1)}, \dots, a^{(T)}`. More than two classes take one machine each, against the
-    rest, over the same draws. `SVC` with C = 1 / (alpha m) and no intercept has the same optimum
-    and reaches it exactly. With weights the mean is weighted, and points are drawn by their weight.
+    :math:`y_i \sum_j a^{(t)}_j k(x_j, x_i) < 1`. The result is the mean of
+    :math:`a^{(1)}, \dots, a^{(T)}`. With more than two classes there is one problem per class,
+    against the rest, with the same draws. `SVC` with C = 1 / (alpha m) and no intercept solves the
+    same problem to its tolerance. With sample weights the mean of the losses is weighted, and
+    points are drawn in proportion to their weights.
 
     Parameters
     ----------
@@ -46,8 +47,8 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
         A kernel object, a name ("linear", "poly", "rbf", "laplacian", "precomputed", ...) or a
         function of two rows.
     gamma : float, "scale", "auto" or None, default="scale"
-        For named kernels that have one; "scale" is 1 / (n_features * variance of X), None and
-        "auto" are 1 / n_features.
+        For named kernels with this parameter. "scale" is 1 / (n_features * variance of X), None
+        and "auto" are 1 / n_features.
     degree : float, default=3
         For "poly".
     coef0 : float, default=1
@@ -55,19 +56,18 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
     alpha : float, default=0.01
-        The regulariser, lambda in the textbook.
+        Regularisation parameter, lambda in the textbook.
     n_iter : int, default=10000
-        The number of steps T, all of which are taken.
+        Number of steps T.
     average : bool, default=True
-        Whether to return the average or the last iterate.
+        Whether to return the mean of the iterates or the last one.
     random_state : int, RandomState or None, default=0
-        Source of the draws, ``check_random_state(random_state).randint(m, size=n_iter)``; with
-        weights ``random_sample(n_iter)``, in the order of the points. The same at every fit by
-        default.
+        Random seed for the draws, ``check_random_state(random_state).randint(m, size=n_iter)``.
+        With sample weights, ``random_sample(n_iter)`` chooses points by their cumulative weights.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
     kernel_ : Kernel
         The kernel used.
     result_ : Result
-        ``gap`` is the duality gap of the objective above, the worst over machines.
+        ``gap`` is the duality gap of the objective above, the largest over classes.
 
     References
     ----------
@@ -128,7 +128,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSGDClassifier:
-        """Take the steps.
+        """Fit from scratch.
 
         Parameters
         ----------
@@ -137,8 +137,8 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : float or array-like of shape (n_samples,), optional
-            Weights of the losses in their mean: a point of weight 2 is drawn as often as two
-            points of weight 1 in its place, one of weight 0 never.
+            Weights of the losses. A point of weight 2 is drawn as often as two points of weight 1;
+            a point of weight 0 is never drawn.
 
         Returns
         -------
@@ -167,13 +167,13 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
 
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
+        """Scores, (m,) for two classes, positive for ``classes_[1]``, else (m, n_classes)."""
         check_is_fitted(self)
         return expand(self, X, self.dual_coef_)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
-        """The class of the largest score, shape (m,)."""
+        """The class with the largest score, shape (m,)."""
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
 

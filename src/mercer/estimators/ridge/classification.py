@@ -40,14 +40,14 @@ from mercer.estimators.scores import Classifier
 
 
 class KernelRidgeClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
-    r"""Classification by kernel ridge regression on targets -1 and +1, one machine per class.
+    r"""Classification by kernel ridge regression on targets -1 and +1.
 
     .. math::
         \min_w \tfrac12 \sum_i s_i \left(y_i - \langle w, \varphi(x_i) \rangle\right)^2
                + \tfrac12 \alpha \lVert w \rVert^2, \qquad y_i \in \{-1, +1\}
 
-    Two classes take one machine, more take one per class that shares the factorisation; the
-    class of the largest score is predicted. Scores are least squares fits, not probabilities.
+    Two classes need one regression. More classes need one each, against the rest, with a shared
+    factorisation, and the class with the largest score is predicted. Scores are not probabilities.
 
     Parameters
     ----------
@@ -55,11 +55,11 @@ class KernelRidgeClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
 centers, step_size, max_iter, max_time, tol, warm_start, random_state, keep_path
         As in `KernelRidge`; the kernel is "rbf" and gamma "scale" by default.
     class_weight : dict, "balanced" or None, default=None
-        Weight per class; "balanced" makes them inversely proportional to the class sizes.
+        Weight per class; "balanced" weights are inversely proportional to the class sizes.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ result_
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeClassifier:
-        """Fit one machine per class, or one for two classes.
+        """Fit one regression per class, or one for two classes.
 
         Parameters
         ----------
@@ -165,16 +165,16 @@ result_
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> KernelRidgeClassifier:
-        """Learn from more points, as `KernelRidge.partial_fit`; only with ``solver="nystrom"``.
+        """Add training points, as in `KernelRidge.partial_fit`; only with ``solver="nystrom"``.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
-            Some training points.
+            Additional training points.
         y : array-like of shape (n_samples,)
-            Class labels; new ones may come with any call.
+            Class labels; later calls may have new ones.
         classes : array-like, optional
-            All the classes there are, where the first points are of one only.
+            All classes; needed if the first points have only one.
         sample_weight : float or array-like of shape (n_samples,), optional
 
         Returns
@@ -189,16 +189,16 @@ result_
     def fit_chunks(
         self, chunks: Iterable[Any], *, target: Any = None, sample_weight: str | None = None
     ) -> KernelRidgeClassifier:
-        """Fit points that come in chunks, each seen once, as `KernelRidge.fit_chunks`.
+        """Fit from chunks of points in one pass, as in `KernelRidge.fit_chunks`.
 
         Parameters
         ----------
         chunks : iterable
-            Of tuples ``(X, y)`` or ``(X, y, sample_weight)``, or of tables.
+            Tuples ``(X, y)`` or ``(X, y, sample_weight)``, or tables.
         target : str, optional
-            The column of tables that has the labels; all others are features.
+            The column of labels in tables; all others are features.
         sample_weight : str, optional
-            The column of tables that has weights.
+            The column of weights in tables.
 
         Returns
         -------
@@ -260,13 +260,13 @@ result_
 
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of shape (m,) for two classes, positive for the later, else (m, n_classes)."""
+        """Scores, (m,) for two classes, positive for ``classes_[1]``, else (m, n_classes)."""
         check_is_fitted(self)
         return evaluate(self, X)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
-        """The class of the largest score, shape (m,)."""
+        """The class with the largest score, shape (m,)."""
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
 

@@ -1,4 +1,4 @@
-"""Kernel ridge regression that chooses its regulariser by exact leave-one-out."""
+"""Kernel ridge regression with the regularisation parameter chosen by exact leave-one-out."""
 
 from __future__ import annotations
 
@@ -31,54 +31,51 @@ from mercer.solvers.nystrom.ridge import Block, accumulated, solve_nystrom, summ
 
 
 class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):
-    r"""Kernel ridge regression with the regulariser chosen by exact leave-one-out.
+    r"""Kernel ridge regression with alpha chosen by the exact leave-one-out error.
 
-    One eigendecomposition of the Gram matrix serves every alpha. With
-    :math:`G = (K + \alpha I)^{-1}` the residual of point i under the fit without it is
+    .. math:: y_i - f_{-i}(x_i) = \frac{(G y)_i}{G_{ii}}, \qquad G = (K + \alpha I)^{-1},
 
-    .. math:: y_i - f_{-i}(x_i) = \frac{(G y)_i}{G_{ii}},
-
-    and likewise with sample weights, an intercept and for whole folds; nothing is refitted and
-    nothing approximated. With more points than memory has room for, ``solver="nystrom"`` does the
-    same for functions of a few centres, which stay when a point is left out.
+    is the leave-one-out residual of point i. One eigendecomposition of the Gram matrix gives it
+    for every alpha, without refitting; similar formulas hold with sample weights, with an
+    intercept and for whole folds. If the Gram matrix does not fit the memory,
+    ``solver="nystrom"`` computes the leave-one-out error of a fit with fixed centres.
 
     Parameters
     ----------
     alphas : array-like of shape (n_alphas,), default=(0.1, 1, 10)
-        Regularisers to choose from, not negative.
+        Candidate values of alpha, non-negative.
     kernel, gamma, degree, coef0, kernel_params
         As in `KernelRidge`.
     fit_intercept : bool, default=False
-        Whether to fit a constant that is not penalised.
+        Whether to fit an unpenalised constant.
     solver : {"auto", "eigh", "nystrom"}, default="auto"
-        "eigh" decomposes the Gram matrix; "nystrom" expands in centres, of which the sums over the
-        points are decomposed. "auto" takes "eigh" while the Gram matrix fits scikit-learn's
-        ``working_memory`` and n_centers is not given.
+        "eigh" decomposes the Gram matrix. "nystrom" expands in centres and decomposes sums over the
+        points, of the size of the centres. "auto" is "eigh" if the Gram matrix fits scikit-learn's
+        ``working_memory`` and ``n_centers`` is not given.
     n_centers, centers, random_state
         For "nystrom", as in `KernelRidge`.
     cv : int, cross-validation generator, iterable, "gcv" or None, default=None
-        None leaves out one point at a time. "gcv" is generalised cross-validation, where every
-        point has the mean leverage. Otherwise folds are left out, as exactly; their test sets must
-        hold every point once, and their training sets all the others.
+        None is leave-one-out. "gcv" is generalised cross-validation: every point has the mean
+        leverage. Otherwise predictions of held-out folds, also exact; each point must be in one
+        test set, and each training set must have all other points.
     scoring : str, callable or None, default=None
-        A scorer of scikit-learn's kind, applied to all left-out predictions at once; None is the
-        negated mean squared error. Larger is better.
+        A scorer as in scikit-learn, applied once to all held-out predictions; None is the negative
+        mean squared error. Larger is better.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
     alpha_ : float
-        The regulariser chosen; among equals, the first.
+        The chosen alpha; of ties, the first.
     best_score_ : float
         Its leave-one-out score.
     loo_scores_ : ndarray of shape (n_alphas,)
         The score of each alpha, in the order given.
     loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        What each training point is predicted to be without it or its fold, for the alpha chosen;
-        not of a Dask collection.
+        Held-out predictions of the training points for the chosen alpha; not for Dask collections.
     dual_coef_, intercept_, error_bound_, X_fit_, kernel_, n_iter_, result_
         As in `KernelRidge`.
 
@@ -145,7 +142,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidgeCV:
-        """Choose alpha and fit with it.
+        """Choose alpha and fit the model.
 
         Parameters
         ----------
@@ -283,7 +280,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
-        """Predict with the alpha chosen, shape (m,) or (m, n_targets)."""
+        """Predict with the chosen alpha, shape (m,) or (m, n_targets)."""
         check_is_fitted(self)
         return evaluate(self, X)
 

@@ -58,93 +58,96 @@ class KernelRidge(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimat
     Parameters
     ----------
     alpha : float or array-like of shape (n_targets,), default=1
-        Regulariser, one for all targets or one each. With 0 the least squares solution of
-        minimum norm is returned, with a warning if the data leave it undetermined.
+        Regularisation parameter, one for all targets or one each; larger alpha means more
+        regularisation. 0 gives the least squares solution of minimum norm, with a warning if the
+        data do not determine it.
     kernel : str, Kernel or callable, default="linear"
         A kernel object, a name ("linear", "poly", "rbf", "laplacian", "precomputed", ...) or a
         function of two rows.
     gamma : float, "scale", "auto" or None, default=None
-        For named kernels that have one; None and "auto" are 1 / n_features, "scale" is
+        For named kernels with this parameter. None and "auto" are 1 / n_features, "scale" is
         1 / (n_features * variance of X).
     degree : int, default=3
-        For "poly"; a whole number.
+        For "poly"; an integer.
     coef0 : float, default=1
         For "poly" and "sigmoid".
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
     fit_intercept : bool, default=False
-        Whether to fit a constant that is not penalised; this equals centring features and targets
-        on their weighted means.
+        Whether to fit an unpenalised constant, which is equivalent to centring features and targets
+        at their weighted means.
     solver : {"auto", "cholesky", "eigh", "primal", "pcg", "nystrom", "gd"}, default="auto"
-        "cholesky" factorises the n by n system; "eigh" decomposes it and copes with alpha = 0;
-        "primal" solves for the weights of the kernel's explicit feature map; "pcg" solves the same
-        system by preconditioned conjugate gradients, from products with a Gram matrix that is not
-        stored; "nystrom" minimises over functions ``sum_j c_j k(x, z_j)`` of a few centres z, in a
-        few passes over the points and memory that does not grow with them; "gd" descends as
-        ``a <- a - 2 step_size (K a - y + alpha a)`` from zero. "auto" takes "nystrom" when
-        n_centers is given, "primal" when the kernel has a finite map with few features beside the
-        number of points, else "cholesky" while the Gram matrix fits scikit-learn's
-        ``working_memory`` ("eigh" when alpha is below the rounding error of K or there are many
-        different ones), beyond it "pcg" up to 100,000 points, and "nystrom" for more; thousands of
-        float32 points with float32 targets go to "pcg" where that is faster;
-        ``result_.method`` says which and why.
+        - "cholesky" factorises the n by n system.
+        - "eigh" decomposes it, which also works for alpha = 0 and for many values of alpha.
+        - "primal" solves for the weights of the kernel's explicit feature map.
+        - "pcg" solves the n by n system by preconditioned conjugate gradients, without storing the
+          Gram matrix.
+        - "nystrom" minimises over functions ``sum_j c_j k(x, z_j)`` of a few centres z, in a few
+          passes over the points. Memory does not grow with the number of points.
+        - "gd" is gradient descent, ``a <- a - 2 step_size (K a - y + alpha a)``, from zero.
+        - "auto" is "nystrom" if ``n_centers`` is given, and "primal" if the kernel has a finite
+          feature map with few features compared with the number of points. Otherwise it is
+          "cholesky" if the Gram matrix fits scikit-learn's ``working_memory`` ("eigh" if alpha is
+          below the rounding error of K or has many values), else "pcg" up to 100,000 points and
+          "nystrom" beyond. From 6,000 float32 points with float32 targets it is "pcg" if that is
+          faster. ``result_.method`` reports the choice and its reason.
     n_centers : int or None, default=None
-        Number of centres of "nystrom", 4 sqrt(n) if None; or the rank of the preconditioner of
-        "pcg", 11 sqrt(n) if None; both less where memory demands it.
+        Number of centres of "nystrom", 4 sqrt(n) by default, or rank of the preconditioner of
+        "pcg", 11 sqrt(n) by default; both defaults are smaller if memory requires it.
     centers : {"pivoted", "uniform"} or array-like of shape (n_centers, n_features), \
 default="pivoted"
-        How "nystrom" finds its centres: by randomly pivoted Cholesky among five times as many
-        random points, at random, or as given. Given as a tensor on a device, they have all
-        computed there, and points of the host brought to them in blocks.
+        How "nystrom" chooses centres: by randomly pivoted Cholesky among five times as many
+        random points, uniformly at random, or as given. If they are a tensor on a device, all
+        computations run there, and points in host memory are copied to it in blocks.
     step_size : float or None, default=None
-        Step of "gd"; None takes half of the largest stable one,
+        Step of "gd". None is half of the largest stable step, which is
         ``1 / (largest eigenvalue of K + alpha)``.
     max_iter : int or None, default=None
-        Steps of "gd" and "pcg", 1000 if None; passes of "nystrom", 100 if None.
+        Maximum number of steps of "gd" and "pcg" (None: 1000) or passes of "nystrom" (None: 100).
     max_time : float or None, default=None
-        Seconds after which "pcg" and "nystrom" stop where they are, with a warning; looked at
-        between iterations or passes, not while "pcg" makes its preconditioner or "nystrom" finds
-        its centres. The other solvers take no notice of it.
+        Time limit in seconds of "pcg" and "nystrom", after which they stop with a warning. It is
+        checked between iterations or passes, not during the computation of the preconditioner or
+        the choice of centres. Other solvers ignore it.
     tol : float, default=1e-6
-        Relative gradient at which "gd" and "nystrom" stop, 0 takes every step; relative residual
-        at which "pcg" stops.
+        Relative gradient at which "gd" and "nystrom" stop, or relative residual at which "pcg"
+        stops. With 0 "gd" takes all ``max_iter`` steps.
     warm_start : bool, default=False
-        Whether "pcg" goes on from the coefficients of the last fit, to the same number of points.
+        Whether "pcg" starts from the coefficients of the last fit, if it had as many points.
     random_state : int, RandomState instance or None, default=0
-        Of the pivots of "pcg" and the centres of "nystrom"; the same at every fit by default.
+        Random seed for the pivots of "pcg" and the centres of "nystrom".
     keep_path : bool, default=False
-        Whether to keep the coefficients of every step of "gd" in ``path_``.
+        Whether to store the coefficients of every step of "gd" in ``path_``.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        The coefficients a; with "nystrom" those of the centres, which are ``X_fit_``.
+        The coefficients a of ``X_fit_``.
     intercept_ : float or ndarray of shape (n_targets,)
         The constant, zero without ``fit_intercept``.
     error_bound_ : float or ndarray of shape (n_targets,), or None
-        For "pcg" and "nystrom" a proven bound B on the distance from the exact solution in the
-        kernel's space, so that ``|f - f_exact|(x) <= sqrt(k(x, x)) B`` up to the intercept; None
-        where it would take much longer than the fit, and for other solvers.
+        For "pcg" and "nystrom" a bound B on the distance from the exact solution in the norm of the
+        reproducing kernel Hilbert space: ``|f - f_exact|(x) <= sqrt(k(x, x)) B`` without the
+        intercept. None for other solvers, or if computing it would take much longer than the fit.
     coef_ : ndarray of shape (n_features_of_map,) or (n_features_of_map, n_targets), or None
-        The weights w, where the fit was made in the primal.
+        The weights w of a fit in the primal.
     feature_map_ : FeatureMap or None
-        The map that goes with ``coef_``.
+        The feature map of ``coef_``.
     path_ : ndarray of shape (n_steps + 1, ...), only with ``keep_path``
         The coefficients before the first and after each step of "gd".
     X_fit_ : the training points, or the centres of "nystrom".
     centres_, moments_ : only with "nystrom"
-        Sums over the points, which `partial_fit` adds to.
+        Sums over the points, updated by `partial_fit`.
     kernel_ : Kernel
         The kernel used.
     n_iter_ : int
         Steps taken; 1 for direct solvers.
     result_ : Result
-        ``gap`` is the norm of the objective's gradient at w relative to the one at zero, for
-        "pcg" the norm of the residual relative to the targets'; ``bound`` is the largest
+        ``gap`` is the norm of the gradient of the objective at w relative to that at zero; for
+        "pcg" the norm of the residual relative to that of the targets. ``bound`` is the largest
         ``error_bound_``.
 
     References
@@ -218,7 +221,7 @@ default="pivoted"
             Training points; for a precomputed kernel the Gram matrix.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : float or array-like of shape (n_samples,), optional
-            Weights s of the squared errors, not negative.
+            Weights s of the squared errors, non-negative.
 
         Returns
         -------
@@ -234,17 +237,17 @@ default="pivoted"
     @available_if(lambda self: self.solver == "nystrom")
     @atomic_fit
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
-        """Learn from more points; only with ``solver="nystrom"``.
+        """Add training points; only with ``solver="nystrom"``.
 
-        The first call chooses the centres, among its points unless ``centers`` has them, and every
-        call adds to sums whose size does not grow, so that a loop over chunks fits what `fit` on
-        all of them would with the same centres. After a `fit` its centres stay, unless it was so
-        large that its sums are estimates.
+        The first call chooses the centres among its points, unless ``centers`` is an array. Every
+        call adds to sums of fixed size, so a loop over chunks gives the same model as `fit` on all
+        points with these centres. After `fit` its centres are used, unless it was so large that its
+        sums are estimates.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
-            Some training points.
+            Additional training points.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : float or array-like of shape (n_samples,), optional
 
@@ -260,21 +263,21 @@ default="pivoted"
     def fit_chunks(
         self, chunks: Iterable[Any], *, target: Any = None, sample_weight: str | None = None
     ) -> KernelRidge:
-        """Fit points that come in chunks, each seen once; only with ``solver="nystrom"``.
+        """Fit from chunks of points in one pass; only with ``solver="nystrom"``.
 
-        The centres are chosen among the first chunk, unless ``centers`` has them. Then this fits
-        what `fit` on all chunks together would, in memory for one of them.
+        The centres are chosen in the first chunk, unless ``centers`` is an array. The model is that
+        of `fit` on all points with these centres, in the memory of one chunk.
 
         Parameters
         ----------
         chunks : iterable
-            Of tuples ``(X, y)`` or ``(X, y, sample_weight)``; or of tables, as
-            ``pandas.read_csv(..., chunksize=...)`` and
-            ``pyarrow.parquet.ParquetFile(...).iter_batches()`` give.
+            Tuples ``(X, y)`` or ``(X, y, sample_weight)``; or tables, for example
+            ``pandas.read_csv(..., chunksize=...)`` or
+            ``pyarrow.parquet.ParquetFile(...).iter_batches()``.
         target : str or list of str, optional
-            The columns of tables that are predicted; all others are features.
+            The target columns of tables; all others are features.
         sample_weight : str, optional
-            The column of tables that has weights.
+            The column of weights in tables.
 
         Returns
         -------
@@ -307,12 +310,12 @@ default="pivoted"
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
-        """Predict.
+        """Predict the targets of new points.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
-            For a precomputed kernel, its values between the m points and the training points.
+            New points; for a precomputed kernel, its values between them and the training points.
 
         Returns
         -------

@@ -30,72 +30,70 @@ from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian, Smooth
 class KernelDensity(BaseEstimator):
     r"""Parzen density: :math:`p(x) = \frac{1}{N h^D} \sum_n k\left(\frac{x - x_n}{h}\right)`.
 
-    Every kernel is non-negative and integrates to one in the dimension of the data, so p does
-    too. Evaluation is in the log domain, and exact unless a tolerance is given: far from the data
-    `score_samples` stays finite for the Gaussian, and is -inf where no compact kernel reaches.
+    Every kernel is non-negative and integrates to one, so p does too. Evaluation is in the log
+    domain and exact unless a tolerance is given. Far from the data `score_samples` is finite for
+    the Gaussian, and -inf for kernels with compact support.
 
     Parameters
     ----------
     bandwidth : float, array-like of shape (d,) or (d, d), or str, default=1.0
-        The number h; one h for each feature; a matrix H, so that the Gaussian is
-        exp(-½ uᵀ H⁻¹ u) and H = h² I equals the number h; or a rule:
+        The number h; one h per feature; a matrix H, with which the Gaussian is exp(-½ uᵀ H⁻¹ u)
+        (H = h² I is the same as the number h); or a rule:
 
         - "scott", "silverman": h_j = c σ_j n^(-1/(d+4)), with σ_j the standard deviation of
           feature j, c = 1 for Scott and (4/(d+2))^(1/(d+4)) for Silverman;
-        - "isj": Improved Sheather-Jones, for features of any shape and several modes; each of d
-          features has its own, widened by n^(1/5 - 1/(d+4)) and constants that make it right for
-          a normal law;
-        - "mlcv": one h for each feature, by the likelihood of each point under the others;
-        - "lscv": the same by the integrated squared error, which asks for more data;
+        - "isj": Improved Sheather-Jones, for densities of any shape, also with several modes. It is
+          applied to each feature separately; for d features the bandwidths are multiplied by
+          n^(1/5 - 1/(d+4)) and a constant, which is exact for a normal distribution;
+        - "mlcv": one h per feature, by likelihood cross-validation;
+        - "lscv": one h per feature, by least-squares cross-validation, which needs more data;
         - "plugin": a full matrix, for up to six features.
 
-        All follow the scale of the data. They are the Gaussian's; any other kernel is given the
-        same standard deviation (a function is taken to have one of 1), so that it smooths by as
-        much as the Gaussian would.
+        All rules scale with the data. They are derived for the Gaussian; other kernels are scaled
+        to the same standard deviation (that of a function is assumed to be 1).
     kernel : str or callable, default="gaussian"
         Functions of r = ‖u‖, normalised in R^d: "gaussian" exp(-r²/2), "exponential" exp(-r), and
         on the unit ball "tophat" 1, "epanechnikov" 1 - r², "biweight" (1 - r²)²,
         "triweight" (1 - r²)³, "triangular" (or "linear") 1 - r, "cosine" cos(πr/2).
-        "hypercube" is 1 where every \|u_j\| <= 1/2: it counts the points in a cube of side h.
-        A function takes scaled differences of shape (..., d) to values of shape (...); it is
-        refused unless it is non-negative and integrates to one.
+        "hypercube" is 1 if every \|u_j\| <= 1/2: it counts the points in a cube of side h.
+        A function maps scaled differences of shape (..., d) to values of shape (...). It must be
+        non-negative and integrate to one, which is checked.
     method : {"auto", "exact", "tree", "grid"}, default="auto"
-        How densities are evaluated: all pairs; a tree of boxes, for radial kernels; a grid, for up
-        to three features and smooth kernels. "auto" takes what is fastest within the tolerances.
+        How densities are evaluated: "exact" sums over all pairs; "tree" uses a tree of boxes, for
+        radial kernels; "grid" interpolates, for smooth kernels and up to three features. "auto"
+        chooses the fastest one within the tolerances.
     rtol, atol : float, default=0.0
-        p(x) is found within atol + rtol p(x), whatever the method. With both at zero it is exact;
-        compact kernels go by a tree even so.
+        The error of p(x) is at most atol + rtol p(x), with every method. If both are zero, p is
+        exact; kernels with compact support may still use a tree.
     bounds : pair, or sequence of d pairs, default=None
-        Where the data can lie, (low, high), for all features or for each; None or an infinity is
-        no bound. What p would put outside is reflected at the bound, so that p integrates to one
-        inside.
+        Support of the data, (low, high), for all features or one pair per feature; None or an
+        infinity is no bound. Mass outside is reflected at the bound, so p integrates to one inside.
     adaptive : float or array-like of shape (n,), default=0.0
-        Above zero, each point's bandwidth is multiplied by s_n ∝ p(x_n)^-adaptive, p the density
-        without, and the s_n of geometric mean one: wide where points are few. 0.5 is Abramson's
-        choice. An array gives the s_n themselves.
+        If positive, the bandwidth of each point is multiplied by s_n ∝ p(x_n)^-adaptive, where p
+        is the density with adaptive=0 and the s_n have geometric mean one: kernels are wider where
+        points are few. 0.5 is Abramson's choice. An array gives the s_n directly.
     metric : "euclidean", default="euclidean"
-        The distance r; the Mahalanobis distance is ``bandwidth=H``.
+        The distance r. For the Mahalanobis distance use a matrix, ``bandwidth=H``.
     algorithm, breadth_first, leaf_size, metric_params
-        Accepted for scikit-learn's sake, and without effect: ``method`` says how densities are
-        evaluated.
+        Accepted for compatibility with scikit-learn and ignored; ``method`` chooses the evaluation.
 
     Attributes
     ----------
     bandwidth_ : float or ndarray
-        The bandwidth in use, in the form of the parameter; rules give one h for each feature (a
-        number when there is one feature), "plugin" a matrix.
+        The bandwidth used, a number, an array of shape (d,) or a matrix. Rules give one h per
+        feature (a number for one feature), "plugin" a matrix.
     kernel_ : SmoothingKernel
-        The kernel in use.
+        The kernel used.
     X_fit_ : ndarray of shape (n, d)
         Training points of positive weight.
     sample_weight_ : ndarray of shape (n,)
         Their weights, which sum to one.
     local_bandwidths_ : ndarray of shape (n,) or None
-        The s_n, where there are any.
+        The factors s_n of ``adaptive``.
     selection_ : dict or None
-        Of "mlcv" and "lscv": the ``bandwidth`` tried on the way, (k, d), their ``score``, (k,),
-        lower being better, and whether the search went on ``per_feature``: beyond 100 features one
-        common multiple of Silverman's bandwidths is sought.
+        For "mlcv" and "lscv": each ``bandwidth`` tried, (k, d), its ``score``, (k,), where lower is
+        better, and ``per_feature``. This is False beyond 100 features, where only a common multiple
+        of Silverman's bandwidths is chosen.
     n_features_in_ : int
         Number of features.
 
@@ -179,7 +177,7 @@ class KernelDensity(BaseEstimator):
 
     @atomic_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
-        """Keep the points and settle the bandwidth.
+        """Store the points and choose the bandwidth.
 
         Parameters
         ----------
@@ -223,16 +221,16 @@ class KernelDensity(BaseEstimator):
 
     @atomic_fit
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
-        """Add points to those there are; rules settle the bandwidth anew.
+        """Add points. Bandwidth rules are applied again to all points.
 
         Parameters
         ----------
         X : array-like of shape (m, d)
-            More points.
+            Additional points.
         y : None
             Ignored.
         sample_weight : array-like of shape (m,), default=None
-            Their weights, beside those of the points there are.
+            Their weights, relative to those of earlier points.
 
         Returns
         -------
@@ -273,21 +271,22 @@ class KernelDensity(BaseEstimator):
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """p on a grid over a box, by linear binning and a fast Fourier transform.
 
-        The error falls with the square of the spacing over the bandwidth; `pdf` at the points of
-        the grid is exact. With bounds, bandwidths of single points or a function as kernel, and
-        where the box is small beside the reach of the kernel, it is `pdf` that is called.
+        The error is of the order of (spacing / bandwidth)²; `pdf` at the points of the grid is
+        exact. With ``bounds``, ``adaptive`` or a function as kernel, and if the box is small
+        compared with the reach of the kernel, `pdf` is used.
 
         Parameters
         ----------
         n_points : int or sequence of d ints, default=256
-            Points along each feature.
+            Number of grid points along each feature.
         low, high : float or array-like of shape (d,), default=None
-            The box; by default the data with four standard deviations of the kernel around.
+            The box; by default the range of the data plus four standard deviations of the kernel on
+            each side, within ``bounds``.
 
         Returns
         -------
         axes : list of d ndarrays
-            The places along each feature.
+            Grid points along each feature.
         density : ndarray of shape (n_points, ...)
         """
         check_is_fitted(self)
@@ -315,12 +314,12 @@ class KernelDensity(BaseEstimator):
 
     @over_blocks
     def standard_error(self, X: Any) -> np.ndarray:
-        """Standard error of p(x) at each row of ``X: (m, d)``, over samples of the same size.
+        """Standard error of p(x) at each row of ``X: (m, d)``.
 
-        It is √(Var[k/h^D] / N), the variance taken over the training points. For "hypercube" and
-        "tophat" that is the binomial law's: K ~ Bin(N, P) in a volume V, estimated by P = K/N,
-        gives √(P(1-P)/N) / V. With weights, N is (Σw)²/Σw². It says nothing of the bias, and is
-        zero where no point is in reach.
+        It is √(Var[k/h^D] / N), with the variance over the training points. For "hypercube" and
+        "tophat" this is the binomial standard error √(P(1-P)/N) / V, with the fraction P = K/N of
+        points in the volume V. With weights, N is (Σw)²/Σw². It does not include the bias, and is
+        zero if no kernel reaches x.
         """
         check_is_fitted(self)
         self._refuse_tensors("standard_error", self.X_fit_)
@@ -335,14 +334,14 @@ class KernelDensity(BaseEstimator):
         return np.where(self._box().contains(X), se * np.sqrt(np.sum(self.sample_weight_**2)), 0.0)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Draw from p: a training point by weight, moved by a draw from the kernel.
+        """Draw from p: a training point, by weight, plus a draw from the kernel.
 
         Parameters
         ----------
         n_samples : int, default=1
             Number of draws.
         random_state : int, RandomState or None, default=None
-            Source of randomness.
+            Random seed.
 
         Returns
         -------
@@ -356,40 +355,41 @@ class KernelDensity(BaseEstimator):
         return self._box().fold(self._mixture().sample(int(n_samples), rng))
 
     def marginal(self, features: Sequence[int | str]) -> KernelDensity:
-        """The density of some features, the others integrated out.
+        """The marginal density of some features.
 
-        Exact for the Gaussian, the hypercube and powers of 1 - r², whose marginals are of the same
-        family.
+        Exact for the Gaussian, the hypercube and powers of 1 - r²: their marginals belong to the
+        same family.
 
         Parameters
         ----------
         features : sequence of int or str
-            Columns to keep, in this order; names are those of a DataFrame.
+            Columns to keep, in this order, by number or, for a DataFrame, by name.
 
         Returns
         -------
         density : KernelDensity
-            Fitted, of as many features.
+            A fitted density of these features.
         """
         check_is_fitted(self)
         self._refuse_tensors("marginal", self.X_fit_)
         return marginal(self, features)
 
     def conditional(self, given: Mapping[Any, float]) -> KernelDensity:
-        """The density of the other features where some have given values.
+        """The conditional density of the other features, given values of some.
 
-        Exact for the kernels of `marginal`. Points are weighed by their kernel at the values; with
-        a matrix as bandwidth they move along the regression of the others on the given ones.
+        Exact for the kernels of `marginal`. Points are weighted by their kernel at the given
+        values. With a bandwidth matrix they are also moved along the regression of the other
+        features on the given ones.
 
         Parameters
         ----------
         given : mapping from column to value
-            Which features, by number or name, and where.
+            Features, by number or name, and their values.
 
         Returns
         -------
         density : KernelDensity
-            Fitted, of the other features in their order.
+            A fitted density of the other features, in their order.
 
         Examples
         --------

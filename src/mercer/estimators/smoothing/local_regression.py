@@ -76,13 +76,13 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         X : array-like of shape (m, d)
             Queries.
         return_std : bool, default=False
-            Whether to return the standard deviation of t given x as well: that of
-            `conditional_density`, in which the target bandwidth takes part.
+            Whether to also return the standard deviation of t given x: that of
+            `conditional_density`, which depends on the target bandwidth.
 
         Returns
         -------
         y : ndarray of shape (m,) or (m, n_outputs)
-        std : ndarray of the same shape, if asked for
+        std : ndarray of the same shape, with ``return_std``
         """
         X, Y = self._queries(X), self._Y
         if not return_std:
@@ -103,9 +103,9 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
     def standard_error(self, X: Any) -> np.ndarray:
         """Standard error of the regression at each row of ``X: (m, d)``, shaped as `predict`.
 
-        √Σ l_n(x)² e_n² / a_n, with l_n the weights of the fit, e_n the leave-one-out residuals and
-        a_n how often a point counts: the noise may differ from place to place. It says nothing of
-        the bias.
+        √Σ l_n(x)² e_n² / a_n, with the weights l_n of the fit, the leave-one-out residuals e_n and
+        the repetitions a_n of each point. The variance of the noise may depend on x. The bias is
+        not included.
         """
         X = self._queries(X)
         residuals = (self._Y - self.loo_predictions_.reshape(self._Y.shape)) ** 2
@@ -138,11 +138,11 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         X : array-like of shape (m, d)
             Queries.
         level : float, default=0.95
-            How often the band should hold E[t | x] at one x, the bias of smoothing apart.
+            Coverage of E[t | x] at a single x, apart from the bias of smoothing.
 
         Returns
         -------
-        lower, upper : ndarrays shaped as `predict`
+        lower, upper : ndarrays with the shape of `predict`
         """
         if not 0 < level < 1:
             raise ValueError(f"level={level!r} must lie between 0 and 1")
@@ -151,7 +151,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
 
     @over_blocks
     def conditional_quantile(self, X: Any, q: Any = 0.5) -> np.ndarray:
-        """Quantiles of t given x, of the density that `conditional_density` gives.
+        """Quantiles of t given x, those of `conditional_density`.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
     def conditional_density(self, X: Any, t: Any) -> np.ndarray:
         """p(t | x) from the joint Parzen density, at each row of X and each t.
 
-        Its mean is `predict` and its standard deviation that of ``predict(X, return_std=True)``.
+        Its mean and standard deviation are those of ``predict(X, return_std=True)``.
 
         Parameters
         ----------

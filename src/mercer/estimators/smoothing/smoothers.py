@@ -31,53 +31,55 @@ class NadarayaWatsonRegressor(LocalRegressor):
     r"""Kernel regression: :math:`y(x) = \sum_n w_n(x) t_n`, weights
     :math:`w_n(x) = g(x - x_n) / \sum_m g(x - x_m)`.
 
-    It is the mean of t given x under the joint Parzen density
+    This is the mean of t given x under the joint Parzen density
     p(x, t) = (1/N) Σ f(x - x_n, t - t_n), with g(x) = ∫ f(x, t) dt.
 
     Parameters
     ----------
     bandwidth : "loo", "loo_common", float, array-like of shape (d,) or (d, d), default="loo"
-        As in `KernelDensity`, or found by exact leave-one-out squared error: "loo" (also
-        "loo_per_feature") seeks one bandwidth for each feature, with exact slopes and from several
-        starts, in the logarithms; "loo_common" seeks one multiplier of the features' standard
-        deviations. Both follow the scale of the data. Beyond 100 features, or 20 where the kernel
-        has no slopes (local lines: 48 with the Gaussian, else 20), "loo" is "loo_common".
+        As in `KernelDensity`, or chosen by the exact leave-one-out squared error. "loo" (also
+        "loo_per_feature") chooses one bandwidth per feature, by gradient search on a logarithmic
+        scale from several starts. "loo_common" chooses one common factor of the standard deviations
+        of the features. Both scale with the data. "loo" is "loo_common" beyond 100 features, or
+        beyond 20 if the kernel has no gradient (local lines: beyond 48 with the Gaussian, else 20).
     kernel : str or callable, default="gaussian"
-        A smoothing kernel, as in `KernelDensity`. Then f(x, t) is its product with the same kernel
-        in t (with the Gaussian where it is a function).
+        A smoothing kernel, as in `KernelDensity`. f(x, t) is its product with the same kernel in t
+        (with the Gaussian if ``kernel`` is a function).
     joint : callable, default=None
-        A component density of your own in place of the kernel, ``f(u, s)`` with ``u: (..., d)``
-        the difference in x over the bandwidth and ``s: (...)`` the difference in t over the target
-        bandwidth: set both to 1.0 to use f as it stands. It must be non-negative and have mean
-        zero in s, and need not be normalised; g is integrated numerically, with about 400
-        evaluations of f for each pair of points.
+        A custom component density f(u, s) instead of the kernel, with ``u: (..., d)`` the
+        difference in x divided by the bandwidth and ``s: (...)`` the difference in t divided by the
+        target bandwidth; set both bandwidths to 1.0 to use f unscaled. It must be non-negative with
+        mean zero in s, and need not be normalised. g is integrated numerically, with about 400
+        evaluations of f per pair of points.
     target_bandwidth : "silverman", float or array-like of shape (n_outputs,), default="silverman"
         Bandwidth in t, used by `conditional_density` and ``return_std``. Silverman's rule is
         applied to the leave-one-out residuals.
     categorical_features, ordered_features : columns, "from_dtype" or None, default=None
-        Columns of categories, by number, name or mask. Different categories are at distance one
-        from each other, so that a bandwidth h multiplies the weight by λ = exp(-1/2h²) where they
-        differ: 1 for a column that does not matter, 0 for one that must agree. Levels of an ordered
-        column that are k steps apart get λ^k; their order is that of sorting, or of the pandas
-        dtype. With either, X may be a table of numbers and text. "from_dtype" takes the columns of
-        a DataFrame that hold text or categories; as ``ordered_features``, those with an order.
+        Categorical columns, by number, name or mask. Different categories are at distance one, so
+        a column with bandwidth h multiplies the weight of points in another category by
+        λ = exp(-1/2h²): λ = 1 ignores the column, λ = 0 requires equal categories. Levels of an
+        ordered column that are k steps apart have the factor λ^k; their order is the sorted one, or
+        that of the pandas dtype. With these parameters X may be a table of numbers and text.
+        "from_dtype" selects the columns of text or categories of a DataFrame; for
+        ``ordered_features``, the ordered categories.
 
     Attributes
     ----------
     bandwidth_ : float or ndarray
-        The bandwidth in use.
+        The bandwidth used.
     target_bandwidth_ : float or ndarray
-        The bandwidth in t; 0 where the rule found no spread.
-    loo_predictions_ : ndarray shaped as ``y_fit_``
-        What each training point is predicted to be by the others; NaN for a lone point.
+        The bandwidth in t; 0 if the residuals are constant.
+    loo_predictions_ : ndarray with the shape of ``y_fit_``
+        Leave-one-out predictions of the training points; NaN for a single point.
     selection_ : dict or None
-        What the search tried first: common multiples of ``bandwidth``, (k, d), and their ``score``,
-        (k,), the leave-one-out error over the variance of y; and whether the search then went on
-        ``per_feature``. Local lines in more than 50 features are searched at some of the points.
+        The first stage of the search: each ``bandwidth`` tried, (k, d), which are common multiples,
+        its ``score``, (k,), the leave-one-out error divided by the variance of y, and whether the
+        search continued ``per_feature``. With more than 50 features, local lines are compared at
+        some of the points only.
     coding_ : ColumnCoding or None
-        How columns of categories became coordinates, where there are any.
+        The coding of categorical columns.
     kernel_ : SmoothingKernel
-        The kernel in use.
+        The kernel used.
     X_fit_, y_fit_, sample_weight_ : ndarray
         Training points of positive weight.
     n_features_in_ : int
@@ -85,10 +87,10 @@ class NadarayaWatsonRegressor(LocalRegressor):
 
     Notes
     -----
-    Where a compact kernel reaches no training point, the nearest ones (in the bandwidth's metric)
-    share the weight: there is never 0/0. The Gaussian tends to the same far away.
-    ``sample_weight`` counts repetitions: a row of weight 2 equals two rows, and leaving one out
-    takes away one unit.
+    If a kernel with compact support reaches no training point, the nearest ones (in the metric of
+    the bandwidth) share the weight, which is also the limit of the Gaussian far from the data.
+    ``sample_weight`` counts repetitions: a row of weight 2 equals two rows, and leave-one-out
+    reduces its weight by one.
 
     Examples
     --------
@@ -135,7 +137,7 @@ class NadarayaWatsonRegressor(LocalRegressor):
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NadarayaWatsonRegressor:
-        """Keep the points and settle the bandwidths.
+        """Store the points and choose the bandwidths.
 
         Parameters
         ----------
@@ -144,7 +146,7 @@ class NadarayaWatsonRegressor(LocalRegressor):
         y : array-like of shape (n,) or (n, n_outputs)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            How many times each point counts.
+            Number of repetitions of each point.
 
         Returns
         -------
@@ -173,8 +175,8 @@ class LocalLinearRegressor(LocalRegressor):
     r"""Local linear regression: :math:`y(x) = a` of
     :math:`\min_{a,b} \sum_n w_n(x) (t_n - a - b^T(x_n - x))^2`.
 
-    Straight lines are fitted exactly, so there is none of the bias that Nadaraya-Watson has at
-    the edges of the data.
+    Straight lines are fitted exactly, without the bias of Nadaraya-Watson at the boundary of the
+    data.
 
     Parameters
     ----------
@@ -185,8 +187,8 @@ class LocalLinearRegressor(LocalRegressor):
     target_bandwidth : "silverman", float or array-like of shape (n_outputs,), default="silverman"
         Bandwidth in t, as in `NadarayaWatsonRegressor`.
     categorical_features, ordered_features : columns, "from_dtype" or None, default=None
-        Columns of categories, as in `NadarayaWatsonRegressor`. They take part in the weights; the
-        line slopes along numbers only.
+        Categorical columns, as in `NadarayaWatsonRegressor`. They affect the weights; lines have
+        slopes in numeric columns only.
 
     Attributes
     ----------
@@ -197,10 +199,10 @@ class LocalLinearRegressor(LocalRegressor):
 
     Notes
     -----
-    The least squares problem at each query is solved by QR, without a ridge. In directions in
-    which the points in reach do not spread the slope is zero: where the local design is singular
-    the fit is that of Nadaraya-Watson. The conditional density carries each target along the
-    local slope to the query, so that its mean is the prediction.
+    The least squares problem at each query is solved by QR, without a ridge penalty. If the local
+    design is singular in a direction, the slope in it is zero, as in Nadaraya-Watson. The
+    conditional density moves each target along the local slope to the query, so its mean is the
+    prediction.
 
     Examples
     --------
@@ -247,7 +249,7 @@ class LocalLinearRegressor(LocalRegressor):
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LocalLinearRegressor:
-        """Keep the points and settle the bandwidths.
+        """Store the points and choose the bandwidths.
 
         Parameters
         ----------
@@ -256,7 +258,7 @@ class LocalLinearRegressor(LocalRegressor):
         y : array-like of shape (n,) or (n, n_outputs)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            How many times each point counts.
+            Number of repetitions of each point.
 
         Returns
         -------
@@ -266,7 +268,7 @@ class LocalLinearRegressor(LocalRegressor):
 
     @over_blocks
     def weights(self, X: Any) -> np.ndarray:
-        """l_n(x) with y(x) = Σ l_n(x) t_n, (m, n); rows sum to one, some entries are negative."""
+        """l_n(x) with y(x) = Σ l_n(x) t_n, (m, n); rows sum to one, entries may be negative."""
         X, near = self._queries(X), self._neighbourhoods()
         V = near.sites
         blocks = near.blocks(X, floats_per_pair=4 * X.shape[1])
@@ -276,28 +278,28 @@ class LocalLinearRegressor(LocalRegressor):
 class NadarayaWatsonClassifier(Classifier, Smoother):
     r"""Parzen classifier: :math:`P(c \mid x) = \sum_{n: t_n = c} w_n(x)`.
 
-    It is Bayes' rule with a Parzen density for each class and class frequencies as priors.
+    This is Bayes' rule with a Parzen density per class and class frequencies as priors.
 
     Parameters
     ----------
     bandwidth : "loo", "loo_common", float, array-like of shape (d,) or (d, d), default="loo"
-        As in `NadarayaWatsonRegressor`; the leave-one-out error is the Brier score, the squared
-        error of the probabilities, which is proper and stays finite for compact kernels.
+        As in `NadarayaWatsonRegressor`. The leave-one-out error is the Brier score, the squared
+        error of the probabilities; it is a proper score and finite for all kernels.
     kernel : str or callable, default="gaussian"
         A smoothing kernel, as in `KernelDensity`.
     categorical_features, ordered_features : columns, "from_dtype" or None, default=None
-        Columns of categories, as in `NadarayaWatsonRegressor`.
+        Categorical columns, as in `NadarayaWatsonRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
     bandwidth_ : float or ndarray
-        The bandwidth in use.
+        The bandwidth used.
     loo_probabilities_ : ndarray of shape (n, n_classes)
-        Class probabilities of each training point given the others; NaN for a lone point.
+        Leave-one-out class probabilities of the training points; NaN for a single point.
     kernel_ : SmoothingKernel
-        The kernel in use.
+        The kernel used.
     X_fit_, y_fit_, sample_weight_ : ndarray
         Training points of positive weight; ``y_fit_`` holds positions in ``classes_``.
     n_features_in_ : int
@@ -342,7 +344,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NadarayaWatsonClassifier:
-        """Keep the points and settle the bandwidth.
+        """Store the points and choose the bandwidth.
 
         Parameters
         ----------
@@ -351,7 +353,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
-            How many times each point counts.
+            Number of repetitions of each point.
 
         Returns
         -------

@@ -58,8 +58,8 @@ class PermutationTest:
     statistic : float
         The observed leading canonical correlation.
     pvalue : float
-        (b + 1) / (m + 1), b the number of the m permutations at least as correlated; of the best
-        candidate, with "loo".
+        (b + 1) / (m + 1), where b of the m permutations are at least as correlated; with "loo",
+        that of the best candidate.
     null_distribution : ndarray of shape (m,)
         The leading correlation under each permutation.
     """
@@ -70,42 +70,41 @@ class PermutationTest:
 
 
 class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Functions of two or more views of the same points that correlate most.
+    r"""Kernel canonical correlation analysis of two or more views of the same points.
 
-    Two views: find f in the RKHS of the first kernel and g in that of the second that maximise
+    For two views, find f in the RKHS of the first kernel and g in that of the second that maximise
     the regularised correlation
 
     .. math:: \frac{\mathrm{cov}(f(x), g(y))}
               {\sqrt{(\mathrm{var}\, f(x) + \kappa_1 \|f\|^2)
                      (\mathrm{var}\, g(y) + \kappa_2 \|g\|^2)}},
 
-    which for centred Grams :math:`K_1, K_2` of n points is
+    which for centred Gram matrices :math:`K_1, K_2` of n points is
 
     .. math:: \max_{\alpha, \beta} \alpha^\top K_1 K_2 \beta \quad\text{subject to}\quad
               \alpha^\top (K_1^2 + n \kappa_1 K_1) \alpha =
               \beta^\top (K_2^2 + n \kappa_2 K_2) \beta = 1,
 
-    and further pairs under the same conditions, uncorrelated in this inner product with those
-    before. The penalty is free of scale: :math:`\kappa_v = \rho \, \mathrm{tr}(K_v) / n` for
-    ``regularization`` :math:`\rho`, that is, relative to the total variance of the view in its
-    feature space. For a direction that carries the share :math:`\rho` of that variance the
-    penalty equals the variance; multiplying a kernel by a constant changes nothing. Without
-    regularisation a kernel whose Gram is invertible finds correlation 1 between views that have
-    nothing to do with each other.
+    and further pairs under the same conditions, uncorrelated with the previous ones in this inner
+    product. The penalty is :math:`\kappa_v = \rho \, \mathrm{tr}(K_v) / n` with :math:`\rho` the
+    parameter ``regularization``, relative to the total variance of the view in its feature space:
+    multiplying a kernel by a constant changes nothing. In a direction with the fraction
+    :math:`\rho` of that variance, penalty and variance are equal. Without regularisation, kernels
+    with invertible Gram matrices find correlation 1 between independent views.
 
-    More views are taken by Kettenring's MAXVAR, the leading eigenvector of the matrix of all
-    regularised correlations between the views; for two views that is the same thing.
+    More than two views use Kettenring's MAXVAR, the leading eigenvector of the matrix of all
+    regularised correlations between the views, which for two views is the same problem.
 
     Parameters
     ----------
     n_components : int, default=2
-        How many sets of variates; no more than the smallest rank of a view's Gram are returned.
+        Number of sets of variates; at most the smallest rank of the Gram matrices is returned.
     kernel : str, Kernel, callable, or list of these, default="rbf"
-        One for all views or a list with one per view: kernel objects (also of strings, trees,
+        One for all views, or a list with one per view: kernel objects (also of strings, trees,
         graphs, sets), scikit-learn's names, or functions of two rows.
     gamma : float, None or list, default=None
-        For named kernels that have one; None is 1 / n_features of the view. Lists here and below
-        have one entry per view.
+        For named kernels with this parameter; None is 1 / n_features of the view. Lists here and
+        below have one entry per view.
     degree : float or list, default=3
         For "poly".
     coef0 : float or list, default=1
@@ -113,45 +112,46 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     kernel_params : dict, None or list, default=None
         Further arguments of callable kernels.
     regularization : float or "loo", default=0.1
-        The :math:`\rho` above. "loo" takes, from a grid between 1e-4 and 10, the value whose
-        first variates correlate best when each point's are predicted from all the others.
+        The :math:`\rho` above. "loo" chooses the value from a grid between 1e-4 and 10 with the
+        largest correlation of the leave-one-out predictions of the first variates.
     solver : {"auto", "dense", "low_rank"}, default="auto"
-        The eigenpairs of each Gram matrix, or of a factor of low rank by randomly pivoted
-        Cholesky, whose rank is as large as ``tol`` asks for. "auto" takes a factor for more than
-        500 points of a valid kernel, unless it would need a rank beyond a third of 5000 or fewer
-        points or ``regularization`` is too small beside ``tol``.
+        "dense" decomposes each Gram matrix; "low_rank" decomposes a factor by randomly pivoted
+        Cholesky with the rank that ``tol`` requires. "auto" is "low_rank" for more than 500 points
+        and a valid kernel, unless up to 5000 points need a rank above a third of their number, or
+        ``regularization`` is too small compared with ``tol``.
     tol : float, default=1e-10
-        The share of a Gram matrix's trace that its factor may leave out.
+        Fraction of the trace of a Gram matrix that its factor may omit.
     max_rank : int or None, default=None
-        Of factors; None is 2000. ``result_.bound`` says what a rank too small can cost.
+        Maximum rank of factors; None is 2000. ``result_.bound`` bounds the effect of the omitted
+        rest.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
     canonical_correlations_ : ndarray of shape (n_components,)
         Regularised correlations on the training points, decreasing. For m > 2 views
-        :math:`(\mu - 1) / (m - 1)` with :math:`\mu` the MAXVAR eigenvalue: a weighted mean over
-        pairs.
+        :math:`(\mu - 1) / (m - 1)` with the MAXVAR eigenvalue :math:`\mu`, a weighted mean over
+        pairs of views.
     n_components_ : int
-        How many there are.
+        Number of sets of variates.
     regularization_ : float
         The :math:`\rho` used.
     regularizations_, loo_scores_ : ndarrays of shape (n_candidates,)
         The candidates and their leave-one-out correlations, with ``regularization="loo"``.
     views_ : list of KernelView
-        Per view the kernel ``kernel_``, the training points ``X_fit_``, and ``dual_coef_`` and
-        ``offset_``, with variates ``kernel_(x, X_fit_) @ dual_coef_ - offset_``; with a factor
-        only the points ``X_fit_[pivots_]`` are in it. On the training points a variate has mean
-        zero and var + kappa \|f\|^2 = 1.
+        For each view the kernel ``kernel_``, the training points ``X_fit_``, and ``dual_coef_`` and
+        ``offset_`` with variates ``kernel_(x, X_fit_) @ dual_coef_ - offset_``; with a low-rank
+        factor only the points ``X_fit_[pivots_]`` have coefficients. On the training points a
+        variate has mean zero and var + kappa \|f\|^2 = 1.
     views_listed_ : bool
-        Whether `fit` was given a list of views, so that `transform` reads a list as one too.
+        Whether `fit` was given a list of views, so `transform` also reads a list as views.
     result_ : Result
-        The solver's report; ``gap`` is the largest violation of the stationarity condition,
-        ``bound`` how much larger than found the correlations can be where factors stand for Gram
-        matrices (None where none do). ``method`` has their ranks.
+        The solver's result. ``gap`` is the largest violation of the stationarity condition. With
+        low-rank factors, ``bound`` bounds how much larger the correlations of the full Gram
+        matrices can be (None otherwise), and ``method`` reports the ranks.
 
     References
     ----------
@@ -215,13 +215,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @atomic_fit
     def fit(self, X: Any, Y: Any = None, *, y: Any = None) -> KernelCCA:
-        """Find the canonical variates.
+        """Compute the canonical variates.
 
         Parameters
         ----------
         X : the first view, in the form its kernel takes; or, with Y None, the list of all views.
-        Y : the second view, of the same points in the same order. A vector counts as one column.
-        y : another name for Y, as scikit-learn passes it.
+        Y : the second view, of the same points in the same order. A vector is one column.
+        y : another name for Y, used by scikit-learn.
 
         Returns
         -------
@@ -318,14 +318,14 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         Parameters
         ----------
-        X : the first view of the points; or the list of all views, where `fit` was given a list.
+        X : the first view of the points; or the list of all views, if `fit` was given a list.
         Y : the second view
         y : another name for Y
 
         Returns
         -------
         ndarray of shape (n_queries, n_components), or a tuple with one per view
-            The first view's variates alone where only X is given.
+            The variates of the first view if only X is given.
         """
         check_is_fitted(self)
         data = self._query_views(X, second_view(Y, y))
@@ -357,8 +357,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Returns
         -------
         tuple of ndarrays of shape (n_samples, n_components), one per view
-            As `transform` of the same arguments; but where Y is a vector, which is how a
-            `~sklearn.pipeline.Pipeline` passes a target, the first view's variates alone.
+            As `transform` of the same arguments. If Y is a vector, as a target in a
+            `~sklearn.pipeline.Pipeline`, only the variates of the first view.
         """
         Y = second_view(Y, y)
         self.fit(X, Y)
@@ -367,10 +367,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self.transform(X, Y)
 
     def score(self, X: Any, Y: Any = None, *, y: Any = None) -> float:
-        """Mean correlation of the variates of these points, which should be held out.
+        """Mean correlation of the variates, to be computed on held-out points.
 
-        The Pearson correlation of each component between views, unregularised, averaged over
-        components and pairs of views. A variate that is constant on these points counts as zero.
+        The unregularised Pearson correlation between views, averaged over components and pairs of
+        views. It is zero for a variate that is constant on these points.
 
         Parameters
         ----------
@@ -394,12 +394,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     ) -> PermutationTest:
         """Test whether the views are independent, on the training points.
 
-        The statistic is the first canonical correlation. Its null distribution is had by pairing
-        the first view with random permutations of the others, which under independence are as
-        likely as the pairing seen, so the p-value (b + 1) / (m + 1) is exact: it is at most p with
-        probability at most p. With "loo", whose choice favours the pairing seen, every candidate is
-        tested, and the least of the p-values is compared with the least of each permutation's,
-        which is exact as well; ``statistic`` and ``null_distribution`` are at ``regularization_``.
+        The statistic is the first canonical correlation. Its null distribution is that over random
+        permutations of the rows of all views but the first. Under independence all permutations are
+        equally likely, so the p-value (b + 1) / (m + 1) is exact: it is at most p with probability
+        at most p. With "loo" the choice of the penalty favours the observed pairing. So every
+        candidate is tested, and the smallest p-value is compared with the smallest one of each
+        permutation, which is also exact. ``statistic`` and ``null_distribution`` are those of
+        ``regularization_``.
 
         Parameters
         ----------
@@ -424,7 +425,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def n_features_in_(self) -> int:
-        """Features of the first view."""
+        """Number of features of the first view."""
         return self.views_[0].n_features_in_
 
     @property

@@ -72,14 +72,14 @@ class KernelPCA(
 ):
     r"""Principal components in a kernel's feature space.
 
-    With the centred Gram :math:`\tilde K = HKH`, :math:`H = I - \frac1n 11^\top`, and its
+    With the centred Gram matrix :math:`\tilde K = HKH`, :math:`H = I - \frac1n 11^\top`, and its
     eigenpairs :math:`\tilde K v_j = \lambda_j v_j`, component j of a point x is
 
     .. math:: \frac{1}{\sqrt{\lambda_j}} \sum_i v_{ij} \, \langle \varphi(x) - \bar\varphi,
               \varphi(x_i) - \bar\varphi \rangle,
 
-    the coordinate of :math:`\varphi(x)`, less the mean of the training points, along the j-th
-    direction of greatest variance.
+    the coordinate of :math:`\varphi(x) - \bar\varphi` along the j-th principal direction, where
+    :math:`\bar\varphi` is the mean of the training points.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class KernelPCA(
         A kernel object, a name ("linear", "poly", "rbf", "sigmoid", "cosine", "precomputed", ...)
         or a function of two rows.
     gamma : float or None, default=None
-        For named kernels that have one; None is 1 / n_features.
+        For named kernels with this parameter; None is 1 / n_features.
     degree : float, default=3
         For "poly".
     coef0 : float, default=1
@@ -97,83 +97,86 @@ class KernelPCA(
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
     alpha : float, default=1.0
-        Ridge penalty of the regression that learns the inverse transform.
+        Regularisation parameter of the regression in `inverse_transform`.
     fit_inverse_transform : bool, default=False
-        Whether to prepare for pre-images.
+        Whether to prepare `inverse_transform`.
     pre_image : {"ridge", "fixed_point"}, default="ridge"
-        How `inverse_transform` finds them: by kernel ridge regression from the components, under
-        the same kernel, back to the data; or, for kernels of the distance, as the point whose image
-        is nearest to the point of the components in feature space, from where the regression leads.
-        With a small gamma, as features of a large scale have, the regression at ``alpha=1`` gives
-        all points nearly the mean of the data: make alpha smaller, or take "fixed_point".
+        How `inverse_transform` finds pre-images. "ridge" is kernel ridge regression from components
+        to points, with the same kernel. "fixed_point", for kernels of the distance, finds the point
+        with the nearest image in feature space, starting from the result of the regression. With a
+        small gamma the regression at ``alpha=1`` predicts nearly the mean of the data for all
+        points; then reduce alpha or use "fixed_point".
     eigen_solver : str, default="auto"
-        LAPACK on the whole matrix ("dense") or on explicit features, where the kernel has few
-        ("primal"); Lanczos on products with the matrix, many vectors at once ("krylov") or one
-        ("arpack"), which needs no stored matrix; a random sketch ("randomized"); or the components
-        in the span of a few centres ("nystrom"), where all pairs are too many. "auto" is exact:
-        "primal" where features are at most a quarter as many as points, "krylov" when few
-        components of more than 200 points are asked for, else "dense". ``result_.method`` says
-        which.
+        - "dense": LAPACK on the whole matrix.
+        - "primal": LAPACK on explicit features.
+        - "krylov", "arpack": block Lanczos or Lanczos on products with the Gram matrix, which need
+          not be stored.
+        - "randomized": a random sketch.
+        - "nystrom": the components in the span of a few centres, for very many points.
+        - "auto": exact. It is "primal" if there are at most a quarter as many features as points,
+          "krylov" for few components of more than 200 points, else "dense". ``result_.method``
+          reports the choice.
     n_centers : int or None, default=None
-        Of "nystrom", chosen by randomly pivoted Cholesky; None is :math:`4 \sqrt n`.
+        Number of centres of "nystrom", chosen by randomly pivoted Cholesky; None is
+        :math:`4 \sqrt n`.
     tol : float, default=0
         Tolerance of "krylov" and "arpack"; 0 is about machine precision.
     max_iter : int or None, default=None
-        Products of "krylov", restarts of "arpack".
+        Maximum number of products of "krylov" or restarts of "arpack".
     iterated_power : int or "auto", default="auto"
         Power steps of "randomized".
     remove_zero_eig : bool, default=False
-        Whether to leave out components whose eigenvalue is zero also when n_components is given.
+        Whether to drop components with eigenvalue zero also if ``n_components`` is given.
     random_state : int, RandomState or None, default=0
-        Starting vectors of "krylov", "arpack" and "randomized", centres of "nystrom"; the same at
-        every fit by default.
+        Random seed for the starting vectors of "krylov", "arpack" and "randomized", and for the
+        centres of "nystrom".
     copy_X : bool, default=True
         Whether ``X_fit_`` is a copy of the training points.
     n_jobs : int or None, default=None
-        Accepted for scikit-learn's sake; Gram matrices use the threads of the linear algebra.
+        Accepted for compatibility with scikit-learn and ignored; computations use the threads of
+        the native core and of BLAS.
     indefinite : {"error", "clip", "flip", "shift"}, default="error"
         What to do with a kernel that is not positive semidefinite: refuse it, or correct its Gram
-        matrix. "shift" adds to the diagonal of the training points alone; new points are seen
-        through the kernel as it is.
+        matrix. "shift" changes only the diagonal of the training points; new points use the
+        uncorrected kernel.
 
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
-        Eigenvalues of the centred Gram, decreasing; those that are rounding are set to zero.
+        Eigenvalues of the centred Gram matrix, decreasing; those below rounding error are zero.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
-        Unit eigenvectors, each with its largest entry positive; without rows where the training
-        points are a Dask collection.
+        Unit eigenvectors, each with its largest entry positive; of shape (0, n_components) for a
+        Dask collection.
     explained_variance_ : ndarray of shape (n_components,)
         ``eigenvalues_ / (n_samples - 1)``: the variance of each component.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        ``eigenvalues_`` over the exact trace of the centred Gram, so that the shares are of the
-        whole variance however few components are kept. With "nystrom" it is centred by the mean
-        of the approximation.
+        ``eigenvalues_`` divided by the exact trace of the centred Gram matrix: fractions of the
+        total variance, however few components are computed. With "nystrom" the matrix is centred
+        by the mean of the approximation.
     residuals_ : ndarray of shape (n_components,)
-        :math:`\|\tilde K v_j - \lambda_j v_j\|`, measured in float64, and what
-        ``eigenvalues_[j]`` differs from :math:`\lambda_j` by where it is rounded to float32 or to
-        zero: an eigenvalue lies within this of it. With "nystrom" a bound on it, which no
-        eigenvalue lies further above; none lies below.
+        :math:`\|\tilde K v_j - \lambda_j v_j\|`, computed in float64, plus the rounding of
+        ``eigenvalues_[j]`` to float32 or to zero: an eigenvalue lies within ``residuals_[j]`` of
+        ``eigenvalues_[j]``. With "nystrom" a bound: the exact eigenvalue lies between
+        ``eigenvalues_[j]`` and ``eigenvalues_[j] + residuals_[j]``.
     dual_coef_ : ndarray of shape (n_expansion, n_features)
         Coefficients of the pre-image regression, with ``fit_inverse_transform``.
     X_transformed_fit_ : ndarray of shape (n_expansion, n_components)
         Components of ``X_fit_``, with ``fit_inverse_transform``.
-    X_fit_ : the points that components are expanded in: the training points, or the centres of
-        "nystrom".
+    X_fit_ : the points of the coefficients: the training points, or the centres of "nystrom".
     projection_, projection_offset_ : ndarrays of shape (n_expansion, n_components), (n_components,)
         The components of x are ``k(x, X_fit_) @ projection_ - projection_offset_``.
     mean_coef_ : ndarray of shape (n_expansion,)
-        The mean :math:`\bar\varphi` of the training points, as a combination of ``X_fit_``.
+        Coefficients of the mean :math:`\bar\varphi` over ``X_fit_``.
     mean_similarity_ : float
         :math:`\|\bar\varphi\|^2`.
     corrected_ : bool
-        Whether the Gram matrix was corrected, as ``indefinite`` says.
+        Whether the Gram matrix was corrected as ``indefinite`` requires.
     kernel_ : Kernel
         The kernel used.
     gamma_ : float
-        Its gamma; for a name without one, what ``gamma`` stands for.
+        Its gamma; for a named kernel without gamma, the value of the parameter ``gamma``.
     result_ : Result
-        The eigensolver's report; ``gap`` is the largest residual
+        The solver's result; ``gap`` is the largest relative residual
         :math:`\|\tilde K v_j - \lambda_j v_j\| / \lambda_1`.
 
     References
@@ -259,12 +262,12 @@ class KernelPCA(
 
     @atomic_fit
     def fit(self, X: Any, y: Any = None) -> KernelPCA:
-        """Find the components.
+        """Compute the components.
 
         Parameters
         ----------
-        X : the training points, whatever the kernel takes: an array or CSR matrix of shape
-            (n_samples, n_features), a list of objects, or a square Gram for "precomputed".
+        X : the training points, of a type the kernel accepts: an array or sparse matrix of shape
+            (n_samples, n_features), a list of objects, or a square Gram matrix for "precomputed".
         y : ignored
 
         Returns
@@ -369,7 +372,7 @@ class KernelPCA(
         return min(centred.shape[0], getattr(centred.features, "shape", centred.shape)[1])
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:
-        """Find the components and return those of the training points.
+        """Compute the components and return those of the training points.
 
         Parameters
         ----------
@@ -417,11 +420,11 @@ class KernelPCA(
 
     @over_blocks
     def reconstruction_error(self, X: Any) -> np.ndarray:
-        r"""How far points are, in feature space, from the space that the components span.
+        r"""Squared distance in feature space from the span of the components.
 
         .. math:: \|\varphi(x) - \bar\varphi\|^2 - \sum_j c_j(x)^2,
 
-        with the components :math:`c_j`: large for points unlike the training points.
+        with the components :math:`c_j`. It is large for points unlike the training points.
 
         Parameters
         ----------
@@ -465,10 +468,10 @@ class KernelPCA(
 
     @over_blocks
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """Approximate points whose components are the rows of X.
+        """Approximate points with the components in the rows of X.
 
-        By default kernel ridge regression from components to training points, so the mean that
-        centring removed is only restored as far as the regression can.
+        The default is kernel ridge regression from components to training points, without an
+        intercept.
 
         Parameters
         ----------
@@ -495,7 +498,7 @@ class KernelPCA(
 
     @property
     def gamma_(self) -> float:
-        """The kernel's gamma; for a name without one, what the parameter gamma stands for."""
+        """The kernel's gamma; for a named kernel without gamma, the value of the parameter."""
         kernel: Any = self.kernel_
         if hasattr(kernel, "gamma") or isinstance(self.kernel, Kernel):
             return kernel.gamma
