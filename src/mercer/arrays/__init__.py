@@ -17,7 +17,7 @@ import sklearn
 from sklearn.utils.validation import check_array
 
 from mercer._sklearn import is_pandas_na, is_scalar_nan
-from mercer.arrays.libraries import is_half, is_tensor, taken
+from mercer.arrays.libraries import is_half, is_tensor, to_native
 
 IMPUTE = "fill it in first, for example with X.filled(np.nan) and sklearn.impute.SimpleImputer"
 DROP = "leave out the masked rows"
@@ -59,7 +59,7 @@ def namespace(X: Any) -> Any:
     return torch if is_tensor(X) else np
 
 
-def beside(values: Any, X: Any) -> Any:
+def like(values: Any, X: Any) -> Any:
     """Numbers as an array of X's library, dtype and device."""
     if is_tensor(X):
         values = values if is_tensor(values) else np.require(values, requirements=("C", "W"))
@@ -67,12 +67,12 @@ def beside(values: Any, X: Any) -> Any:
     return np.asarray(values, dtype=X.dtype)
 
 
-def following(values: Any, X: Any) -> Any:
+def to_device_of(values: Any, X: Any) -> Any:
     """Numbers as a tensor where X is one, of its dtype and device; else as they are."""
-    return beside(values, X) if is_tensor(X) else values
+    return like(values, X) if is_tensor(X) else values
 
 
-def doubled(X: Any) -> Any:
+def to_float64(X: Any) -> Any:
     """Points with float32 features in float64; others as they are."""
     if is_tensor(X):
         return X.to(torch.float64)
@@ -102,7 +102,7 @@ def as_numbers(value: Any) -> Any:
     return value.item() if value.ndim == 0 else as_numpy(value)
 
 
-def read_on_host(X: Any, reader: str) -> Any:
+def require_cpu(X: Any, reader: str) -> Any:
     """A tensor in this machine's memory as an array, what is none as it is.
 
     A tensor elsewhere is refused, by who reads it.
@@ -117,9 +117,9 @@ def read_on_host(X: Any, reader: str) -> Any:
     return as_numpy(X)
 
 
-def on_host(X: Any) -> Any:
+def to_cpu(X: Any) -> Any:
     """X with a tensor brought to this machine's own memory; what is no array as it is."""
-    X = taken(X)
+    X = to_native(X)
     return as_numpy(X) if is_tensor(X) else X
 
 
@@ -235,7 +235,7 @@ def refuse_matrix(n: int, m: int, dtype: np.dtype, X: Any) -> None:
 
 def product(A: Any, B: np.ndarray) -> np.ndarray:
     """A B for a matrix A, wherever that is, and an array B: an array."""
-    return as_numpy(A @ beside(B, A))
+    return as_numpy(A @ like(B, A))
 
 
 def copy_of(A: Any) -> Any:
@@ -304,7 +304,7 @@ def running_sum(A: Any) -> Any:
     """Sums of the first entries of a vector."""
     if is_tensor(A) and not torch.are_deterministic_algorithms_enabled():
         return torch.cumsum(A, 0)
-    return beside(np.cumsum(as_numpy(A)), A)  # torch's own is not deterministic on a GPU
+    return like(np.cumsum(as_numpy(A)), A)  # torch's own is not deterministic on a GPU
 
 
 def as_dense(X: Array) -> Any:

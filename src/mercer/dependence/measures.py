@@ -20,10 +20,10 @@ from mercer.arrays import (
     joined,
     memory_budget,
     n_rows,
-    on_host,
     refuse_masked,
     row_blocks,
-    taken,
+    to_cpu,
+    to_native,
 )
 from mercer.arrays.torch_state import learning
 from mercer.kernels.given import asymmetric_pair, last_digits
@@ -275,7 +275,7 @@ def _is_gram(X: Any) -> bool:
 
 def _points(X: Any, kernel: Kernel | None, name: str) -> Any:
     """Points as the kernel takes them; numbers without columns are points of one feature."""
-    X = taken(X)
+    X = to_native(X)
     if isinstance(kernel, Kernel) and not kernel.domain.is_vectors:
         return X
     flat = isinstance(X, list | tuple) and all(isinstance(x, Number) for x in X)
@@ -313,7 +313,7 @@ def _membership(X: Any, Y: Any) -> np.ndarray | None:
     listed = isinstance(Y, list | tuple) and all(isinstance(y, Number | np.bool_) for y in Y)
     if not (listed or hasattr(Y, "dtype")):
         return None
-    second = np.asarray(on_host(Y))
+    second = np.asarray(to_cpu(Y))
     both = second.dtype == bool or len(getattr(X, "shape", ())) == 2
     return second if second.ndim == 1 and both else None
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from mercer.arrays import (
     LazyModule,
-    beside,
     dtype_of,
     is_tensor,
+    like,
     refuse_matrix,
     row_major,
     take_rows,
@@ -329,7 +329,7 @@ class TensorPairMatrix(PairMatrix):
 
     @computing
     def products(self, V: Any, U: Any) -> tuple[Any, Any]:
-        V, U = (beside(A, self._some_points()) for A in (V, U))
+        V, U = (like(A, self._some_points()) for A in (V, U))
         out = V.new_zeros((self.shape[0], 0), dtype=torch.float64)
         side = V.new_zeros((self.shape[1], 0), dtype=torch.float64)
         if V.shape[1]:
@@ -350,7 +350,7 @@ class TensorPairMatrix(PairMatrix):
     def log_sum_exp(self, log_weight: Any = None) -> Any:
         if log_weight is None:
             log_weight = torch.zeros(self.shape[1], device=self.device)
-        log_weight = beside(log_weight, self._some_points())
+        log_weight = like(log_weight, self._some_points())
         if tuple(log_weight.shape) != self.shape[1:]:
             raise ValueError(
                 f"log_weight has shape {tuple(log_weight.shape)}; expected {self.shape[1:]}"
@@ -362,7 +362,7 @@ class TensorPairMatrix(PairMatrix):
 
     @computing
     def combination(self, columns: Any, V: Any) -> Any:
-        V = beside(V, self._some_points())
+        V = like(V, self._some_points())
         columns = positions(columns, self.shape[1])
         found = self._differentiable("Product", V, None, columns)
         return self.tiles(None, columns).product(V) if found is None else found
@@ -381,7 +381,7 @@ class TensorPairMatrix(PairMatrix):
             return own.clone()
         found = 1.0 * live._diagonal()
         for path, slope in live._slopes().items():
-            given = beside(self.parameters[path], found)
+            given = like(self.parameters[path], found)
             found = found + slope._diagonal().detach() * (given - given.detach())
         for P in self.raw:
             if P.requires_grad and not found.requires_grad:  # the same everywhere

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
-from mercer.arrays import Array, as_dense, beside, doubled, dtype_of, is_tensor, namespace
+from mercer.arrays import Array, as_dense, dtype_of, is_tensor, like, namespace, to_float64
 from mercer.expressions.hashing import frozen
 
 
@@ -76,7 +76,7 @@ class Scale:
     @staticmethod
     def _times(X: Array, factors: Any) -> Array:
         if is_tensor(X):
-            return X * beside(factors, X)
+            return X * like(factors, X)
         if np.abs(factors).max() <= np.finfo(X.dtype).max:  # float32 stays float32 where it can
             factors = factors.astype(X.dtype)
         return (X @ sp.diags_array(factors)).tocsr() if sp.issparse(X) else X * factors
@@ -141,7 +141,7 @@ class InRowUnits:
         exponents = RowUnit.exponents(X)
         if not bool(exponents.any()):
             return X
-        X = doubled(X)  # for quotients of units, which float32 may not hold
+        X = to_float64(X)  # for quotients of units, which float32 may not hold
         if is_tensor(X):
             return X * namespace(X).exp2(-exponents.to(X.dtype))[:, None]
         if not sp.issparse(X):
@@ -192,8 +192,8 @@ class Circle:
     def _around(self, X: Array) -> list[Any]:
         """cos t and sin t, of t within one period and in double: fmod loses no digits."""
         X, xp = as_dense(X), namespace(X)
-        t = xp.fmod(doubled(X), self.period) * (2 * np.pi / self.period)
-        return [beside(f(t), X) for f in (xp.cos, xp.sin)]
+        t = xp.fmod(to_float64(X), self.period) * (2 * np.pi / self.period)
+        return [like(f(t), X) for f in (xp.cos, xp.sin)]
 
 
 @frozen
@@ -209,7 +209,7 @@ class Within:
         X = as_dense(X)
         if X.shape[1] != len(self.periods):
             return X  # which the scales refuse
-        return beside(namespace(X).fmod(doubled(X), beside(self.periods, doubled(X))), X)
+        return like(namespace(X).fmod(to_float64(X), like(self.periods, to_float64(X))), X)
 
 
 @frozen

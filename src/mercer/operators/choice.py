@@ -10,7 +10,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from mercer.arrays import is_tensor, memory_budget, n_rows
-from mercer.arrays.libraries import taken
+from mercer.arrays.libraries import to_native
 from mercer.arrays.torch_state import computing
 from mercer.expressions import PairMatrix, TensorPairMatrix
 from mercer.expressions.tensors import refuse_tensors
@@ -60,7 +60,7 @@ def gram(
     if not isinstance(kernel, Kernel):
         shown = repr(kernel) if isinstance(kernel, str) else f"a {type(kernel).__name__}"
         raise TypeError(f"kernel must be a mercer kernel, as kernels.RBF() is; got {shown}")
-    X, Y = taken(X), taken(Y)
+    X, Y = to_native(X), to_native(Y)
     if getattr(kernel, "is_precomputed", False):
         if is_tensor(X):
             raise TypeError(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import LazyModule, as_numpy, beside, device_budget, is_tensor
+from mercer.arrays import LazyModule, as_numpy, device_budget, is_tensor, like
 from mercer.arrays.libraries import is_foreign, is_half
 from mercer.arrays.torch_state import computing, learning
 from mercer.expressions import TensorPairMatrix
@@ -54,10 +54,10 @@ class TensorGram(GramOperator):
 
     def normal_product(self, V: Any, targets: Any = None, weight: Any = None) -> tuple[Any, Any]:
         """As for arrays; both are of V's library, and what lies between stays on the device."""
-        R = self._times(beside(V, self._numbers()))
-        R = R if targets is None else beside(targets, R) - R
+        R = self._times(like(V, self._numbers()))
+        R = R if targets is None else like(targets, R) - R
         if weight is not None:
-            R = beside(weight, R)[:, None] * R
+            R = like(weight, R)[:, None] * R
         pulled, total = self._transposed_times(R), R.sum(0)
         return (pulled, total) if is_tensor(V) else (as_numpy(pulled), as_numpy(total))
 

@@ -23,7 +23,7 @@ from mercer.arrays import as_dense, as_numpy, is_tensor, memory_budget
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import NAMES
-from mercer.estimators.svm.engine import like, pairwise_layout
+from mercer.estimators.svm.engine import pairwise_layout, sparse_like
 from mercer.whole_files import read_regular, write_whole
 
 MACHINES = {
@@ -344,7 +344,7 @@ def _machine(written: Written, n_features: int | None) -> Any:
     else:
         machine.support_ = np.arange(points.shape[0], dtype=np.int32)
         machine.support_vectors_ = _dense_if_fit(points)
-    machine.dual_coef_ = like(machine.support_vectors_, dual)
+    machine.dual_coef_ = sparse_like(machine.support_vectors_, dual)
     return machine
 
 

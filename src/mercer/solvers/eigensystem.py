@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh, solve
 
-from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, product, tensor_factor
+from mercer.arrays import as_numpy, is_tensor, like, namespace, product, tensor_factor, to_float64
 from mercer.solvers.result import Monitor
 from mercer.solvers.ridge_problem import EPS, as_columns, weighted_mean
 
@@ -51,11 +51,11 @@ class Eigensystem:
     ):
         clock = Monitor(tol=0.0)
         n = len(K)
-        self.gram: Any = doubled(K) if is_tensor(K) else np.asarray(K, dtype=np.float64)
+        self.gram: Any = to_float64(K) if is_tensor(K) else np.asarray(K, dtype=np.float64)
         self.weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
         self._root = np.sqrt(self.weight)
         self.fit_intercept = fit_intercept and bool(self.weight.any())
-        root = beside(self._root, self.gram)
+        root = like(self._root, self.gram)
         values, self.vectors = self._decomposed(self.gram * namespace(root).outer(root, root), root)
         self.cutoff = n * EPS * float(np.max(np.abs(values), initial=0.0))
         self.values = np.maximum(values, 0.0)
@@ -178,7 +178,7 @@ class Eigensystem:
                 level = part.intercept(Y[kept], alpha)
                 prediction[fold] = product(self.gram[np.ix_(fold, kept)], alpha) + level
                 continue
-            G = self.vectors @ (beside(smooth, self.vectors) * self.vectors[fold].T)
+            G = self.vectors @ (like(smooth, self.vectors) * self.vectors[fold].T)
             without = beta - product(G, _solved(G[fold], beta[fold]))
             without[fold] = 0.0
             alpha = self._root[:, None] * without
@@ -215,5 +215,5 @@ def eigenpairs(A: Any, overwrite: bool = False) -> tuple[np.ndarray, Any]:
 def _solved(A: Any, B: np.ndarray) -> np.ndarray:
     """A⁻¹ B for a positive definite A."""
     if is_tensor(A):
-        return as_numpy(tensor_factor(A)(beside(B, A)))
+        return as_numpy(tensor_factor(A)(like(B, A)))
     return solve(A, B, assume_a="pos")

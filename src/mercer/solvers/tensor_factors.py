@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import LazyModule, as_numpy, beside
+from mercer.arrays import LazyModule, as_numpy, like
 from mercer.solvers.ridge_problem import EPS
 
 torch: Any = LazyModule("torch")
@@ -30,7 +30,7 @@ def triangular_inverse(upper: Any) -> Any:
 def triangular_product(upper: Any, V: np.ndarray, transposed: bool = False) -> np.ndarray:
     """``U^{-1} V`` or ``U^{-T} V`` for an array V (r, t), solved where U is."""
     A = upper.T if transposed else upper
-    solution = torch.linalg.solve_triangular(A, beside(V, upper), upper=not transposed)
+    solution = torch.linalg.solve_triangular(A, like(V, upper), upper=not transposed)
     return as_numpy(solution)
 
 
@@ -101,5 +101,5 @@ class TensorSpectrum:
         values = self._values[:, None]
         seen = (values > self._cutoff) | (lam > self._cutoff)
         weights = np.divide(1.0, values + lam, out=np.zeros(seen.shape), where=seen)
-        spectrum = self._vectors.T @ beside(G, self._vectors)
-        return as_numpy(self._vectors @ (beside(weights, self._vectors) * spectrum))
+        spectrum = self._vectors.T @ like(G, self._vectors)
+        return as_numpy(self._vectors @ (like(weights, self._vectors) * spectrum))

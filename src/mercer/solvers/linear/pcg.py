@@ -13,10 +13,10 @@ from scipy.linalg.blas import dsyrk
 
 from mercer.arrays import (
     as_numpy,
-    beside,
     copy_of,
     device_budget,
     is_tensor,
+    like,
     namespace,
     tensor_factor,
 )
@@ -129,12 +129,12 @@ def solve_pcg(
     low = system.low_rank(rank, random_state)
     precondition = Preconditioner(low.factor, lams, system.constant)
     xp = namespace(Y)
-    mean = weighted_mean(Y, weight) if fit_intercept else beside(np.zeros(Y.shape[1]), Y)
+    mean = weighted_mean(Y, weight) if fit_intercept else like(np.zeros(Y.shape[1]), Y)
     B = system.root * (Y - mean)
     X = xp.zeros_like(B)
     if start is not None:
         rooted = xp.where(system.root > 0, system.root, 1.0)
-        X = beside(start.reshape(tuple(B.shape)), B) * (system.root > 0) / rooted
+        X = like(start.reshape(tuple(B.shape)), B) * (system.root > 0) / rooted
         X = system.projected(X)
     quick, largest = None, float(system.diagonal.max())
     if single is not None and float32_is_small(len(Y), largest, float(lams.min())):
@@ -224,7 +224,7 @@ class _System:
         self.weighted = bool((weight != 1.0).any())
         self.total = float(weight.sum())
         # The trace of K bounds its norm, and its diagonal its entries.
-        self.diagonal = weight * beside(K.diagonal(), weight)
+        self.diagonal = weight * like(K.diagonal(), weight)
         fit_intercept = fit_intercept and self.total > 0
         self.constant = self.root[:, 0] / self.total**0.5 if fit_intercept else None
 
@@ -235,13 +235,13 @@ class _System:
 
     def product(self, K: Any, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """``A V`` for the columns of these numbers, by way of products with K."""
-        lam = beside(self.lam[columns], V)
+        lam = like(self.lam[columns], V)
         return self.projected(self.root * (K @ (self.root * V))) + lam * V
 
     def level(self, X: np.ndarray) -> np.ndarray:
         """The intercept beside the mean of y: the weighted mean of ``-K alpha``."""
         if self.constant is None:
-            return beside(np.zeros(X.shape[1]), X)
+            return like(np.zeros(X.shape[1]), X)
         # K times the weights, rather than K alpha, so that one column serves all targets.
         means = (self.K @ (self.root**2)).ravel()
         return -(means @ (self.root * X)) / self.total

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, blas
 
-from mercer.arrays import as_numpy, beside, is_tensor, namespace, tensor_factor
+from mercer.arrays import as_numpy, is_tensor, like, namespace, tensor_factor
 from mercer.operators import GramOperator
 from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigensystem import Eigensystem
@@ -81,7 +81,7 @@ class FeatureMoments(Totals):
 
     def __init__(self, r: int, t: int, near: Any = None):
         on_host = np.zeros((r, r), order="F")
-        self.features: Any = beside(on_host, near) if is_tensor(near) else on_host  # upper triangle
+        self.features: Any = like(on_host, near) if is_tensor(near) else on_host  # upper triangle
         self.cross = np.zeros((r, t))
         self.squares = np.zeros(t)
         self.sums = np.zeros(r)
@@ -94,8 +94,8 @@ class FeatureMoments(Totals):
         s = ones_of(Y) if weight is None else weight
         root = s[:, None] ** 0.5
         if weight is not None:
-            Phi = Phi * beside(root, Phi)
-        targets = beside(root * with_ones(Y), Phi)
+            Phi = Phi * like(root, Phi)
+        targets = like(root * with_ones(Y), Phi)
         # All from SciPy's BLAS: the threads of NumPy's would get in the way of its own.
         if is_tensor(Phi):
             self.features += Phi.T @ Phi
@@ -138,7 +138,7 @@ class FeatureMoments(Totals):
         H = xp.triu(self.features) + xp.triu(self.features, 1).T
         if not fit_intercept or self.weight == 0:
             return H, self.cross.copy(), self.squares.copy()
-        mean, target = beside(self.sums / self.weight, H), self.target_sums / self.weight
+        mean, target = like(self.sums / self.weight, H), self.target_sums / self.weight
         H -= self.weight * xp.outer(mean, mean)
         squares = self.squares - self.weight * target**2
         return H, self.cross - np.outer(self.sums, target), np.maximum(squares, 0.0)
@@ -228,7 +228,7 @@ def estimated(
     moments.cross, moments.sums = pulled[:, :t], pulled[:, t]
     H, _, _ = part.system(fit_intercept=True)
     H *= moments.weight / part.weight if part.weight > 0 else 0.0
-    sums = beside(moments.sums, H)
+    sums = like(moments.sums, H)
     H += namespace(H).outer(sums, sums) / max(moments.weight, EPS)
     moments.features = H
     moments.exact = False
@@ -258,7 +258,7 @@ class ProductSums:
         K = block.gram.single() if self.single else block.gram
         targets = None
         if self.columns is not None:
-            targets = block.Y[:, self.columns] - beside(self.level, block.Y)
+            targets = block.Y[:, self.columns] - like(self.level, block.Y)
         pulled, total = K.normal_product(self.coef, targets, block.weight)
         totals.pulled += pulled
         totals.total += total
@@ -371,7 +371,7 @@ def solve_nystrom(
     inverse = _Inverse(H, lam)
     w = inverse(G, np.ones(len(lam), dtype=bool)) if moments.exact else np.zeros_like(G)
     if blocks is None:
-        gradient = G - as_numpy(H @ beside(w, H)) - lam * w
+        gradient = G - as_numpy(H @ like(w, H)) - lam * w
         stalled = not monitor.record(relative(gradient, G), steps=0)
     else:
         equations = _NormalEquations(blocks, whitening, moments, lam, fit_intercept)
@@ -466,7 +466,7 @@ def _inverse(H: Any, lam: float) -> Callable[[np.ndarray], np.ndarray]:
         shifted = H.clone()
         shifted.diagonal().add_(lam)
         solve = tensor_factor(shifted)
-        return lambda G: as_numpy(solve(beside(G, H)))
+        return lambda G: as_numpy(solve(like(G, H)))
     upper, _ = factorised(H + lam * np.eye(len(H)))
     return lambda G: triangular_solve(upper, triangular_solve(upper, G, transposed=True))
 
