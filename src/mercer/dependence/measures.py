@@ -16,8 +16,7 @@ from mercer.arrays import (
     as_dense,
     as_numpy,
     as_vectors,
-    is_tensor,
-    joined,
+    backend,
     memory_budget,
     n_rows,
     refuse_masked,
@@ -281,8 +280,7 @@ def _points(X: Any, kernel: Kernel | None, name: str) -> Any:
     flat = isinstance(X, list | tuple) and all(isinstance(x, Number) for x in X)
     if flat or len(getattr(X, "shape", ())) == 1:
         refuse_masked(X, name)
-        numbers: Any = X if is_tensor(X) else np.asarray(X)
-        X = numbers.reshape(-1, 1)
+        X = backend(X).asarray(X).reshape(-1, 1)
     return as_vectors(X, name)
 
 
@@ -305,7 +303,7 @@ def _pooled(X: Any, Y: Any, kernel: Kernel | None) -> Any:
         raise ValueError(f"X has {widths[0]} features and Y has {widths[1]}; expected as many")
     if sp.issparse(X) != sp.issparse(Y):
         X, Y = sp.csr_array(X), sp.csr_array(Y)
-    return joined(X, Y)
+    return backend(X).join((X, Y))
 
 
 def _membership(X: Any, Y: Any) -> np.ndarray | None:

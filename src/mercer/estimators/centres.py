@@ -13,8 +13,8 @@ from sklearn.utils.random import sample_without_replacement
 
 from mercer.arrays import (
     as_vectors,
+    backend,
     device_budget,
-    free_memory,
     is_tensor,
     like,
     memory_budget,
@@ -341,7 +341,7 @@ def _require_place(estimator: Any, centres: Any, X: Any) -> None:
 
 def _require_room(M: int, X: Any) -> None:
     """Raise a MemoryError where matrices of M centres exceed the memory where X is."""
-    needed, free = MATRICES * 8 * M**2, free_memory(X)
+    needed, free = MATRICES * 8 * M**2, backend(X).free_memory(X)
     if free is not None and needed > free:
         where = X.device if is_tensor(X) else "this machine"
         raise MemoryError(

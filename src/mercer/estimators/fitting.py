@@ -15,7 +15,7 @@ from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._sklearn import check_parameters, is_fitted
-from mercer.arrays import as_numpy, copy_of
+from mercer.arrays import as_numpy, backend
 from mercer.arrays.libraries import is_numbers, is_tensor, tensor_where, to_input_type, to_native
 from mercer.arrays.remote import implementation, is_collection
 from mercer.arrays.torch_state import learning
@@ -113,7 +113,7 @@ def _keep_copies(estimator: Any, given: Sequence[Any]) -> None:
     for part in (estimator, *getattr(estimator, "views_", ())):
         for name, value in vars(part).items():
             if name not in part.get_params(deep=False) and any(_same(value, A) for A in theirs):
-                setattr(part, name, copy_of(value))
+                setattr(part, name, backend(value).copy(value))
 
 
 def _same(value: Any, tensor: Any) -> bool:

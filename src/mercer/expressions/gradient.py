@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_dense, as_numpy, is_tensor, like, namespace, to_float64
+from mercer.arrays import as_dense, as_numpy, like, namespace, to_float64
 from mercer.expressions.derivative import moved, partial
 from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import (
@@ -68,7 +68,7 @@ def gradient(pairs: PairMatrix, U: Any, V: Any) -> dict[str, float | np.ndarray]
 def _columns(A: Any, pairs: PairMatrix, side: int) -> Any:
     """Columns in double, where the points are."""
     n, X = pairs.shape[side], pairs.raw[side]
-    A = like(A, to_float64(X[:1])) if is_tensor(X) else np.asarray(A, dtype=np.float64)
+    A = like(A, X, np.float64)
     if A.ndim not in (1, 2) or len(A) != n:
         shape = tuple(A.shape)
         raise ValueError(f"{'UV'[side]} has shape {shape}; expected ({n},) or ({n}, columns)")

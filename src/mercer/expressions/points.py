@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from mercer.arrays import (
     FLOATS,
     as_dense,
+    backend,
     n_rows,
     namespace,
     row_major,
-    sum_of_squares,
     take_rows,
     to_float64,
 )
@@ -367,7 +367,11 @@ def _squares_fit(points: Any) -> bool:
     if str(getattr(points, "dtype", None)).removeprefix("torch.") not in ("float32", "float64"):
         return True
     numbers = points.data if sp.issparse(points) else points
-    total, size, info = sum_of_squares(numbers), math.prod(numbers.shape), np.finfo(np.float32)
+    total, size, info = (
+        backend(numbers).sum_of_squares(numbers),
+        math.prod(numbers.shape),
+        np.finfo(np.float32),
+    )
     if total < size * float(info.tiny / info.eps):
         return not bool(numbers.any())
     return total < float(info.max / 4)  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._sklearn import ParameterMixin, validate_parameter_constraints
-from mercer.arrays import as_numbers, is_tensor, namespace
+from mercer.arrays import as_numbers, namespace
 from mercer.arrays.libraries import to_input_type, to_native
 from mercer.arrays.torch_state import computing
 from mercer.expressions import (
@@ -144,7 +144,7 @@ class Kernel(ParameterMixin):
         if "torch" not in sys.modules:
             return {}
         given = self.get_params(deep=True).items()
-        return {path: value for path, value in given if is_tensor(value) and value.requires_grad}
+        return {path: value for path, value in given if getattr(value, "requires_grad", False)}
 
     @computing
     @explaining_memory

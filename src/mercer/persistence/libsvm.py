@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
-from mercer.arrays import as_dense, as_numpy, is_tensor, memory_budget
+from mercer.arrays import as_dense, memory_budget, to_cpu
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import NAMES
@@ -181,7 +181,7 @@ def write_libsvm(estimator: Any, path: str | os.PathLike) -> None:
 def _with_arrays(estimator: Any) -> Any:
     """The same with arrays in place of tensors."""
     other = copy(estimator)
-    vars(other).update({k: as_numpy(v) for k, v in vars(estimator).items() if is_tensor(v)})
+    vars(other).update({name: to_cpu(value) for name, value in vars(estimator).items()})
     return other
 
 

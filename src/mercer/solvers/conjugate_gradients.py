@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mercer.arrays import as_numpy, copy_of, like, namespace
+from mercer.arrays import as_numpy, backend, like, namespace
 from mercer.solvers.result import Monitor
 from mercer.solvers.ridge_problem import gradient_ratio
 
@@ -59,13 +59,13 @@ def conjugate_gradients(
     """
     step_product = product if quick is None else quick
     every = np.arange(B.shape[1])
-    R = residual(X, every) if X.any() else copy_of(B)
+    R = residual(X, every) if X.any() else backend(B).copy(B)
     goal = monitor.tol * norms(B)
     fresh = norms(R)  # of the residual when last computed afresh
     active = np.flatnonzero(fresh > goal)
     stalled, done = False, monitor.record(relative(R, B), steps=0)
     Z = precondition(R, every)
-    D, slope = copy_of(Z), dots(R, Z)
+    D, slope = backend(Z).copy(Z), dots(R, Z)
     exact = True
     while not done and len(active):
         Q = step_product(D[:, active], active)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mercer.arrays import as_numpy, like, namespace, running_sum, to_float64
+from mercer.arrays import as_numpy, backend, like, namespace, to_float64
 from mercer.solvers.ridge_problem import EPS
 
 # Candidates drawn together; each block is one product with the factor so far.
@@ -87,7 +87,7 @@ def randomly_pivoted_cholesky(
     T = xp.empty((rank, n), dtype=left.dtype, device=left.device)  # F^T
     pivots: list[int] = []
     while len(pivots) < rank and left.sum() > trace_tol:
-        k, below = len(pivots), running_sum(left)
+        k, below = len(pivots), backend(left).cumsum(left)
         heights = like(random_state.uniform(size=block), left) * below[-1]
         drawn = xp.clip(xp.searchsorted(below, heights, side="right"), 0, n - 1)
         K = like(rows(drawn), left)

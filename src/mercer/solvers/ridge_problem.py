@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import as_numpy, is_tensor, like, namespace, to_float64
+from mercer.arrays import as_numpy, backend, like, namespace
 
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
@@ -31,7 +31,7 @@ def as_columns(Y: np.ndarray, lam: Any, sample_weight: Any) -> tuple[Any, Any, A
 
     Weights are of the targets' library; regularisers are numbers of NumPy's.
     """
-    Y = to_float64(Y) if is_tensor(Y) else np.asarray(Y, dtype=np.float64)
+    Y = backend(Y).asarray(Y, np.float64)
     Y = Y.reshape(len(Y), -1)
     lam = np.broadcast_to(np.asarray(lam, dtype=np.float64).ravel(), (Y.shape[1],))
     weight = like(np.ones(len(Y)) if sample_weight is None else sample_weight, Y)

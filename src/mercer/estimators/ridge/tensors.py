@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import as_numpy, free_memory, like, refuse_beyond_memory, to_float64
+from mercer.arrays import as_numpy, backend, like, refuse_beyond_memory, to_float64
 from mercer.estimators.inputs import training_gram
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.undetermined import warn_if_undetermined
@@ -49,7 +49,7 @@ def solve_tensors(
             f"solver={estimator.solver!r} is not there for tensors; expected one of {SOLVERS}, or "
             "pass X.cpu().numpy()"
         )
-    n, free = len(Y), free_memory(X)
+    n, free = len(Y), backend(X).free_memory(X)
     fits = free is None or MATRICES * 8 * n**2 <= free
     if estimator.solver in ("cholesky", "eigh") or (estimator.solver == "auto" and fits):
         return _by_factorisation(estimator, X, Y, lam, weight)

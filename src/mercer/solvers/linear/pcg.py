@@ -8,20 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
-from scipy.linalg.blas import dsyrk
 
-from mercer.arrays import (
-    as_numpy,
-    copy_of,
-    device_budget,
-    is_tensor,
-    like,
-    namespace,
-    tensor_factor,
-)
+from mercer.arrays import as_numpy, backend, like, namespace
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots, relative
-from mercer.solvers.factorisation import factorised
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import (
@@ -171,17 +160,13 @@ class Preconditioner:
 
     def __init__(self, factor: np.ndarray, lam: np.ndarray, constant: np.ndarray | None = None):
         self.factor, self.lam, self.constant = factor, lam, constant
-        if is_tensor(factor):
-            self._inner = factor.T @ factor
-        else:
-            # Half of the products, in the order in which the factor is kept.
-            upper = dsyrk(1.0, factor, trans=1) if factor.shape[1] else np.zeros((0, 0))
-            self._inner = np.triu(upper) + np.triu(upper, 1).T
+        arrays = backend(factor)
+        self._inner = arrays.inner_products(factor)
         self._solve = {}
         for value in np.unique(lam):
-            shifted = copy_of(self._inner)
+            shifted = arrays.copy(self._inner)
             shifted.reshape(-1)[:: len(shifted) + 1] += value
-            self._solve[value] = _solver(shifted)
+            self._solve[value] = arrays.cholesky(shifted)
         if constant is not None:
             self._image = {v: self._plain(constant[:, None], v) for v in self._solve}
 
@@ -203,13 +188,6 @@ class Preconditioner:
                 image = self._image[lam]
                 Z[:, at] -= image * ((self.constant @ Z[:, at]) / (self.constant @ image))
         return Z
-
-
-def _solver(A: Any) -> Callable[[Any], Any]:
-    """A⁻¹ for a positive definite A, which is overwritten."""
-    return (
-        tensor_factor(A) if is_tensor(A) else partial(cho_solve, factorised(A), check_finite=False)
-    )
 
 
 class _System:
@@ -249,8 +227,9 @@ class _System:
     def low_rank(self, rank: int | None, random_state: Any) -> LowRank:
         n = len(self.root)
         if rank is None:
-            budget = device_budget(getattr(self.root, "device", None))
-            rank = int(min(np.ceil(RANK * np.sqrt(n)), budget / (8.0 * n)))
+            rank = int(
+                min(np.ceil(RANK * np.sqrt(n)), backend(self.root).budget(self.root) / (8.0 * n))
+            )
 
         def rows(indices: np.ndarray) -> np.ndarray:
             K = self.K.rows(indices)

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas
+from scipy.linalg import LinAlgError
 
-from mercer.arrays import as_numpy, is_tensor, like, namespace, tensor_factor
+from mercer.arrays import as_numpy, backend, like, namespace, to_device_of
 from mercer.operators import GramOperator
 from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigensystem import Eigensystem
-from mercer.solvers.factorisation import factorised
-from mercer.solvers.nystrom.whitening import CentreWhitening, triangular_solve
+from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import EPS, FLOAT32_PAYS, rounding_advice
-from mercer.solvers.tensor_factors import TensorSpectrum
 
 
 class Block(NamedTuple):
@@ -80,8 +78,8 @@ class FeatureMoments(Totals):
     exact = True
 
     def __init__(self, r: int, t: int, near: Any = None):
-        on_host = np.zeros((r, r), order="F")
-        self.features: Any = like(on_host, near) if is_tensor(near) else on_host  # upper triangle
+        # The upper triangle.
+        self.features: Any = to_device_of(np.zeros((r, r), order="F"), near)
         self.cross = np.zeros((r, t))
         self.squares = np.zeros(t)
         self.sums = np.zeros(r)
@@ -96,16 +94,9 @@ class FeatureMoments(Totals):
         if weight is not None:
             Phi = Phi * like(root, Phi)
         targets = like(root * with_ones(Y), Phi)
-        # All from SciPy's BLAS: the threads of NumPy's would get in the way of its own.
-        if is_tensor(Phi):
-            self.features += Phi.T @ Phi
-            pulled = as_numpy(Phi.T @ targets)
-        elif Phi.dtype == np.float32:
-            self.features += blas.ssyrk(1.0, Phi.T)
-            pulled = blas.sgemm(1.0, Phi.T, targets)
-        else:
-            blas.dsyrk(1.0, Phi.T, beta=1.0, c=self.features, overwrite_c=1)
-            pulled = blas.dgemm(1.0, Phi.T, targets)
+        arrays = backend(Phi)
+        self.features = arrays.add_inner_products(self.features, Phi)
+        pulled = arrays.transposed_product(Phi, targets)
         self.cross += pulled[:, :-1]
         self.sums += pulled[:, -1]
         self.add_targets(Y, s)
@@ -368,7 +359,7 @@ def solve_nystrom(
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
     monitor.n_iter = 1
     H, G, _ = moments.system(fit_intercept)
-    inverse = _Inverse(H, lam)
+    inverse = _Inverse(whitening, H, lam)
     w = inverse(G, np.ones(len(lam), dtype=bool)) if moments.exact else np.zeros_like(G)
     if blocks is None:
         gradient = G - as_numpy(H @ like(w, H)) - lam * w
@@ -437,16 +428,16 @@ class _Inverse:
     lam : ndarray of shape (t,)
     """
 
-    def __init__(self, H: Any, lam: np.ndarray):
+    def __init__(self, whitening: CentreWhitening, H: Any, lam: np.ndarray):
         self.lam, self._system, self._factors = lam, None, {}
         if np.any(lam <= len(H) * EPS * float(H.trace())):
-            self._system = _spectrum(H)
+            self._system = Eigensystem(H)
             return
         try:
             for value in np.unique(lam):
-                self._factors[value] = _inverse(H, value)
+                self._factors[value] = whitening.shifted_inverse(H, value)
         except LinAlgError:  # an estimate in float32 may not be positive definite
-            self._system = _spectrum(H)
+            self._system = Eigensystem(H)
 
     def __call__(self, G: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """For the columns of this mask, G having these only."""
@@ -458,21 +449,6 @@ class _Inverse:
             at = lams == value
             solution[:, at] = self._factors[value](G[:, at])
         return solution
-
-
-def _inverse(H: Any, lam: float) -> Callable[[np.ndarray], np.ndarray]:
-    """G -> (H + lam I)^{-1} G."""
-    if is_tensor(H):
-        shifted = H.clone()
-        shifted.diagonal().add_(lam)
-        solve = tensor_factor(shifted)
-        return lambda G: as_numpy(solve(like(G, H)))
-    upper, _ = factorised(H + lam * np.eye(len(H)))
-    return lambda G: triangular_solve(upper, triangular_solve(upper, G, transposed=True))
-
-
-def _spectrum(H: Any) -> Eigensystem | TensorSpectrum:
-    return TensorSpectrum(H) if is_tensor(H) else Eigensystem(H)
 
 
 def ones_of(Y: Any) -> Any:

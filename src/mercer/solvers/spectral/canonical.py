@@ -29,8 +29,7 @@ import scipy.linalg
 from scipy.sparse.linalg import svds
 from sklearn.utils import check_random_state
 
-from mercer.arrays import as_numpy, is_tensor, like, product, row_blocks, to_float64
-from mercer.solvers.eigensystem import eigenpairs
+from mercer.arrays import as_numpy, backend, like, product, row_blocks
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.spectral.block_krylov import EXTRA, block_krylov, column_norms
 from mercer.solvers.spectral.eigenpairs import largest_eigenpairs, rounding_floor, signs
@@ -85,8 +84,8 @@ class WhitenedView:
         Eigenvalues at most ``floor``, or the rounding of an eigendecomposition if that is more,
         are left out: their variates would be noise of the arithmetic, and no jitter hides them.
         """
-        K = to_float64(K) if is_tensor(K) else np.asarray(K, dtype=np.float64)
-        values, vectors = eigenpairs(K)
+        K = backend(K).asarray(K, np.float64)
+        values, vectors = backend(K).eigh(K)
         floor = max(floor, rounding_floor(len(K), np.abs(values).max()))
         kept = np.flatnonzero(values > floor)[::-1].copy()
         return cls(values[kept], vectors[:, kept], Factors((K,)))
