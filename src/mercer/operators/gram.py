@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense, as_numpy, memory_budget, row_blocks
-from mercer.arrays.libraries import handed_back, is_foreign, taken
+from mercer.arrays.libraries import is_foreign, to_input_type, to_native
 from mercer.cached import cached_property
 from mercer.core import symmetric_times
 from mercer.expressions import PairMatrix, Sum, gradient, is_summable
@@ -44,7 +44,7 @@ class GramOperator(LinearOperator):
     def __matmul__(self, V: Any) -> Any:
         """K V, of the library of V."""
         if is_foreign(V):
-            return handed_back(self @ taken(V), V)
+            return to_input_type(self @ to_native(V), V)
         return super().__matmul__(V)
 
     def diagonal(self) -> np.ndarray:
