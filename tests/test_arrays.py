@@ -117,10 +117,10 @@ def test_text_in_place_of_a_number_is_named(given, place):
 def test_a_matrix_too_large_for_the_machine_is_refused_with_advice(fit, monkeypatch):
     X = np.random.default_rng(0).normal(size=(40, 2))
     fit(X)
-    monkeypatch.setattr(mercer.arrays, "physical_memory", lambda: 3 * 8 * 39**2)
+    monkeypatch.setattr(mercer.arrays.memory, "physical_memory", lambda: 3 * 8 * 39**2)
     with pytest.raises(MemoryError, match=r"n = 40 points.*approximate_map"):
         fit(X)
-    monkeypatch.setattr(mercer.arrays, "physical_memory", lambda: None)
+    monkeypatch.setattr(mercer.arrays.memory, "physical_memory", lambda: None)
     fit(X)
 
 
@@ -136,7 +136,7 @@ def test_memory_is_asked_of_windows_where_there_is_no_sysconf(monkeypatch):
             return 1
 
     for limit in ("_address_space", "_container"):  # which Windows does not have
-        monkeypatch.setattr(mercer.arrays, limit, lambda: None)
+        monkeypatch.setattr(mercer.arrays.memory, limit, lambda: None)
     monkeypatch.delattr(os, "sysconf", raising=False)
     monkeypatch.delattr(ctypes, "windll", raising=False)
     assert physical_memory() is None

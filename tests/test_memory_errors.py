@@ -71,7 +71,7 @@ def test_estimators_name_the_parameter_that_asks_for_less(monkeypatch):
 
 
 def test_a_whole_gram_matrix_beyond_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(mercer.arrays, "physical_memory", lambda: 2**36)
+    monkeypatch.setattr(mercer.arrays.memory, "physical_memory", lambda: 2**36)
     X = np.zeros((200_000, 1))
     match = r"Gram matrix of 200,000 x 200,000 in float64 needs 305,175 MiB, and this machine has"
     with pytest.raises(MemoryError, match=match + r" 65,536 MiB; ask for products"):
@@ -88,10 +88,12 @@ def test_containers_limit_memory(monkeypatch, tmp_path):
     present = physical_memory()
     for text, expected in (("1048576\n", 2**20), ("max\n", present), ("", present)):
         (tmp_path / "memory.max").write_text(text)
-        monkeypatch.setattr(mercer.arrays, "CONTAINER_LIMITS", (str(tmp_path / "memory.max"),))
-        mercer.arrays._container.cache_clear()
+        monkeypatch.setattr(
+            mercer.arrays.memory, "CONTAINER_LIMITS", (str(tmp_path / "memory.max"),)
+        )
+        mercer.arrays.memory._container.cache_clear()
         assert physical_memory() == expected
-    mercer.arrays._container.cache_clear()
+    mercer.arrays.memory._container.cache_clear()
 
 
 LIMITED = """

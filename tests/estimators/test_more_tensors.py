@@ -98,7 +98,9 @@ def test_what_ridge_foresees_and_refuses(monkeypatch):
     for parameters in ({"solver": "nystrom"}, {"n_centers": 5}):
         with pytest.raises(ValueError, match="not there for tensors"):
             KernelRidgeCV(kernel="rbf", **parameters).fit(tensor(X), y)
-    monkeypatch.setattr("mercer.arrays.free_memory", lambda X: 6 * 8 * 69**2)
+    monkeypatch.setattr(
+        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 6 * 8 * 69**2
+    )
     for model in (KernelRidgeCV(kernel="rbf"), KernelRidge(kernel="rbf", solver="eigh")):
         with pytest.raises(MemoryError, match=f"6 matrices of 70 x 70.* and {DEVICE.type}"):
             model.fit(tensor(X), y)
@@ -268,7 +270,9 @@ def test_what_correlations_refuse(monkeypatch):
         KernelCCA(1).fit(A[:1], B[:1])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         KernelCCA(1).fit(A, B[1:])
-    monkeypatch.setattr("mercer.arrays.free_memory", lambda X: 6 * 8 * 59**2)
+    monkeypatch.setattr(
+        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 6 * 8 * 59**2
+    )
     with pytest.raises(MemoryError, match="n = 60 points"):
         KernelCCA(1, solver="dense").fit(A, B)
 

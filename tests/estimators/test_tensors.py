@@ -98,10 +98,14 @@ def test_what_is_refused():
 
 
 def test_a_matrix_too_large_for_the_device_is_refused_and_auto_does_without(monkeypatch):
-    monkeypatch.setattr("mercer.estimators.ridge.tensors.free_memory", lambda X: 3 * 8 * 119**2)
+    monkeypatch.setattr(
+        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 3 * 8 * 119**2
+    )
     model = KernelRidge(0.3, kernel=K.RBF(0.5)).fit(tensor(X), tensor(y))
     assert model.result_.method.startswith("pcg")
-    monkeypatch.setattr("mercer.arrays.free_memory", lambda X: 3 * 8 * 119**2)
+    monkeypatch.setattr(
+        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 3 * 8 * 119**2
+    )
     with pytest.raises(MemoryError, match="n = 120 points"):
         model.set_params(solver="cholesky").fit(tensor(X), tensor(y))
 

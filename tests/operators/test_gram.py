@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn
+from numpy.testing import assert_allclose
 from scipy.sparse.linalg import cg, eigsh
 from sklearn.preprocessing import KernelCenterer
 
@@ -310,3 +311,23 @@ def test_products_with_no_columns():
             K_nm = gram(K.RBF(0.5), X, X[:7])
         assert (K_nm @ np.zeros((7, 0))).shape == (50, 0)
         assert (K_nm.T @ np.zeros((50, 0))).shape == (7, 0)
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_rows_of_few_features_are_those_of_the_formula(degree):
+    """Many features of few columns: rows come from the formula, products from the features."""
+    X = np.random.default_rng(0).normal(size=(2000, 6))
+    kernel = K.Polynomial(degree, gamma=0.2)
+    operator = gram(kernel, X)
+    assert isinstance(operator, FeatureGram)
+    expected = (1 + 0.2 * X @ X.T) ** degree
+    assert_allclose(operator.rows([7, 3]), expected[[7, 3]], rtol=1e-12, atol=1e-12)
+    assert_allclose(
+        operator.block(np.arange(4), np.arange(9)), expected[:4, :9], rtol=1e-12, atol=1e-12
+    )
+    out = np.zeros((2, 2000))
+    operator.put(np.array([5, 1]), np.array([1, 0]), slice(10, 20), out)
+    assert_allclose(out[:, 10:20], expected[[1, 5], 10:20], rtol=1e-12, atol=1e-12)
+    assert not out[:, 20:].any()
+    V = np.random.default_rng(1).normal(size=(2000, 2))
+    assert_allclose(operator @ V, expected @ V, rtol=1e-9, atol=1e-9)

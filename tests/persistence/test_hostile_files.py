@@ -468,8 +468,8 @@ def test_states_of_generators_are_checked_field_by_field(name, tmp_path):
     assert made.integers(10**6) == generator.integers(10**6)
     wrong = {
         "MT19937": [("pos", 10**8), ("pos", -1), ("pos", 625), ("pos", 1.0), ("key", None)],
-        "PCG64": [("has_uint32", 2), ("uinteger", 2**32), ("inc", -1), ("state", 3)],
-        "PCG64DXSM": [("has_uint32", -1), ("uinteger", "1"), ("inc", 2**128)],
+        "PCG64": [("has_uint32", 2), ("uinteger", 2**32), ("inc", -1), ("inc", 2), ("state", 3)],
+        "PCG64DXSM": [("has_uint32", -1), ("uinteger", "1"), ("inc", 2**128), ("inc", 0)],
         "Philox": [("buffer_pos", 10**8), ("buffer_pos", 5), ("buffer", None), ("counter", 1)],
         "SFC64": [("has_uint32", 10**8), ("state", None)],
     }[name]
@@ -489,6 +489,22 @@ def test_random_states_are_checked_field_by_field(tmp_path):
         records[at][place] = value
         with pytest.raises(ValueError, match="random state is damaged"):
             mercer.load(forge(tmp_path / "it", records, packed.tensors))
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.MT19937])
+def test_states_that_repeat_zero_forever_are_refused(make, tmp_path):
+    """A normal number would be drawn from them again and again."""
+    drawn = make(3) if make is np.random.RandomState else np.random.Generator(make(3))
+    packed = state_of(drawn)
+    ((name, key),) = packed.tensors.items()
+    for first in (0, 1, 2**31 - 1):
+        zeros = np.zeros_like(key)
+        zeros[0] = first
+        with pytest.raises(ValueError, match=r"(state|generator) is damaged"):
+            mercer.load(forge(tmp_path / "it", packed.records, {name: zeros}))
+    zeros[1] = 1
+    made = mercer.load(forge(tmp_path / "it", packed.records, {name: zeros})).value
+    assert np.isfinite(made.standard_normal())
 
 
 def test_folders_processes_and_printing_are_not_restored(tmp_path):

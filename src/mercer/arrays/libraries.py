@@ -1,4 +1,4 @@
-"""Arrays of other libraries, taken in and handed back without a copy.
+"""Arrays of other libraries, converted to those we compute with, and back, without a copy.
 
 On a device they are worked on as torch's tensors. On the host it is scikit-learn's setting
 ``array_api_dispatch`` that asks for it, and they are worked on as NumPy's.
@@ -47,7 +47,7 @@ def _is_on_device(X: Any) -> bool:
     return X.__dlpack_device__()[0] not in HOST
 
 
-def taken(X: Any) -> Any:
+def to_native(X: Any) -> Any:
     """X's numbers as an array of NumPy's or, on a device, as a tensor; what is none as it is."""
     if not is_foreign(X):
         return X
@@ -74,10 +74,10 @@ def tensor_where(values: np.ndarray, X: Any) -> Any:
     return sys.modules["torch"].as_tensor(values, device=X.device)
 
 
-def handed_back(found: Any, X: Any) -> Any:
+def to_input_type(found: Any, X: Any) -> Any:
     """What was computed from X in X's library, as far as it is numbers where X is."""
     if isinstance(found, tuple):
-        return tuple(handed_back(each, X) for each in found)
+        return tuple(to_input_type(each, X) for each in found)
     if is_tensor(X) and is_numbers(found):
         if found.dtype.kind == "f" and X.is_floating_point():
             dtype = "float32" if is_half(X) else str(X.dtype).removeprefix("torch.")
@@ -85,7 +85,7 @@ def handed_back(found: Any, X: Any) -> Any:
         return tensor_where(found, X)
     if not is_foreign(X):
         return found
-    found = handed_back(found, taken(X))
+    found = to_input_type(found, to_native(X))
     if isinstance(found, np.ndarray):
         if not is_numbers(found):
             return found  # labels, which stay on the host

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mercer._registry import LOADERS
-from mercer.arrays.libraries import handed_back, is_recorded, is_tensor, taken
+from mercer.arrays.libraries import is_recorded, is_tensor, to_input_type, to_native
 from mercer.arrays.torch_state import computing
 from mercer.memory_errors import explaining_memory
 
@@ -96,15 +96,15 @@ def over_blocks(method: Callable) -> Callable:
     def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if is_collection(X):
             return implementation().map_blocks(self, method.__name__, X, *arguments, **named)
-        given, others = taken(X), map(taken, arguments)
-        named = {name: taken(value) for name, value in named.items()}
+        given, others = to_native(X), map(to_native, arguments)
+        named = {name: to_native(value) for name, value in named.items()}
         found = method(self, given, *others, **named)
         labels = method.__name__ == "predict" and hasattr(self, "classes_")
         if labels and is_tensor(given) and not getattr(self, "_labels_in_tensors", False):
             return found
         if is_recorded(X) and not labels:
             _refuse_lost_gradient(f"{type(self).__name__}.{method.__name__}", found)
-        return handed_back(found, X)
+        return to_input_type(found, X)
 
     return mapped
 

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from mercer._sklearn import Interval, check_n_features, check_y
-from mercer.arrays import on_host, row_blocks
+from mercer.arrays import row_blocks, to_cpu
 from mercer.arrays.remote import over_blocks
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, Search, take
@@ -362,7 +362,7 @@ def _steepness(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None)
 def _given(y: Any) -> Any:
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    return on_host(y)
+    return to_cpu(y)
 
 
 def _rows_of(X: Any, y: np.ndarray) -> Any:

@@ -16,14 +16,13 @@ from mercer.arrays import (
     as_dense,
     as_numpy,
     as_vectors,
-    is_tensor,
-    joined,
+    backend,
     memory_budget,
     n_rows,
-    on_host,
     refuse_masked,
     row_blocks,
-    taken,
+    to_cpu,
+    to_native,
 )
 from mercer.arrays.torch_state import learning
 from mercer.kernels.given import asymmetric_pair, last_digits
@@ -275,14 +274,13 @@ def _is_gram(X: Any) -> bool:
 
 def _points(X: Any, kernel: Kernel | None, name: str) -> Any:
     """Points as the kernel takes them; numbers without columns are points of one feature."""
-    X = taken(X)
+    X = to_native(X)
     if isinstance(kernel, Kernel) and not kernel.domain.is_vectors:
         return X
     flat = isinstance(X, list | tuple) and all(isinstance(x, Number) for x in X)
     if flat or len(getattr(X, "shape", ())) == 1:
         refuse_masked(X, name)
-        numbers: Any = X if is_tensor(X) else np.asarray(X)
-        X = numbers.reshape(-1, 1)
+        X = backend(X).asarray(X).reshape(-1, 1)
     return as_vectors(X, name)
 
 
@@ -305,7 +303,7 @@ def _pooled(X: Any, Y: Any, kernel: Kernel | None) -> Any:
         raise ValueError(f"X has {widths[0]} features and Y has {widths[1]}; expected as many")
     if sp.issparse(X) != sp.issparse(Y):
         X, Y = sp.csr_array(X), sp.csr_array(Y)
-    return joined(X, Y)
+    return backend(X).join((X, Y))
 
 
 def _membership(X: Any, Y: Any) -> np.ndarray | None:
@@ -313,7 +311,7 @@ def _membership(X: Any, Y: Any) -> np.ndarray | None:
     listed = isinstance(Y, list | tuple) and all(isinstance(y, Number | np.bool_) for y in Y)
     if not (listed or hasattr(Y, "dtype")):
         return None
-    second = np.asarray(on_host(Y))
+    second = np.asarray(to_cpu(Y))
     both = second.dtype == bool or len(getattr(X, "shape", ())) == 2
     return second if second.ndim == 1 and both else None
 

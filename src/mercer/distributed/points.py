@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from mercer._sklearn import check_feature_names, check_n_features
-from mercer.arrays import doubled, memory_budget, n_rows, take_rows
+from mercer.arrays import memory_budget, n_rows, take_rows, to_float64
 from mercer.arrays.remote import RemotePoints
 from mercer.distributed.keeping import Kept, kept
 from mercer.distributed.reduction import fused, reduced
@@ -197,7 +197,7 @@ class DaskPoints(RemotePoints):
         """Points that precondition Newton steps, where products pay."""
         (n, d), r = self.shape, len(centres.whitening.kept)
         m = SAMPLE * r
-        over = centres.kernel.over(doubled(centres.points), doubled(centres.points))
+        over = centres.kernel.over(to_float64(centres.points), to_float64(centres.points))
         if not _products_pay(r, d) or n < 4 * m or not over.native:
             return None
         rng = check_random_state(self.estimator.random_state)

@@ -9,7 +9,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.delayed import delayed
 
-from mercer.arrays import joined, take_rows
+from mercer.arrays import backend, take_rows
 from mercer.estimators.centres import VALUE
 
 # Multiplications that a thread does in a second, and bytes of numbers that a block may have.
@@ -87,7 +87,8 @@ def _join(blocks: list[Any]) -> Any:
 
 def _joined(blocks: list[tuple]) -> tuple:
     return tuple(
-        None if parts[0] is None else joined(*parts) for parts in zip(*blocks, strict=True)
+        None if parts[0] is None else backend(parts[0]).join(parts)
+        for parts in zip(*blocks, strict=True)
     )
 
 

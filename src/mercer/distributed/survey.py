@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import joined, n_rows, row_major, take_rows
+from mercer.arrays import backend, n_rows, row_major, take_rows
 from mercer.distributed.rows import placed
 from mercer.estimators.inputs import validate_training
 from mercer.estimators.labels import checked_weights, signed_targets, validate_supervised
@@ -164,7 +164,7 @@ class Taken(Totals):
         if self.rows is None or other.rows is None:
             both.rows = other.rows if self.rows is None else self.rows
         else:
-            both.rows = joined(self.rows, other.rows)
+            both.rows = backend(self.rows).join((self.rows, other.rows))
         return both
 
 

@@ -13,15 +13,15 @@ from sklearn.utils.random import sample_without_replacement
 
 from mercer.arrays import (
     as_vectors,
-    beside,
+    backend,
     device_budget,
-    doubled,
-    free_memory,
     is_tensor,
+    like,
     memory_budget,
     n_rows,
     row_blocks,
     take_rows,
+    to_float64,
 )
 from mercer.arrays.remote import is_remote
 from mercer.estimators.inputs import (
@@ -96,9 +96,9 @@ class Centres:
         if is_tensor(points):
             _require_place(estimator, points, X)
             _require_room(len(points), points)
-            K_MM = self.kernel(doubled(points))
+            K_MM = self.kernel(to_float64(points))
         elif self.operator is None or chosen is None:
-            K_MM = np.asarray(self.kernel(doubled(points)), dtype=np.float64)
+            K_MM = np.asarray(self.kernel(to_float64(points)), dtype=np.float64)
         else:
             K_MM = self.operator.dense()[np.ix_(chosen, chosen)]
         refuse_non_finite(K_MM, self.kernel)
@@ -131,8 +131,10 @@ class Centres:
         if self.operator is not None:
             among = DenseGram(np.asarray(self.operator.dense())[np.ix_(drawn, drawn)])
         else:
-            among = self._recomputed(doubled(take_rows(X, drawn)))
-        low = randomly_pivoted_cholesky(among.rows, doubled(among.diagonal()), M, random_state=rng)
+            among = self._recomputed(to_float64(take_rows(X, drawn)))
+        low = randomly_pivoted_cholesky(
+            among.rows, to_float64(among.diagonal()), M, random_state=rng
+        )
         # Of a kernel that is zero everywhere no pivot is left; any point shows what is wrong.
         return drawn[low.pivots] if len(low.pivots) else drawn[:1]
 
@@ -171,7 +173,7 @@ class Centres:
         for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
             rows = part if among is None else among[part]
             if self.operator is None:
-                K: Any = self._recomputed(doubled(take_rows(X, rows)), doubled(self.points))
+                K: Any = self._recomputed(to_float64(take_rows(X, rows)), to_float64(self.points))
             else:
                 K = DenseGram(self.operator.dense()[rows][:, self.indices])
             yield Block(K, Y[rows], None if weight is None else weight[rows])
@@ -181,14 +183,14 @@ class Centres:
     ) -> Iterator[Block]:
         """Blocks of tensors; while one is computed with, the next comes from the host."""
         n = len(Y) if among is None else len(among)
-        device, centres = self.points.device, doubled(self.points)
+        device, centres = self.points.device, to_float64(self.points)
         numbers = numbers_per_point(X) + Y[:1].size + 4
         numbers = 8 * numbers + (4 * len(centres) if dense else 0)
         budget = min(BLOCK_BYTES, device_budget(device) // 4)
         parts = row_blocks(n, 8 * numbers, budget)
         some = (rows if among is None else among[rows] for rows in parts)
         for points, targets, s in streamed((X, Y, weight), some, device):
-            yield Block(self._recomputed(doubled(points), centres), targets, s)
+            yield Block(self._recomputed(to_float64(points), centres), targets, s)
 
     def _recomputed(self, X: Any, Y: Any = None) -> TiledGram | TensorGram:
         """The kernel between points, never stored."""
@@ -200,8 +202,8 @@ class Centres:
         if self.operator is not None:
             return self.operator
         if is_tensor(self.points):
-            return gram(self.kernel, beside(X, doubled(self.points[:1])), store=False)
-        return gram(self.kernel, doubled(X))
+            return gram(self.kernel, like(X, to_float64(self.points[:1])), store=False)
+        return gram(self.kernel, to_float64(X))
 
     def features(self, X: Any) -> Iterator[tuple[slice, Any]]:
         """Some rows at a time: which they are, and their features in float64."""
@@ -220,7 +222,7 @@ class Centres:
         if float(n) * r**2 < PASSES_PAY or self.operator is not None:
             return None, False
         # Expensive kernel values are computed as few times as possible.
-        if not self.kernel.over(doubled(self.points), doubled(self.points)).native:
+        if not self.kernel.over(to_float64(self.points), to_float64(self.points)).native:
             return None, False
         largest = float(self.kernel.over(self.points, None).diagonal().max())
         total = float(n) if weight is None else float(weight.sum())
@@ -242,7 +244,7 @@ class Centres:
     def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, Any]:
         """Points and coefficients that predict, from those of the centres kept."""
         if self.operator is None:
-            return self.points, beside(coef, self.points) if is_tensor(self.points) else coef
+            return self.points, like(coef, self.points) if is_tensor(self.points) else coef
         alpha = np.zeros((n_rows(X), coef.shape[1]))
         alpha[self.indices] = coef
         return X, self.operator.extend_coefficients(alpha)
@@ -327,7 +329,7 @@ def _beside(centres: Any, X: Any) -> Any:
     """Centres that are given, where they are computed with: beside X, unless X is to come."""
     if not is_tensor(X) or (is_tensor(centres) and X.device.type == "cpu" != centres.device.type):
         return centres
-    return beside(centres, X)
+    return like(centres, X)
 
 
 def _require_place(estimator: Any, centres: Any, X: Any) -> None:
@@ -339,7 +341,7 @@ def _require_place(estimator: Any, centres: Any, X: Any) -> None:
 
 def _require_room(M: int, X: Any) -> None:
     """Raise a MemoryError where matrices of M centres exceed the memory where X is."""
-    needed, free = MATRICES * 8 * M**2, free_memory(X)
+    needed, free = MATRICES * 8 * M**2, backend(X).free_memory(X)
     if free is not None and needed > free:
         where = X.device if is_tensor(X) else "this machine"
         raise MemoryError(

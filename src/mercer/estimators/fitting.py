@@ -15,8 +15,8 @@ from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._sklearn import check_parameters, is_fitted
-from mercer.arrays import as_numpy, copy_of
-from mercer.arrays.libraries import handed_back, is_numbers, is_tensor, taken, tensor_where
+from mercer.arrays import as_numpy, backend
+from mercer.arrays.libraries import is_numbers, is_tensor, tensor_where, to_input_type, to_native
 from mercer.arrays.remote import implementation, is_collection
 from mercer.arrays.torch_state import learning
 from mercer.estimators.prediction_cache import drop_cache
@@ -52,9 +52,9 @@ def atomic_fit(fit: Callable) -> Callable:
             with config_context(skip_parameter_validation=True), fit_callbacks(self):
                 X = arguments[0] if arguments else named.get("X")
                 work = implementation().fitter(self, fit.__name__) if is_collection(X) else fit
-                arguments = tuple(taken(A) for A in arguments)
-                named = {name: taken(A) for name, A in named.items()}
-                fitted = handed_back(work(self, *arguments, **named), X)
+                arguments = tuple(to_native(A) for A in arguments)
+                named = {name: to_native(A) for name, A in named.items()}
+                fitted = to_input_type(work(self, *arguments, **named), X)
                 points = arguments[0] if arguments else named.get("X")
                 _follow(self, points, arguments[1] if len(arguments) > 1 else named.get("y"))
                 _keep_copies(self, (*arguments, *named.values()))
@@ -113,7 +113,7 @@ def _keep_copies(estimator: Any, given: Sequence[Any]) -> None:
     for part in (estimator, *getattr(estimator, "views_", ())):
         for name, value in vars(part).items():
             if name not in part.get_params(deep=False) and any(_same(value, A) for A in theirs):
-                setattr(part, name, copy_of(value))
+                setattr(part, name, backend(value).copy(value))
 
 
 def _same(value: Any, tensor: Any) -> bool:

@@ -15,22 +15,22 @@ from mercer.arrays import (
     as_dense,
     as_numpy,
     as_vectors,
-    beside,
     device_budget,
     is_plain,
     is_tensor,
+    like,
     memory_budget,
     n_rows,
     namespace,
-    on_host,
-    read_on_host,
     refuse_beyond_memory,
     refuse_dates,
     refuse_masked,
     refuse_missing,
     refuse_text,
+    require_cpu,
     row_blocks,
     take_rows,
+    to_cpu,
 )
 from mercer.arrays.libraries import is_recorded
 from mercer.core import symmetry
@@ -143,7 +143,7 @@ def query_beside(estimator: Any, X: Any) -> Any:
     """X checked where it is for an estimator fitted on tensors; from the host for one on arrays."""
     fitted = estimator.X_fit_
     if not is_tensor(fitted):
-        return read_on_host(X, type(estimator).__name__)
+        return require_cpu(X, type(estimator).__name__)
     if not is_tensor(X):
         raise TypeError(_of_another_kind(estimator, fitted, X))
     return tensor_of_points(estimator, X, reset=False)
@@ -257,14 +257,14 @@ def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
 
 def expand_tensor(kernel: Kernel, X: Any, points: Any, coef: Any) -> Any:
     """``sum_i coef_i k(x, x_i)`` at new points that are a tensor, where that is."""
-    points, coef = (beside(as_dense(A), X) for A in (points, coef))
+    points, coef = (like(as_dense(A), X) for A in (points, coef))
     return gram(kernel, X, points, store=False) @ coef
 
 
 def values_at(estimator: Any, X: Any) -> Any:
     """The fitted functions with their intercepts at new points, shape (m,) or (m, t)."""
     values, level = expand(estimator, X, estimator.dual_coef_), estimator.intercept_
-    return values + (beside(level, values) if is_tensor(values) else on_host(level))
+    return values + (like(level, values) if is_tensor(values) else to_cpu(level))
 
 
 def _comes(estimator: Any, X: Any) -> bool:
@@ -284,7 +284,7 @@ def _brought(estimator: Any, X: Any, coef: Any) -> Any:
         as_numpy(expansion(estimator.kernel_, some, points, coef))
         for (some,) in streamed((X,), parts, points.device)
     ]
-    return beside(np.concatenate(found), X)
+    return like(np.concatenate(found), X)
 
 
 def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
@@ -357,7 +357,7 @@ def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check:
     """A tensor of points checked where it is, and y on the host; or both on the host."""
     check.pop("copy", None)
     if not _stays(estimator, X):
-        X = read_on_host(X, type(estimator).__name__)
+        X = require_cpu(X, type(estimator).__name__)
         given = (X,) if y is None else (X, as_numpy(y))
         return _vectors(estimator, *given, **({} if reset else {"reset": False}), **check)
     if not isinstance(estimator.kernel, Kernel) and callable(estimator.kernel):
@@ -417,7 +417,7 @@ def _counterexample_among(
     if n == 0:
         return None
     few, first = part[:n, :n].astype(np.float64), rows[:n]
-    points = first if as_indices else on_host(take_rows(X, first))
+    points = first if as_indices else to_cpu(take_rows(X, first))
     return shrink(points, few, np.finfo(np.float64).eps * np.abs(few))
 
 

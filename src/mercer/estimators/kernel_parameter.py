@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer import kernels as K
-from mercer.arrays import beside, doubled, is_tensor
+from mercer.arrays import is_tensor, like, to_float64
 from mercer.kernels import Kernel
 
 
@@ -69,10 +69,10 @@ def resolve_gamma(estimator: Any, X: Any, sample_weight: np.ndarray | None = Non
 def _variance(X: Any, sample_weight: np.ndarray | None) -> float:
     """Of all entries of X, each counted as often as its row weighs."""
     if is_tensor(X):
-        X = doubled(X)
+        X = to_float64(X)
         if sample_weight is None or not np.any(sample_weight):
             return float(X.var(correction=0))
-        sample_weight = beside(sample_weight, X)
+        sample_weight = like(sample_weight, X)
     if sample_weight is None or not sample_weight.any():
         return float(X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var())
     share = sample_weight / sample_weight.sum()

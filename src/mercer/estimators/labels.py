@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer._sklearn import check_sample_weight
-from mercer.arrays import DROP, as_numpy, is_missing, is_number, n_rows, on_host, refuse_masked
+from mercer.arrays import DROP, as_numpy, is_missing, is_number, n_rows, refuse_masked, to_cpu
 from mercer.estimators.inputs import validate_training
 
 # What tells classes apart where these estimate numbers.
@@ -32,7 +32,7 @@ def validate_supervised(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[A
         refuse_words(estimator, y)
     else:
         refuse_missing_labels(y)
-    X, y = validate_training(estimator, X, on_host(y), **check)
+    X, y = validate_training(estimator, X, to_cpu(y), **check)
     # None among objects is made a number after scikit-learn has looked.
     if check.get("y_numeric") and y.dtype.kind == "f" and np.any(missing := np.isnan(y)):
         raise ValueError(
@@ -54,7 +54,7 @@ def require_targets(estimator: Any, y: Any) -> None:
 def refuse_words(estimator: Any, y: Any) -> None:
     """Raise a ValueError that names the first word among targets that are to be numbers, if any."""
     refuse_masked(y, "y", DROP)
-    targets = np.asarray(on_host(y))
+    targets = np.asarray(to_cpu(y))
     words = targets.astype(object) if targets.dtype.kind in "OUST" else np.empty(0)
     for place, target in np.ndenumerate(words):
         if isinstance(target, str | bytes) and not is_number(target):
@@ -68,7 +68,7 @@ def refuse_words(estimator: Any, y: Any) -> None:
 def refuse_missing_labels(y: Any) -> None:
     """Raise a ValueError that names the first row without a label, if any."""
     refuse_masked(y, "y", DROP)
-    labels = np.asarray(on_host(y))
+    labels = np.asarray(to_cpu(y))
     if labels.dtype.kind in "US" and isinstance(y, list | tuple):
         labels = y  # NumPy makes a text of NaN among texts
     elif labels.dtype.kind not in "OmM" or not labels.ndim:
@@ -135,7 +135,7 @@ def weights_of(sample_weight: Any, X: Any, **check: Any) -> np.ndarray:
     refuse_masked(sample_weight, "sample_weight", DROP)
     # These want something with a length and a dtype, which a list of trees lacks.
     stand_in = np.empty((n_rows(X), 0))
-    return check_sample_weight(on_host(sample_weight), stand_in, dtype=np.float64, **check)
+    return check_sample_weight(to_cpu(sample_weight), stand_in, dtype=np.float64, **check)
 
 
 def _is_plain_weight(weight: Any, n: int) -> bool:

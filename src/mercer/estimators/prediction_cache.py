@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from mercer.arrays import FLOATS, doubled, memory_budget
+from mercer.arrays import FLOATS, memory_budget, to_float64
 from mercer.expressions import PackedPoints, Sum, is_summable, packed_points
 from mercer.kernels import Kernel
 from mercer.operators import FEATURES_PAY, small_feature_map
@@ -80,7 +80,7 @@ def _pack(kernel: Kernel, key: tuple, points: Any) -> _Packed:
     plain = plain and points.size > 0 and KEPT_SHARE * 8 * points.size <= memory_budget()
     if not plain or not kernel.domain.is_vectors or getattr(kernel, "is_precomputed", False):
         return _Packed(key, points, None, False)
-    sums = packed_points(kernel.expression(), doubled(points))
+    sums = packed_points(kernel.expression(), to_float64(points))
     always = small_feature_map(kernel, points, len(points), look=False)[0] is None
     return _Packed(key, points, sums, always)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mercer.arrays import DROP, on_host, refuse_masked
+from mercer.arrays import DROP, refuse_masked, to_cpu
 
 
 class Classifier(ClassifierMixin):
@@ -31,9 +31,7 @@ class Classifier(ClassifierMixin):
 
         found: Any = self
         return float(
-            accuracy_score(
-                on_host(y), on_host(found.predict(X)), sample_weight=on_host(sample_weight)
-            )
+            accuracy_score(to_cpu(y), to_cpu(found.predict(X)), sample_weight=to_cpu(sample_weight))
         )
 
 
@@ -59,7 +57,7 @@ class Regressor(RegressorMixin):
 
         found: Any = self
         return float(
-            r2_score(on_host(y), on_host(found.predict(X)), sample_weight=on_host(sample_weight))
+            r2_score(to_cpu(y), to_cpu(found.predict(X)), sample_weight=to_cpu(sample_weight))
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import LazyModule, is_tensor
+from mercer.arrays import LazyModule, backend
 from mercer.core.torch.smooth import SMOOTH
 from mercer.expressions.nodes import (
     Add,
@@ -25,7 +25,14 @@ from mercer.expressions.nodes import (
 torch: Any = LazyModule("torch")
 
 
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+def _divided(a: Any, b: Any, at_zero: float) -> Any:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(b == 0, at_zero, np.divide(a, b))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "divide": _divided,
+    "power": np.power,
     "exp": np.exp,
     "sqrt": np.sqrt,
     "tanh": np.tanh,
@@ -34,7 +41,9 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "positive": lambda a: np.maximum(a, 0),
     "step": lambda a: np.where(np.asarray(a) > 0, 1.0, 0.0),
 }
-TENSOR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+TENSOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "divide": lambda a, b, at_zero: torch.where(b == 0, at_zero, SMOOTH.divide(a, b)),
+    "power": pow,
     "exp": lambda a: torch.exp(a),
     "sqrt": lambda a: SMOOTH.sqrt(a),
     "tanh": lambda a: torch.tanh(a),
@@ -56,16 +65,15 @@ def evaluate(e: Expression, leaf: Callable[[Expression], Any]) -> Any:
         case Multiply():
             return reduce(mul, parts)
         case Divide():
-            a, b = parts
-            if is_tensor(b):
-                return torch.where(b == 0, e.at_zero, SMOOTH.divide(a, b))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.where(b == 0, e.at_zero, np.divide(a, b))
+            return _functions(parts[1])["divide"](*parts, e.at_zero)
         case Power():
             base, exponent = parts
             exponent = int(exponent) if float(exponent).is_integer() else exponent
-            return base**exponent if is_tensor(base) else np.power(base, exponent)
+            return _functions(base)["power"](base, exponent)
         case Function():
-            functions = TENSOR_FUNCTIONS if is_tensor(parts[0]) else FUNCTIONS
-            return functions[e.name](parts[0])
+            return _functions(parts[0])[e.name](parts[0])
     return leaf(e)
+
+
+def _functions(values: Any) -> dict[str, Callable[..., Any]]:
+    return FUNCTIONS if backend(values).executor == "native" else TENSOR_FUNCTIONS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import Array, is_tensor, row_blocks
+from mercer.arrays import Array, row_blocks
 
 # With fewer features, or of sparse points with more than so many and so many times what a point has
 # on average, other ways are as fast.
@@ -33,7 +33,8 @@ def bits_of_both(F: Array, G: Array, dtype: Any) -> tuple[np.ndarray, np.ndarray
 
 def _may_be_bits(A: Any) -> bool:
     """What is told at once: features enough, and first rows of 0 and 1."""
-    if is_tensor(A) or getattr(A, "ndim", 0) != 2 or A.shape[1] < FEWEST_FEATURES:
+    known = isinstance(A, np.ndarray) or sp.issparse(A)
+    if not known or A.ndim != 2 or A.shape[1] < FEWEST_FEATURES:
         return False
     if sp.issparse(A):
         few = A.shape[1] <= ALWAYS or A.shape[1] * A.shape[0] <= SPARSEST * A.nnz

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_dense, doubled
+from mercer.arrays import as_dense, to_float64
 from mercer.expressions.derivative import derivative, moved, partial
 from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import ZERO, Diagonal, Expression, Statistic, Tangent, multiply
@@ -115,13 +115,13 @@ class _Joint:
         self.values = self.pairs.like(self.G, np.float64)
         self.is_distance = self.leaf.kind.name == "sqdist"
         last, X = self.leaf.view.steps[-1], self.pairs.points(self.leaf.view, 0)
-        X = doubled(as_dense(X.tocsc() if sp.issparse(X) else X))
+        X = to_float64(as_dense(X.tocsc() if sp.issparse(X) else X))
         self.X = X - centre(X) if self.is_distance else X
         if isinstance(last, Scale) and last.path == self.path:
             self.dX = self.X * (-1 / np.asarray(last.scales))
         else:
             change = self.pairs.change(Tangent(self.leaf, self.path, None), 0)
-            change = doubled(as_dense(change))
+            change = to_float64(as_dense(change))
             self.dX = change - centre(change) if self.is_distance else change
         self.sums = np.zeros(self.X.shape[1])
         self.sizes = np.zeros(self.X.shape[1])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_dense, as_numpy, beside, doubled, is_tensor, namespace
+from mercer.arrays import as_dense, as_numpy, like, namespace, to_float64
 from mercer.expressions.derivative import moved, partial
 from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import (
@@ -68,7 +68,7 @@ def gradient(pairs: PairMatrix, U: Any, V: Any) -> dict[str, float | np.ndarray]
 def _columns(A: Any, pairs: PairMatrix, side: int) -> Any:
     """Columns in double, where the points are."""
     n, X = pairs.shape[side], pairs.raw[side]
-    A = beside(A, doubled(X[:1])) if is_tensor(X) else np.asarray(A, dtype=np.float64)
+    A = like(A, X, np.float64)
     if A.ndim not in (1, 2) or len(A) != n:
         shape = tuple(A.shape)
         raise ValueError(f"{'UV'[side]} has shape {shape}; expected ({n},) or ({n}, columns)")
@@ -113,7 +113,7 @@ class _Through:
         assert isinstance(leaf.operand, Statistic)
         tangents = (Tangent(leaf.operand, self.path, j) for j in range(self.size))
         slopes = (self.pairs.side(Diagonal(t, leaf.side), leaf.side) for t in tangents)
-        return np.array([float(weight @ doubled(slope)) for slope in slopes])
+        return np.array([float(weight @ to_float64(slope)) for slope in slopes])
 
 
 class _Expansion:
@@ -176,12 +176,12 @@ class _Expansion:
             if self.rates is None:
                 dX, dZ = self._moved(changes, k)
             else:
-                rates = beside(self.rates[k], X)
+                rates = like(self.rates[k], X)
                 dX, dZ = X * rates, Z * rates
             yield self.own[k], X, dX, Z, dZ
 
     def _moved(self, arrays: list, k: slice) -> list[Any]:
         """Some features of both sides, moved towards the origin where only differences count."""
-        X, Z = (doubled(as_dense(A[:, k])) for A in arrays)
+        X, Z = (to_float64(as_dense(A[:, k])) for A in arrays)
         origin = centre(Z) if self.is_distance else 0.0
         return [X - origin, Z - origin]

@@ -13,12 +13,12 @@ import scipy.sparse as sp
 from mercer.arrays import (
     FLOATS,
     as_dense,
-    doubled,
+    backend,
     n_rows,
     namespace,
     row_major,
-    sum_of_squares,
     take_rows,
+    to_float64,
 )
 from mercer.core import Kind, Leaf
 from mercer.expressions.arithmetic import evaluate
@@ -94,7 +94,7 @@ class LeafValues:
 
     def double(self, rows: slice, columns: slice) -> Self:
         """The expression over some of the points, float32 numbers made float64."""
-        X, Y = doubled(take_rows(self.raw[0], rows)), doubled(take_rows(self.raw[1], columns))
+        X, Y = to_float64(take_rows(self.raw[0], rows)), to_float64(take_rows(self.raw[1], columns))
         pairs = type(self)(self.formula, X, None if self.symmetric and rows == columns else Y)
         return pairs.like(self.formula, np.float64)
 
@@ -160,7 +160,7 @@ class LeafValues:
         """What float dtypes have in common; double, where squares are beyond float32's range."""
         dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)
         if dtype == np.float32 and not self._squares_fit():
-            self._seen = {key: doubled(points) for key, points in self._seen.items()}
+            self._seen = {key: to_float64(points) for key, points in self._seen.items()}
             return np.dtype(np.float64)
         return dtype
 
@@ -209,7 +209,7 @@ class LeafValues:
         if isinstance(leaf, Statistic):
             points = self.points(leaf.view, node.side)
             # The other side may be in double.
-            return leaf.kind.diagonal(doubled(points) if self.dtype == np.float64 else points)
+            return leaf.kind.diagonal(to_float64(points) if self.dtype == np.float64 else points)
         points = as_dense(self.points(leaf.statistic.view, node.side))
         change = self.change(leaf, node.side)
         if leaf.statistic.kind.tangents is not None:
@@ -367,7 +367,11 @@ def _squares_fit(points: Any) -> bool:
     if str(getattr(points, "dtype", None)).removeprefix("torch.") not in ("float32", "float64"):
         return True
     numbers = points.data if sp.issparse(points) else points
-    total, size, info = sum_of_squares(numbers), math.prod(numbers.shape), np.finfo(np.float32)
+    total, size, info = (
+        backend(numbers).sum_of_squares(numbers),
+        math.prod(numbers.shape),
+        np.finfo(np.float32),
+    )
     if total < size * float(info.tiny / info.eps):
         return not bool(numbers.any())
     return total < float(info.max / 4)  # ‖x - z‖² <= 2 (‖x‖² + ‖z‖²)

@@ -20,8 +20,9 @@ from mercer import core
 from mercer.arrays import (
     Array,
     as_dense,
+    backend,
     is_tensor,
-    middle_row,
+    like,
     namespace,
     row_blocks,
     row_major,
@@ -190,7 +191,7 @@ def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centr
         return _Centred(F), _Centred(G)
     some = _some(G)
     origin = centre(some)
-    if shared and origin @ origin <= FAR * middle_row(_lengths(some - origin)):
+    if shared and origin @ origin <= FAR * backend(some).middle_row(_lengths(some - origin)):
         return _Centred(F), _Centred(G)
     right = _Centred(G, origin)
     return (right if F is G else _Centred(F, origin)), right
@@ -198,11 +199,7 @@ def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centr
 
 def centre(G: Any) -> Any:
     """The median of some rows: one far point would draw the mean away from all the others."""
-    some = _some(G)
-    if is_tensor(G):
-        return middle_row(some)
-    middle = len(some) // 2
-    return np.partition(some, middle, axis=0)[middle]
+    return backend(G).middle_row(_some(G))
 
 
 def _some(G: Any) -> Any:
@@ -230,7 +227,7 @@ def rows_moved_like(F: np.ndarray, side: Any) -> tuple[np.ndarray, np.ndarray, n
 
 def _squared_norms(A: np.ndarray) -> np.ndarray:
     """‖x‖² to the last digit or so; einsum's plain sum of many features would lose some."""
-    if is_tensor(A):
+    if not isinstance(A, np.ndarray):
         return _lengths(A)
     if A.dtype == np.float64:
         return np.vecdot(A, A)
@@ -367,11 +364,11 @@ def _named(name: str) -> PairStatistic:
 
 
 def _zeros(F: Array) -> np.ndarray:
-    return F.new_zeros(F.shape[0]) if is_tensor(F) else np.zeros(F.shape[0], dtype=F.dtype)
+    return like(np.zeros(F.shape[0]), F)
 
 
 def _sum(F: Array) -> np.ndarray:
-    return F.sum(1) if is_tensor(F) else np.asarray(F.sum(axis=1)).ravel()
+    return backend(F).row_sums(F)
 
 
 def _conjunction_diagonal(F: Array) -> np.ndarray:

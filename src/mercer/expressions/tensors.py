@@ -11,15 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.arrays import (
-    LazyModule,
-    beside,
-    dtype_of,
-    is_tensor,
-    refuse_matrix,
-    row_major,
-    take_rows,
-)
+from mercer.arrays import LazyModule, backend, dtype_of, like, refuse_matrix, row_major, take_rows
 from mercer.arrays.libraries import is_recorded
 from mercer.arrays.torch_state import computing, is_transforming, refuse_transforms
 from mercer.cached import cached_property
@@ -57,7 +49,7 @@ def over(
     Y : m points, or None for X itself
     parameters : as of `TensorPairMatrix`
     """
-    if is_tensor(X) or is_tensor(Y):
+    if "torch" in (backend(X).executor, backend(Y).executor):
         return TensorPairMatrix(e, X, Y, parameters=parameters)
     refuse_tensors(parameters or {}, X)
     return PairMatrix(e, X, Y)
@@ -160,7 +152,7 @@ class TensorPairMatrix(PairMatrix):
                 found = [other.side(node, node.side)]
             else:
                 continue
-            if any(is_tensor(A) and A.requires_grad for A in found):
+            if any(getattr(A, "requires_grad", False) for A in found):
                 return True
         return False
 
@@ -170,7 +162,7 @@ class TensorPairMatrix(PairMatrix):
             name, tensors = "XY"[side], self.parameters if self._recorded else {}
             with torch.set_grad_enabled(self._recorded):
                 found = view.apply(self.raw[side], name, tensors)
-            if is_tensor(found) and not self._recorded:
+            if isinstance(found, torch.Tensor) and not self._recorded:
                 found = found.detach()
             elif self._recorded and self.dtype == np.float64:
                 found = found.to(torch.float64)
@@ -241,7 +233,8 @@ class TensorPairMatrix(PairMatrix):
         for node in self.expression.walk():
             if isinstance(node, Statistic):
                 F, G = self.points(node.view, 0), self.points(node.view, 1)
-                if not is_tensor(F) or not is_tensor(G) or node.kind.native is None:
+                tensors = isinstance(F, torch.Tensor) and isinstance(G, torch.Tensor)
+                if not tensors or node.kind.native is None:
                     raise TypeError(
                         f"X is a tensor, and the kernel's {node.kind} is not of vectors that stay "
                         "tensors; pass X.cpu().numpy()"
@@ -255,7 +248,7 @@ class TensorPairMatrix(PairMatrix):
             # In double, for what is computed once for each point.
             with torch.set_grad_enabled(self._recorded):
                 values = evaluate(e, self._at_points)
-            if not is_tensor(values):
+            if not isinstance(values, torch.Tensor):
                 shape, kind = (self.shape[side],), torch.float64
                 values = torch.full(shape, float(values), dtype=kind, device=self.device)
             values = values if self._recorded else values.detach()
@@ -329,7 +322,7 @@ class TensorPairMatrix(PairMatrix):
 
     @computing
     def products(self, V: Any, U: Any) -> tuple[Any, Any]:
-        V, U = (beside(A, self._some_points()) for A in (V, U))
+        V, U = (like(A, self._some_points()) for A in (V, U))
         out = V.new_zeros((self.shape[0], 0), dtype=torch.float64)
         side = V.new_zeros((self.shape[1], 0), dtype=torch.float64)
         if V.shape[1]:
@@ -350,7 +343,7 @@ class TensorPairMatrix(PairMatrix):
     def log_sum_exp(self, log_weight: Any = None) -> Any:
         if log_weight is None:
             log_weight = torch.zeros(self.shape[1], device=self.device)
-        log_weight = beside(log_weight, self._some_points())
+        log_weight = like(log_weight, self._some_points())
         if tuple(log_weight.shape) != self.shape[1:]:
             raise ValueError(
                 f"log_weight has shape {tuple(log_weight.shape)}; expected {self.shape[1:]}"
@@ -362,7 +355,7 @@ class TensorPairMatrix(PairMatrix):
 
     @computing
     def combination(self, columns: Any, V: Any) -> Any:
-        V = beside(V, self._some_points())
+        V = like(V, self._some_points())
         columns = positions(columns, self.shape[1])
         found = self._differentiable("Product", V, None, columns)
         return self.tiles(None, columns).product(V) if found is None else found
@@ -381,7 +374,7 @@ class TensorPairMatrix(PairMatrix):
             return own.clone()
         found = 1.0 * live._diagonal()
         for path, slope in live._slopes().items():
-            given = beside(self.parameters[path], found)
+            given = like(self.parameters[path], found)
             found = found + slope._diagonal().detach() * (given - given.detach())
         for P in self.raw:
             if P.requires_grad and not found.requires_grad:  # the same everywhere
@@ -428,12 +421,12 @@ def by_triton(device: str) -> bool:
 
 
 def _place(X: Any) -> str:
-    return f"a tensor on {X.device}" if is_tensor(X) else f"a {type(X).__name__}"
+    return f"a tensor on {X.device}" if isinstance(X, torch.Tensor) else f"a {type(X).__name__}"
 
 
 def _per_point(function: Any, points: Any) -> Any:
     values = function(points)
-    if not is_tensor(values) or tuple(values.shape) != (len(points),):
+    if not isinstance(values, torch.Tensor) or tuple(values.shape) != (len(points),):
         shape = tuple(getattr(values, "shape", ()))
         raise ValueError(
             f"the function given to rescale returned {type(values).__name__} of shape {shape} for "
@@ -446,7 +439,7 @@ def positions(chosen: Any, n: int) -> Any:
     """A slice, a mask or positions as positions from 0 to n - 1; None for everything."""
     if isinstance(chosen, slice):
         return None if chosen == slice(None) else torch.arange(*chosen.indices(n))
-    if not is_tensor(chosen):
+    if not isinstance(chosen, torch.Tensor):
         chosen = torch.as_tensor(np.asarray(chosen, dtype=None if np.size(chosen) else np.int64))
     if chosen.dtype == torch.bool:
         if len(chosen) != n:

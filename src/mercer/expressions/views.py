@@ -8,10 +8,8 @@ from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.extmath import row_norms
 
-from mercer.arrays import Array, as_dense, beside, doubled, dtype_of, is_tensor, namespace
+from mercer.arrays import Array, as_dense, backend, dtype_of, like, namespace, to_float64
 from mercer.expressions.hashing import frozen
 
 
@@ -58,8 +56,8 @@ class Scale:
                 f"{name} has {X.shape[1]} features but scales has {len(self.scales)} entries; "
                 "give one scale per feature"
             )
-        own: Any = self.scales if is_tensor(self.scales) else np.asarray(self.scales)
-        return self._times(X, 1 / own)
+        scales = backend(self.scales).asarray(self.scales)
+        return backend(X).scale_columns(X, 1 / scales)
 
     def with_tensor(self, scales: Any) -> Self:
         return replace(self, scales=scales)
@@ -68,18 +66,10 @@ class Scale:
         factors = np.zeros(len(self.scales))
         chosen = slice(None) if index is None else index
         factors[chosen] = -1 / np.square(np.asarray(self.scales)[chosen])
-        return self._times(whole, factors)
+        return backend(whole).scale_columns(whole, factors)
 
     def chain(self, X: Array, dX: Array) -> Array:
-        return self._times(dX, 1 / np.asarray(self.scales))
-
-    @staticmethod
-    def _times(X: Array, factors: Any) -> Array:
-        if is_tensor(X):
-            return X * beside(factors, X)
-        if np.abs(factors).max() <= np.finfo(X.dtype).max:  # float32 stays float32 where it can
-            factors = factors.astype(X.dtype)
-        return (X @ sp.diags_array(factors)).tocsr() if sp.issparse(X) else X * factors
+        return backend(dX).scale_columns(dX, 1 / np.asarray(self.scales))
 
 
 @frozen
@@ -87,24 +77,17 @@ class Unit:
     """x / ‖x‖, and 0 where x = 0: each point at length one, without overflow on the way."""
 
     def apply(self, X: Array, name: str) -> Array:
+        arrays, most = backend(X), np.finfo(dtype_of(X)).maxexp - 2
         # Dividing by the power of two below the largest entry costs no digits.
-        if is_tensor(X):
-            xp, most = namespace(X), np.finfo(dtype_of(X)).maxexp - 2
-            exponent = xp.frexp(X.abs().amax(1, keepdim=True)).exponent
-            shrunk = X * xp.exp2(-exponent.clamp(-most, most).to(X.dtype))
-            length = xp.linalg.vector_norm(shrunk, dim=1, keepdim=True)
-            return xp.where(length == 0, 0.0, shrunk / xp.where(length == 0, 1.0, length))
-        most = np.finfo(X.dtype).maxexp - 1
-        shrunk = _times_rows(X, np.ldexp(1.0, np.minimum(-np.frexp(_largest(X))[1], most)))
-        return _times_rows(shrunk, _reciprocal(row_norms(shrunk)))
+        exponents = arrays.xp.frexp(arrays.row_maxima(X))[1]
+        shrunk = arrays.scale_rows(X, arrays.powers_of_two(arrays.xp.clip(-exponents, -most, most)))
+        return arrays.scale_rows(shrunk, _reciprocal(arrays.row_norms(shrunk)))
 
     def chain(self, X: Array, dX: Array) -> Array:
         X, dX = as_dense(X), as_dense(dX)
         unit = self.apply(X, "X")
         along = (unit * dX).sum(1)[:, None]
-        if is_tensor(X):
-            return ((dX - along * unit) / X.norm(dim=1)[:, None]).nan_to_num(0.0)
-        return (dX - along * unit) * _reciprocal(row_norms(X))[:, None]
+        return (dX - along * unit) * _reciprocal(backend(X).row_norms(X))[:, None]
 
 
 # Binary exponents of points whose squares, and sums of them, are well within float32's range.
@@ -120,15 +103,13 @@ class RowUnit:
     """
 
     def __call__(self, X: Array) -> Any:
-        if is_tensor(X):
-            return namespace(X).exp2(self.exponents(X).to(namespace(X).float64))
-        return np.ldexp(1.0, self.exponents(X))
+        return backend(X).powers_of_two(self.exponents(X))
 
     @staticmethod
     def exponents(X: Array) -> Any:
         xp = namespace(X)
-        largest = X.abs().amax(1) if is_tensor(X) else _largest(X)
-        exponents = xp.clip(xp.frexp(largest)[1], -LARGEST_EXPONENT, LARGEST_EXPONENT)
+        exponents = xp.frexp(backend(X).row_maxima(X))[1]
+        exponents = xp.clip(exponents, -LARGEST_EXPONENT, LARGEST_EXPONENT)
         least, most = ORDINARY
         return xp.where((exponents < least) | (exponents > most), exponents, 0)
 
@@ -141,31 +122,14 @@ class InRowUnits:
         exponents = RowUnit.exponents(X)
         if not bool(exponents.any()):
             return X
-        X = doubled(X)  # for quotients of units, which float32 may not hold
-        if is_tensor(X):
-            return X * namespace(X).exp2(-exponents.to(X.dtype))[:, None]
-        if not sp.issparse(X):
-            return np.ldexp(X, -exponents[:, None])
-        X = sp.csr_array(X)
-        data = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
-        return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+        X = to_float64(X)  # for quotients of units, which float32 may not hold
+        return backend(X).scale_rows(X, backend(X).powers_of_two(-exponents))
 
 
-def _largest(X: Array) -> np.ndarray:
-    """The largest |x_j| of each row, without a copy of the points."""
-    most, least = X.max(axis=1), X.min(axis=1)
-    if sp.issparse(X):
-        most, least = most.toarray().ravel(), least.toarray().ravel()
-    return np.maximum(most, -least)
-
-
-def _reciprocal(a: np.ndarray) -> np.ndarray:
-    return np.divide(1, a, out=np.zeros_like(a), where=a > 0)
-
-
-def _times_rows(X: Array, factors: np.ndarray) -> Array:
-    factors = factors.astype(X.dtype, copy=False)
-    return (sp.diags_array(factors) @ X).tocsr() if sp.issparse(X) else X * factors[:, None]
+def _reciprocal(a: Any) -> Any:
+    """1/a, and 0 where a = 0."""
+    xp = namespace(a)
+    return xp.where(a == 0, 0.0, 1 / xp.where(a == 0, 1.0, a))
 
 
 @frozen
@@ -192,8 +156,8 @@ class Circle:
     def _around(self, X: Array) -> list[Any]:
         """cos t and sin t, of t within one period and in double: fmod loses no digits."""
         X, xp = as_dense(X), namespace(X)
-        t = xp.fmod(doubled(X), self.period) * (2 * np.pi / self.period)
-        return [beside(f(t), X) for f in (xp.cos, xp.sin)]
+        t = xp.fmod(to_float64(X), self.period) * (2 * np.pi / self.period)
+        return [like(f(t), X) for f in (xp.cos, xp.sin)]
 
 
 @frozen
@@ -209,7 +173,7 @@ class Within:
         X = as_dense(X)
         if X.shape[1] != len(self.periods):
             return X  # which the scales refuse
-        return beside(namespace(X).fmod(doubled(X), beside(self.periods, doubled(X))), X)
+        return like(namespace(X).fmod(to_float64(X), like(self.periods, to_float64(X))), X)
 
 
 @frozen

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array, as_vectors, n_rows, read_on_host, take_rows
+from mercer.arrays import Array, as_vectors, n_rows, require_cpu, take_rows
 from mercer.arrays.remote import over_blocks
 from mercer.kernels.algebra import spectral_terms
 from mercer.kernels.kernel import Kernel
@@ -42,7 +42,7 @@ class ApproximateMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _read(self, X: Any) -> Any:
         """Points, of which tensors are read as arrays."""
-        return read_on_host(X, type(self).__name__)
+        return require_cpu(X, type(self).__name__)
 
     @property
     def _n_features_out(self) -> int:

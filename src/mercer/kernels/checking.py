@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host, take_rows
+from mercer.arrays import take_rows, to_cpu
 from mercer.kernels.given import FromFunction, FromMatrix, Precomputed, asymmetric_pair
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import (
@@ -85,7 +85,7 @@ def check_kernel(k: Kernel | Callable | Any, X: Any = None) -> KernelReport:
     >>> check_kernel([[1.0, 2.0], [2.0, 1.0]]).min_eigenvalue
     -1.0
     """
-    k, X = on_host(k), on_host(X)
+    k, X = to_cpu(k), to_cpu(X)
     if isinstance(k, Kernel):
         return _check_kernel(k, X)
     if callable(k):

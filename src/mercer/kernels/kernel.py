@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._sklearn import ParameterMixin, validate_parameter_constraints
-from mercer.arrays import as_numbers, is_tensor, namespace
-from mercer.arrays.libraries import handed_back, taken
+from mercer.arrays import as_numbers, namespace
+from mercer.arrays.libraries import to_input_type, to_native
 from mercer.arrays.torch_state import computing
 from mercer.expressions import (
     Check,
@@ -137,14 +137,14 @@ class Kernel(ParameterMixin):
 
     def over(self, X: Any, Y: Any = None) -> PairMatrix:
         """The kernel over all pairs of X and Y, to be evaluated block by block."""
-        return over(self.expression(), taken(X), taken(Y), self.tensors())
+        return over(self.expression(), to_native(X), to_native(Y), self.tensors())
 
     def tensors(self) -> dict[str, Any]:
         """The hyperparameters, by path, that are tensors that require a gradient."""
         if "torch" not in sys.modules:
             return {}
         given = self.get_params(deep=True).items()
-        return {path: value for path, value in given if is_tensor(value) and value.requires_grad}
+        return {path: value for path, value in given if getattr(value, "requires_grad", False)}
 
     @computing
     @explaining_memory
@@ -153,13 +153,13 @@ class Kernel(ParameterMixin):
 
         Of tensors it is a tensor, computed where they are, which torch may differentiate.
         """
-        return handed_back(self.over(X, Y).gram(), X)
+        return to_input_type(self.over(X, Y).gram(), X)
 
     @computing
     @explaining_memory
     def diag(self, X: Any) -> np.ndarray:
         """k(x, x) for each x, shape (n,)."""
-        return handed_back(self.over(X).diagonal(), X)
+        return to_input_type(self.over(X).diagonal(), X)
 
     def rounding(self, X: Any) -> np.ndarray:
         """How far rounding may have moved each entry of the Gram matrix of X, shape (n, n)."""

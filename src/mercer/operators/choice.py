@@ -9,8 +9,8 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from mercer.arrays import is_tensor, memory_budget, n_rows
-from mercer.arrays.libraries import taken
+from mercer.arrays import backend, memory_budget, n_rows
+from mercer.arrays.libraries import to_native
 from mercer.arrays.torch_state import computing
 from mercer.expressions import PairMatrix, TensorPairMatrix
 from mercer.expressions.tensors import refuse_tensors
@@ -60,15 +60,16 @@ def gram(
     if not isinstance(kernel, Kernel):
         shown = repr(kernel) if isinstance(kernel, str) else f"a {type(kernel).__name__}"
         raise TypeError(f"kernel must be a mercer kernel, as kernels.RBF() is; got {shown}")
-    X, Y = taken(X), taken(Y)
+    X, Y = to_native(X), to_native(Y)
+    on_tensors = "torch" in (backend(X).executor, backend(Y).executor)
     if getattr(kernel, "is_precomputed", False):
-        if is_tensor(X):
+        if on_tensors:
             raise TypeError(
                 "X is a tensor, and Precomputed() takes a matrix that is an array; multiply by the "
                 "tensor itself, or pass X.cpu().numpy()"
             )
         return DenseGram(kernel(X, Y), "precomputed")
-    if is_tensor(X) or is_tensor(Y):
+    if on_tensors:
         pairs = TensorPairMatrix(kernel.expression(), X, Y, precision, kernel.tensors())
         return tensor_gram(pairs, store)
     refuse_tensors(kernel.tensors(), X)
@@ -102,7 +103,7 @@ def expansion(kernel: Kernel, X: Any, Y: Any, V: Any) -> Any:
     >>> expansion(K.Linear(), [[2.0]], [[1.0], [3.0]], np.array([1.0, 1.0]))
     array([8.])
     """
-    if getattr(kernel, "is_precomputed", False) or is_tensor(X):
+    if getattr(kernel, "is_precomputed", False) or backend(X).executor == "torch":
         return gram(kernel, X, Y, store=False) @ V
     features = _feature_gram(kernel, X, Y)
     if features is not None:

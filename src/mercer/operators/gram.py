@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer.arrays import Array, as_dense, as_numpy, memory_budget, row_blocks
-from mercer.arrays.libraries import handed_back, is_foreign, taken
+from mercer.arrays.libraries import is_foreign, to_input_type, to_native
 from mercer.cached import cached_property
 from mercer.core import symmetric_times
 from mercer.expressions import PairMatrix, Sum, gradient, is_summable
@@ -21,6 +21,9 @@ from mercer.expressions import PairMatrix, Sum, gradient, is_summable
 MANY_COLUMNS, BLOCK_BYTES = 256, 2**23
 # Columns up to which half of a symmetric matrix is read sooner than BLAS reads all of it.
 HALVED = 16
+# Explicit features per feature of a point, and beyond that in all, from which on the formula gives
+# a row of K sooner than the features do.
+ROW_FACTOR, ROW_FEATURES = 2, 32
 # Points widened to float64 at a time.
 WIDENED = 8192
 
@@ -41,7 +44,7 @@ class GramOperator(LinearOperator):
     def __matmul__(self, V: Any) -> Any:
         """K V, of the library of V."""
         if is_foreign(V):
-            return handed_back(self @ taken(V), V)
+            return to_input_type(self @ to_native(V), V)
         return super().__matmul__(V)
 
     def diagonal(self) -> np.ndarray:
@@ -363,14 +366,28 @@ class FeatureGram(GramOperator):
             return np.asarray(self.left.multiply(self.right).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", self.left, self.right)
 
-    def _rows(self, indices: Any) -> np.ndarray:
-        return as_dense(self.left[indices] @ self.right.T)
+    @cached_property
+    def _formula(self) -> PairMatrix | None:
+        """The formula over the points, where that takes less time per entry than the features."""
+        if self.pairs_of is None or sp.issparse(self.left):
+            return None
+        pairs = self.pairs_of()
+        least = ROW_FACTOR * np.shape(pairs.raw[0])[-1] + ROW_FEATURES if pairs.native else np.inf
+        return pairs if self.left.shape[1] > least and pairs.dtype == self.dtype else None
 
-    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def _rows(self, indices: Any) -> np.ndarray:
+        return self.block(indices, slice(None))
+
+    def block(self, rows: Any, columns: Any) -> np.ndarray:
+        if self._formula is not None:
+            return self._formula.block(rows, columns)
         return as_dense(self.left[rows] @ self.right[columns].T)
 
     def put(self, rows: np.ndarray, places: np.ndarray, columns: slice, out: np.ndarray) -> None:
-        out[places, columns] = as_dense(self.left[rows] @ self.right[columns].T)
+        if self._formula is not None:
+            self._formula.put(rows, places, columns, out)
+        else:
+            out[places, columns] = self.block(rows, columns)
 
     def combination(self, indices: np.ndarray, V: np.ndarray) -> np.ndarray:
         return np.asarray(self.left @ (self.right[indices].T @ V), dtype=np.float64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import LazyModule, as_numpy, is_tensor
+from mercer.arrays import LazyModule, as_numpy
 
 torch: Any = LazyModule("torch")
 
@@ -41,7 +41,7 @@ def streamed(arrays: Sequence[Any], parts: Iterable[Any], device: Any) -> Iterat
 
 
 def _rows_there(A: Any, rows: Any) -> Any:
-    if A is None or is_tensor(A):
+    if A is None or isinstance(A, torch.Tensor):
         return A if A is None else A[rows]
     return torch.as_tensor(np.require(A[rows], requirements=("C", "W")))
 
@@ -50,7 +50,7 @@ class _Road:
     """Two sets of buffers in memory that does not move, used in turn, and a queue of copies."""
 
     def __init__(self, arrays: Sequence[Any], device: Any):
-        self.there = [is_tensor(A) and A.device == device for A in arrays]
+        self.there = [isinstance(A, torch.Tensor) and A.device == device for A in arrays]
         self.arrays: list[Any] = [
             A if A is None or there else as_numpy(A)
             for A, there in zip(arrays, self.there, strict=True)

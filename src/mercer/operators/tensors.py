@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import LazyModule, as_numpy, beside, device_budget, is_tensor
+from mercer.arrays import LazyModule, as_numpy, device_budget, like
 from mercer.arrays.libraries import is_foreign, is_half
 from mercer.arrays.torch_state import computing, learning
 from mercer.expressions import TensorPairMatrix
@@ -54,12 +54,14 @@ class TensorGram(GramOperator):
 
     def normal_product(self, V: Any, targets: Any = None, weight: Any = None) -> tuple[Any, Any]:
         """As for arrays; both are of V's library, and what lies between stays on the device."""
-        R = self._times(beside(V, self._numbers()))
-        R = R if targets is None else beside(targets, R) - R
+        R = self._times(like(V, self._numbers()))
+        R = R if targets is None else like(targets, R) - R
         if weight is not None:
-            R = beside(weight, R)[:, None] * R
+            R = like(weight, R)[:, None] * R
         pulled, total = self._transposed_times(R), R.sum(0)
-        return (pulled, total) if is_tensor(V) else (as_numpy(pulled), as_numpy(total))
+        if isinstance(V, torch.Tensor):
+            return pulled, total
+        return as_numpy(pulled), as_numpy(total)
 
     def _numbers(self) -> Any:
         """A tensor of none, of the dtype and at the place of products."""
@@ -70,7 +72,7 @@ class TensorGram(GramOperator):
 
     def rows(self, indices: Any) -> Any:
         """K[indices] as for arrays; positions of NumPy's give a NumPy array."""
-        if isinstance(indices, Integral) or (is_tensor(indices) and indices.ndim == 0):
+        if isinstance(indices, Integral) or getattr(indices, "shape", None) == ():
             return self.rows([int(indices)])[0]
         found = self.block(indices, slice(None))
         return as_numpy(found) if isinstance(indices, np.ndarray) else found
@@ -168,7 +170,7 @@ def tensor_gram(pairs: TensorPairMatrix, store: bool = True) -> TensorGram:
 
 def _multiplied(multiply: Any, V: Any, shape: tuple[int, int], device: Any) -> Any:
     """A product with one column or several, in the library of V and its precision."""
-    given = V if is_tensor(V) else torch.as_tensor(_numbers(V))
+    given = V if isinstance(V, torch.Tensor) else torch.as_tensor(_numbers(V))
     given = given.to(device)
     if given.ndim not in (1, 2) or len(given) != shape[1]:
         shapes = f"({shape[1]},) or ({shape[1]}, c)"
@@ -179,7 +181,7 @@ def _multiplied(multiply: Any, V: Any, shape: tuple[int, int], device: Any) -> A
     else:
         out = multiply(columns)
     out = out.reshape(shape[0], *given.shape[1:])
-    if not is_tensor(V):
+    if not isinstance(V, torch.Tensor):
         return as_numpy(out)
     return out.to(_precision(V))
 

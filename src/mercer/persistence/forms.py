@@ -169,7 +169,7 @@ def _dtype(name: Any) -> np.dtype:
 
 def _random_state(name: Any, key: Any, pos: Any, has_gauss: Any, gauss: Any) -> Any:
     require(name == "MT19937", "a random state is not one of NumPy's")
-    require(_is_words(key, np.uint32, 624) and _is_within(pos, 624), "a random state is damaged")
+    require(_is_mersenne_key(key) and _is_within(pos, 624), "a random state is damaged")
     require(_is_within(has_gauss, 1) and type(gauss) is float, "a random state is damaged")
     made = np.random.RandomState(0)
     made.set_state((name, key, pos, has_gauss, gauss))
@@ -187,7 +187,8 @@ def _generator(state: Any) -> np.random.Generator:
 
 
 # NumPy takes the states of its generators as they are and reads memory by them: every field of one
-# that comes from a file is checked.
+# that comes from a file is checked. States that repeat zero forever are refused, too: a draw that
+# waits for another number would never end.
 
 
 def _is_within(value: Any, largest: int) -> bool:
@@ -200,6 +201,15 @@ def _is_name(value: Any) -> bool:
 
 def _is_words(value: Any, dtype: Any, size: int) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == (size,)
+
+
+def _is_mersenne_key(value: Any) -> bool:
+    """Whether this is a state of MT19937, of whose first word only the highest bit counts."""
+    return _is_words(value, np.uint32, 624) and bool(value[0] >> 31 or np.any(value[1:]))
+
+
+def _is_odd(value: Any) -> bool:
+    return _is_within(value, 2**128 - 1) and value % 2 == 1
 
 
 def _has_fields(state: Any, fields: dict[str, Any]) -> bool:
@@ -221,9 +231,9 @@ def _within(largest: int) -> Callable[[Any], bool]:
 
 
 _HALF: dict[str, Any] = {"has_uint32": _within(1), "uinteger": _within(2**32 - 1)}
-_PCG: dict[str, Any] = {"state": {"state": _within(2**128 - 1), "inc": _within(2**128 - 1)}}
+_PCG: dict[str, Any] = {"state": {"state": _within(2**128 - 1), "inc": _is_odd}}
 GENERATORS: dict[str, dict[str, Any]] = {
-    "MT19937": {"state": {"key": _words(np.uint32, 624), "pos": _within(624)}},
+    "MT19937": {"state": {"key": _is_mersenne_key, "pos": _within(624)}},
     "PCG64": {**_PCG, **_HALF},
     "PCG64DXSM": {**_PCG, **_HALF},
     "Philox": {

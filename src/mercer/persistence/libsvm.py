@@ -19,11 +19,11 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
-from mercer.arrays import as_dense, as_numpy, is_tensor, memory_budget
+from mercer.arrays import as_dense, memory_budget, to_cpu
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import NAMES
-from mercer.estimators.svm.engine import like, pairwise_layout
+from mercer.estimators.svm.engine import pairwise_layout, sparse_like
 from mercer.whole_files import read_regular, write_whole
 
 MACHINES = {
@@ -181,7 +181,7 @@ def write_libsvm(estimator: Any, path: str | os.PathLike) -> None:
 def _with_arrays(estimator: Any) -> Any:
     """The same with arrays in place of tensors."""
     other = copy(estimator)
-    vars(other).update({k: as_numpy(v) for k, v in vars(estimator).items() if is_tensor(v)})
+    vars(other).update({name: to_cpu(value) for name, value in vars(estimator).items()})
     return other
 
 
@@ -344,7 +344,7 @@ def _machine(written: Written, n_features: int | None) -> Any:
     else:
         machine.support_ = np.arange(points.shape[0], dtype=np.int32)
         machine.support_vectors_ = _dense_if_fit(points)
-    machine.dual_coef_ = like(machine.support_vectors_, dual)
+    machine.dual_coef_ = sparse_like(machine.support_vectors_, dual)
     return machine
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.arrays import as_numpy, is_tensor
+from mercer.arrays import to_cpu
 from mercer.persistence import forms, limits, objects, registry, tables
 from mercer.persistence.forms import Raw, Unsavable, plain_kind, require
 from mercer.persistence.objects import are_alike, is_users, object_kind
@@ -82,10 +82,9 @@ class Packed:
                     todo.append((part, (place, name), None))
 
     def _taken_apart(self, value: Any, place: Place) -> tuple[str, list[Any]]:
-        if is_tensor(value):  # which is an array where it is read
-            value = as_numpy(value)
+        value = to_cpu(value)  # a tensor is an array where it is read
         if isinstance(value, TensorCentreWhitening):
-            value = value.on_host()
+            value = value.to_cpu()
         kind = plain_kind(value) or pandas_kind(value) or object_kind(value)
         if kind is None and is_users(value):
             return "function", [self._function(value, place)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mercer.arrays import as_numpy, beside, copy_of, namespace
+from mercer.arrays import as_numpy, backend, like, namespace
 from mercer.solvers.result import Monitor
 from mercer.solvers.ridge_problem import gradient_ratio
 
@@ -59,13 +59,13 @@ def conjugate_gradients(
     """
     step_product = product if quick is None else quick
     every = np.arange(B.shape[1])
-    R = residual(X, every) if X.any() else copy_of(B)
+    R = residual(X, every) if X.any() else backend(B).copy(B)
     goal = monitor.tol * norms(B)
     fresh = norms(R)  # of the residual when last computed afresh
     active = np.flatnonzero(fresh > goal)
     stalled, done = False, monitor.record(relative(R, B), steps=0)
     Z = precondition(R, every)
-    D, slope = copy_of(Z), dots(R, Z)
+    D, slope = backend(Z).copy(Z), dots(R, Z)
     exact = True
     while not done and len(active):
         Q = step_product(D[:, active], active)
@@ -74,9 +74,9 @@ def conjugate_gradients(
         # A residual computed afresh need not be orthogonal to the last direction.
         fall = dots(R[:, active], D[:, active])
         step = np.divide(fall, curvature, out=np.zeros(len(moving)), where=moving)
-        X[:, active] += beside(step, D) * D[:, active]
+        X[:, active] += like(step, D) * D[:, active]
         before = R[:, active]
-        R[:, active] = before - beside(step, D) * Q
+        R[:, active] = before - like(step, D) * Q
         exact = False
         size = norms(R)
         reach = 0.0 if step_product is product else REPLACE * fresh
@@ -93,7 +93,7 @@ def conjugate_gradients(
         now = dots(R[:, active], Z)
         # The form that forgives products which are not all with the same matrix.
         turn = np.divide(now - dots(before, Z), slope[active], out=np.zeros(len(now)), where=moving)
-        D[:, active] = Z + beside(np.maximum(turn, 0.0), D) * D[:, active]
+        D[:, active] = Z + like(np.maximum(turn, 0.0), D) * D[:, active]
         slope[active] = now
         done = monitor.record(relative(R, B)) or stalled
         active = active[size[active] > goal[active]]

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, solve
 
-from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, product, tensor_factor
+from mercer.arrays import as_numpy, backend, like, namespace, product
 from mercer.solvers.result import Monitor
 from mercer.solvers.ridge_problem import EPS, as_columns, weighted_mean
 
@@ -51,11 +50,11 @@ class Eigensystem:
     ):
         clock = Monitor(tol=0.0)
         n = len(K)
-        self.gram: Any = doubled(K) if is_tensor(K) else np.asarray(K, dtype=np.float64)
+        self.gram: Any = backend(K).asarray(K, np.float64)
         self.weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
         self._root = np.sqrt(self.weight)
         self.fit_intercept = fit_intercept and bool(self.weight.any())
-        root = beside(self._root, self.gram)
+        root = like(self._root, self.gram)
         values, self.vectors = self._decomposed(self.gram * namespace(root).outer(root, root), root)
         self.cutoff = n * EPS * float(np.max(np.abs(values), initial=0.0))
         self.values = np.maximum(values, 0.0)
@@ -65,7 +64,7 @@ class Eigensystem:
     def _decomposed(self, A: Any, root: Any) -> tuple[np.ndarray, Any]:
         """Eigenvalues and vectors of A, or of its part orthogonal to the roots of the weights."""
         if not self.fit_intercept:
-            return eigenpairs(A, overwrite=True)
+            return backend(A).eigh(A, overwrite=True)
         # A reflection that takes the first axis to the roots; the others span what is orthogonal.
         xp = namespace(A)
         v = root / xp.linalg.norm(root)
@@ -77,7 +76,7 @@ class Eigensystem:
         vectors = xp.zeros_like(A[:, 1:])
         values = np.empty(0)
         if len(A) > 1:
-            values, vectors[1:] = eigenpairs(A[1:, 1:])
+            values, vectors[1:] = backend(A).eigh(A[1:, 1:])
         return values, vectors - 2.0 * xp.outer(v, v @ vectors)
 
     def coefficients(self, Y: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
@@ -178,7 +177,7 @@ class Eigensystem:
                 level = part.intercept(Y[kept], alpha)
                 prediction[fold] = product(self.gram[np.ix_(fold, kept)], alpha) + level
                 continue
-            G = self.vectors @ (beside(smooth, self.vectors) * self.vectors[fold].T)
+            G = self.vectors @ (like(smooth, self.vectors) * self.vectors[fold].T)
             without = beta - product(G, _solved(G[fold], beta[fold]))
             without[fold] = 0.0
             alpha = self._root[:, None] * without
@@ -204,16 +203,6 @@ class Eigensystem:
         return np.stack(applied, axis=2).transpose(1, 0, 2), product(squares, weights)
 
 
-def eigenpairs(A: Any, overwrite: bool = False) -> tuple[np.ndarray, Any]:
-    """Eigenvalues, ascending, on the host and eigenvectors of a symmetric matrix where that is."""
-    if not is_tensor(A):
-        return eigh(A, overwrite_a=overwrite)
-    values, vectors = namespace(A).linalg.eigh(A)
-    return as_numpy(values), vectors
-
-
 def _solved(A: Any, B: np.ndarray) -> np.ndarray:
     """A⁻¹ B for a positive definite A."""
-    if is_tensor(A):
-        return as_numpy(tensor_factor(A)(beside(B, A)))
-    return solve(A, B, assume_a="pos")
+    return as_numpy(backend(A).cholesky(backend(A).copy(A))(like(B, A)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mercer.arrays import as_numpy, beside, doubled, namespace, running_sum
+from mercer.arrays import as_numpy, backend, like, namespace, to_float64
 from mercer.solvers.ridge_problem import EPS
 
 # Candidates drawn together; each block is one product with the factor so far.
@@ -81,16 +81,16 @@ def randomly_pivoted_cholesky(
         random_state = np.random.RandomState(random_state)
     n, xp = len(diagonal), namespace(diagonal)
     rank = min(rank, n)
-    left = xp.clip(1.0 * doubled(diagonal), 0.0, None)
+    left = xp.clip(1.0 * to_float64(diagonal), 0.0, None)
     floor = n * EPS * float(left.max()) if n else 0.0
     left[left <= floor] = 0.0
     T = xp.empty((rank, n), dtype=left.dtype, device=left.device)  # F^T
     pivots: list[int] = []
     while len(pivots) < rank and left.sum() > trace_tol:
-        k, below = len(pivots), running_sum(left)
-        heights = beside(random_state.uniform(size=block), left) * below[-1]
+        k, below = len(pivots), backend(left).cumsum(left)
+        heights = like(random_state.uniform(size=block), left) * below[-1]
         drawn = xp.clip(xp.searchsorted(below, heights, side="right"), 0, n - 1)
-        K = beside(rows(drawn), left)
+        K = like(rows(drawn), left)
         known = T[:k, drawn]
         rest = as_numpy(K[:, drawn] - known.T @ known)
         left[drawn[rest.diagonal() <= floor]] = 0.0
@@ -100,7 +100,7 @@ def randomly_pivoted_cholesky(
         new = T[k:stop]
         new[:] = K[kept]
         new -= known[:, kept].T @ T[:k]
-        _solve_lower(beside(L, left), new)
+        _solve_lower(like(L, left), new)
         pivots.extend(as_numpy(drawn)[kept])
         left -= xp.einsum("ij,ij->j", new, new)
         left[left <= floor] = 0.0

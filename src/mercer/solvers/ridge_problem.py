@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace
+from mercer.arrays import as_numpy, backend, like, namespace
 
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
@@ -31,17 +31,17 @@ def as_columns(Y: np.ndarray, lam: Any, sample_weight: Any) -> tuple[Any, Any, A
 
     Weights are of the targets' library; regularisers are numbers of NumPy's.
     """
-    Y = doubled(Y) if is_tensor(Y) else np.asarray(Y, dtype=np.float64)
+    Y = backend(Y).asarray(Y, np.float64)
     Y = Y.reshape(len(Y), -1)
     lam = np.broadcast_to(np.asarray(lam, dtype=np.float64).ravel(), (Y.shape[1],))
-    weight = beside(np.ones(len(Y)) if sample_weight is None else sample_weight, Y)
+    weight = like(np.ones(len(Y)) if sample_weight is None else sample_weight, Y)
     return Y, lam, weight
 
 
 def weighted_mean(Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The mean of each column of Y ``(n, t)``, shape (t,); zero where nothing weighs."""
     total = weight.sum()
-    return weight @ Y / total if total > 0 else beside(np.zeros(Y.shape[1]), Y)
+    return weight @ Y / total if total > 0 else like(np.zeros(Y.shape[1]), Y)
 
 
 def relative_gradient(
@@ -73,7 +73,7 @@ def relative_gradient(
     residual = Y - K @ alpha
     if fit_intercept:
         residual, Y = (R - weighted_mean(R, weight) for R in (residual, Y))
-    now = weight[:, None] * residual - beside(lam, alpha) * alpha
+    now = weight[:, None] * residual - like(lam, alpha) * alpha
     start = weight[:, None] * Y
     # One product, for K may be recomputed.
     together = namespace(Y).hstack([now, start])

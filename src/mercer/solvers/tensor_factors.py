@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import LazyModule, as_numpy, beside
-from mercer.solvers.ridge_problem import EPS
+from mercer.arrays import LazyModule, as_numpy, like
 
 torch: Any = LazyModule("torch")
 
@@ -30,7 +29,7 @@ def triangular_inverse(upper: Any) -> Any:
 def triangular_product(upper: Any, V: np.ndarray, transposed: bool = False) -> np.ndarray:
     """``U^{-1} V`` or ``U^{-T} V`` for an array V (r, t), solved where U is."""
     A = upper.T if transposed else upper
-    solution = torch.linalg.solve_triangular(A, beside(V, upper), upper=not transposed)
+    solution = torch.linalg.solve_triangular(A, like(V, upper), upper=not transposed)
     return as_numpy(solution)
 
 
@@ -81,25 +80,3 @@ def pivoted_factor(K: Any, floor: float, block: int = BLOCK) -> tuple[Any, np.nd
         left.diagonal()[order[:rank]] = -torch.inf
     order = order[:rank]
     return torch.triu(rows[:rank, order]), as_numpy(order)
-
-
-class TensorSpectrum:
-    """A symmetric positive semidefinite tensor decomposed once, for every regulariser.
-
-    Parameters
-    ----------
-    H : tensor of shape (r, r)
-    """
-
-    def __init__(self, H: Any):
-        values, self._vectors = torch.linalg.eigh(H)
-        self._values = np.maximum(as_numpy(values), 0.0)
-        self._cutoff = len(H) * EPS * float(self._values.max(initial=0.0))
-
-    def coefficients(self, G: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """``(H + lam I)^{-1} G``, of minimum norm where lam is below rounding error: (r, t)."""
-        values = self._values[:, None]
-        seen = (values > self._cutoff) | (lam > self._cutoff)
-        weights = np.divide(1.0, values + lam, out=np.zeros(seen.shape), where=seen)
-        spectrum = self._vectors.T @ beside(G, self._vectors)
-        return as_numpy(self._vectors @ (beside(weights, self._vectors) * spectrum))

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import check_feature_names, check_n_features
-from mercer.arrays import read_on_host
+from mercer.arrays import require_cpu
 from mercer.estimators.fitting import warn_the_caller
 from mercer.tables.days import is_day, times
 
@@ -293,7 +293,7 @@ def as_table(X: Any) -> Any:
     if hasattr(X, "columns") and hasattr(X, "shape"):
         _check_shape(X)
         return X
-    X = read_on_host(X, "AutoKernel")
+    X = require_cpu(X, "AutoKernel")
     if hasattr(X, "toarray"):
         X = X.toarray()
     if np.ma.isMaskedArray(X):

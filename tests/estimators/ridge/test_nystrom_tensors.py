@@ -206,6 +206,8 @@ def test_what_is_refused(monkeypatch):
         ridge(kernel=K.Linear(), centers=0 * CENTRES).fit(tensor(X), y)
     with pytest.raises(ValueError, match="X has 300 points"):
         ridge(centers="uniform", n_centers=301).fit(tensor(X), y)
-    monkeypatch.setattr("mercer.estimators.centres.free_memory", lambda X: 9 * 8 * 29**2)
+    monkeypatch.setattr(
+        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 9 * 8 * 29**2
+    )
     with pytest.raises(MemoryError, match="30 centres need"):
         ridge().fit(tensor(X), y)

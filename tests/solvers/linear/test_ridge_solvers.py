@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from mercer import kernels as K
+from mercer.arrays.factorisation import factorised
 from mercer.operators import DenseGram, TiledGram
 from mercer.solvers.eigensystem import Eigensystem
-from mercer.solvers.factorisation import factorised
 from mercer.solvers.linear.cholesky import solve_cholesky
 from mercer.solvers.linear.eigh import solve_eigh as solve_decomposed
 from mercer.solvers.linear.gradient_descent import gradient_descent, largest_stable_step

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import as_numpy, beside, following, namespace
+from mercer.arrays import as_numpy, like, namespace, to_device_of
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL
 from mercer.estimators.fitting import atomic_fit
@@ -123,7 +123,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
         require_weight(self.classes_, codes, weight)
         operator = training_gram(self, X, self.kernel_)
         members = np.where(codes[:, None] == np.arange(len(self.classes_)), weight[:, None], 0.0)
-        means = following(members / members.sum(axis=0), X)
+        means = to_device_of(members / members.sum(axis=0), X)
         self.squared_norms_ = namespace(X).einsum("ij,ij->j", means, operator @ means)
         self.dual_coef_ = operator.extend_coefficients(means)
         biases = -0.5 * self.squared_norms_
@@ -152,7 +152,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
     def _affinities(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         projections = expand(self, X, self.dual_coef_)
-        return projections - beside(0.5 * self.squared_norms_, projections)
+        return projections - like(0.5 * self.squared_norms_, projections)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.arrays import (
-    beside,
     device_budget,
-    doubled,
     is_tensor,
+    like,
     memory_budget,
     n_rows,
     physical_memory,
+    to_float64,
 )
 from mercer.arrays.remote import is_collection, is_remote
 from mercer.estimators.centres import Centres
@@ -120,7 +120,7 @@ def fit_machines(
     coef: Any = fit.coef
     intercept: Any = fit.intercept
     if is_tensor(fit.points):
-        coef, intercept = beside(coef, fit.points), beside(intercept, fit.points)
+        coef, intercept = like(coef, fit.points), like(intercept, fit.points)
         reason = f"{reason}; tensors on {fit.points.device}".removeprefix("; ")
     machine.X_fit_ = fit.points
     machine.dual_coef_ = coef[:, 0] if flat else coef
@@ -190,7 +190,7 @@ def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss, lam: flo
 
 def _stored_gram(machine: Any, X: Any) -> tuple[GramOperator, np.ndarray]:
     """The operator to train on, and its matrix on the host, where few points are solved for."""
-    operator = training_gram(machine, doubled(X) if is_tensor(X) else X, machine.kernel_)
+    operator = training_gram(machine, to_float64(X) if is_tensor(X) else X, machine.kernel_)
     return operator, stored(operator)
 
 

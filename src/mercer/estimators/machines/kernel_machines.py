@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
-from mercer.arrays import as_numpy, beside, is_tensor, namespace, on_host
+from mercer.arrays import as_numpy, is_tensor, like, namespace, to_cpu
 from mercer.arrays.libraries import is_recorded
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import (
@@ -416,7 +416,7 @@ default="squared"
         response = regression_losses(self)[0].response
         if is_recorded(scores) or not is_tensor(scores):
             return response(scores)
-        return beside(response(as_numpy(scores)), scores)
+        return like(response(as_numpy(scores)), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² or, for a list of quantiles, the mean D² pinball score.
@@ -433,7 +433,7 @@ default="squared"
         """
         if not has_levels(self):
             return super().score(X, y, sample_weight)
-        y, sample_weight = on_host(y), on_host(sample_weight)
+        y, sample_weight = to_cpu(y), to_cpu(sample_weight)
         columns = zip(self.quantiles_, as_numpy(self.predict(X)).T, strict=True)
         from sklearn.metrics import d2_pinball_score  # slow to import
 

@@ -11,7 +11,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
-from mercer.arrays import doubled, following, is_tensor, memory_budget, n_rows, refuse_beyond_memory
+from mercer.arrays import (
+    is_tensor,
+    memory_budget,
+    n_rows,
+    refuse_beyond_memory,
+    to_device_of,
+    to_float64,
+)
 from mercer.arrays.remote import is_remote, over_blocks
 from mercer.estimators.centres import Centres
 from mercer.estimators.constraints import KERNEL, at_least
@@ -203,7 +210,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
     ) -> Fit:
         if is_tensor(X):
             refuse_beyond_memory(len(X), EIGH_MATRICES, X)
-        operator = training_gram(self, doubled(X) if is_tensor(X) else X, self.kernel_)
+        operator = training_gram(self, to_float64(X) if is_tensor(X) else X, self.kernel_)
         K = operator.dense() if is_tensor(X) else stored(operator)
         system = Eigensystem(K, weight, self.fit_intercept)
         if self.cv == "gcv":
@@ -213,13 +220,13 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
             predictions = self._left_out(system, y, alphas)
             scores = [self._score(y, p.reshape(y.shape), weight) for p in predictions]
         best = self._choose(alphas, np.array(scores))
-        self.loo_predictions_ = following(predictions[best].reshape(y.shape), X)
+        self.loo_predictions_ = to_device_of(predictions[best].reshape(y.shape), X)
         warn_if_undetermined(system, alphas[[best]])
         result = solve_eigh(system, y, self.alpha_)
         if (tell := reporter(self)) is not None:
             tell(result.n_iter, result.gap)
-        intercept = following(system.intercept(y, result.value), X)
-        return Fit(following(operator.extend_coefficients(result.value), X), result, intercept)
+        intercept = to_device_of(system.intercept(y, result.value), X)
+        return Fit(to_device_of(operator.extend_coefficients(result.value), X), result, intercept)
 
     def _by_centres(
         self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None

@@ -11,13 +11,13 @@ from scipy.linalg import LinAlgError
 
 from mercer.arrays import (
     as_numpy,
-    beside,
-    doubled,
     is_tensor,
+    like,
     memory_budget,
     n_rows,
     physical_memory,
     refuse_beyond_memory,
+    to_float64,
 )
 from mercer.estimators.centres import VALUE, Centres, fit_nystrom, numbers_per_point
 from mercer.estimators.fitting import warn_of_convergence
@@ -140,8 +140,8 @@ def _beside_points(fit: Fit) -> Fit:
     if not is_tensor(fit.points):
         return fit
     result = _because(fit.result, f"tensors on {fit.points.device}")
-    bounds = None if fit.bounds is None else beside(fit.bounds, fit.points)
-    return fit._replace(result=result, intercept=beside(fit.intercept, fit.points), bounds=bounds)
+    bounds = None if fit.bounds is None else like(fit.bounds, fit.points)
+    return fit._replace(result=result, intercept=like(fit.intercept, fit.points), bounds=bounds)
 
 
 def _on_tensors(
@@ -310,7 +310,7 @@ def _in_the_dual(
     """By way of K; "pcg" takes so many steps at most unless the estimator has a number."""
     wide = len(getattr(X, "shape", ())) == 2 and X.shape[1] >= WIDE
     store = solver == "gd" or (solver != "pcg" and (wide or n_rows(X) < FLOAT32_FROM))
-    operator = training_gram(estimator, doubled(X), estimator.kernel_, store)
+    operator = training_gram(estimator, to_float64(X), estimator.kernel_, store)
     if solver == "pcg":
         fit = _by_products(estimator, operator, Y, lam, weight, start, steps)
     elif solver == "gd":

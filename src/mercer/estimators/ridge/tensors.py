@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import as_numpy, beside, doubled, free_memory, refuse_beyond_memory
+from mercer.arrays import as_numpy, backend, like, refuse_beyond_memory, to_float64
 from mercer.estimators.inputs import training_gram
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.undetermined import warn_if_undetermined
@@ -49,17 +49,17 @@ def solve_tensors(
             f"solver={estimator.solver!r} is not there for tensors; expected one of {SOLVERS}, or "
             "pass X.cpu().numpy()"
         )
-    n, free = len(Y), free_memory(X)
+    n, free = len(Y), backend(X).free_memory(X)
     fits = free is None or MATRICES * 8 * n**2 <= free
     if estimator.solver in ("cholesky", "eigh") or (estimator.solver == "auto" and fits):
         return _by_factorisation(estimator, X, Y, lam, weight)
-    wide = doubled(X)
+    wide = to_float64(X)
     operator = training_gram(estimator, wide, estimator.kernel_, store=False)
     result = solve_pcg(
         operator,
-        beside(Y, wide),
+        like(Y, wide),
         lam,
-        None if weight is None else beside(weight, wide),
+        None if weight is None else like(weight, wide),
         fit_intercept=estimator.fit_intercept,
         single=operator.single(),
         rank=estimator.n_centers,
@@ -71,7 +71,7 @@ def solve_tensors(
         report=reporter(estimator),
     )
     alpha, intercept, bounds = result.value
-    return beside(alpha, X), result, as_numpy(intercept), bounds
+    return like(alpha, X), result, as_numpy(intercept), bounds
 
 
 def _by_factorisation(
@@ -79,14 +79,14 @@ def _by_factorisation(
 ) -> tuple[Any, Result, np.ndarray, None]:
     """By Cholesky, or by an eigendecomposition where that is asked for or alpha is too small."""
     refuse_beyond_memory(len(Y), EIGH_MATRICES if estimator.solver == "eigh" else MATRICES, X)
-    wide = doubled(X)
+    wide = to_float64(X)
     K = training_gram(estimator, wide, estimator.kernel_).dense()
-    weights = beside(np.ones(len(Y)) if weight is None else weight, wide)
+    weights = like(np.ones(len(Y)) if weight is None else weight, wide)
     lost = any(is_negligible(value, float(weights @ K.diagonal())) for value in lam)
     if estimator.solver == "eigh" or (estimator.solver == "auto" and lost):
         reason = "" if estimator.solver == "eigh" else ", alpha is below the rounding error of K"
         return _by_eigh(estimator, X, K, Y, lam, weight, reason)
-    targets = beside(Y, wide)
+    targets = like(Y, wide)
     try:
         given = None if weight is None else weights
         result = solve_cholesky(K, targets, lam, given, fit_intercept=estimator.fit_intercept)
@@ -96,7 +96,7 @@ def _by_factorisation(
     intercept = np.zeros(Y.shape[1])
     if estimator.fit_intercept:
         intercept = as_numpy(weighted_mean(targets - K @ result.value, weights))
-    return beside(result.value, X), result, intercept, None
+    return like(result.value, X), result, intercept, None
 
 
 def _by_eigh(
@@ -113,4 +113,4 @@ def _by_eigh(
     result = solve_eigh(system, Y, lam)
     warn_if_undetermined(system, lam)
     result = replace(result, method=f"{result.method}{reason}")
-    return beside(result.value, X), result, system.intercept(Y, result.value), None
+    return like(result.value, X), result, system.intercept(Y, result.value), None

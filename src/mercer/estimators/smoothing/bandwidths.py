@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize, minimize_scalar
 
-from mercer.arrays import beside, is_tensor
+from mercer.arrays import is_tensor, like
 
 # Multipliers tried by the leave-one-out search, as powers of two, and how far down it may go on.
 COARSE_POWERS, LOWEST_POWER, HIGHEST_POWER = range(-8, 6), -30, 14
@@ -56,7 +56,7 @@ class Bandwidth:
         if is_tensor(X):
             d = X.shape[1]
             inverse = solve_triangular(self.root, np.eye(d), lower=True) if self.is_matrix else None
-            return X / beside(self.root, X) if inverse is None else X @ beside(inverse.T, X)
+            return X / like(self.root, X) if inverse is None else X @ like(inverse.T, X)
         if self.is_matrix:
             return solve_triangular(self.root, X.T, lower=True).T
         return X / self.root

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import Interval, StrOptions
-from mercer.arrays import as_numpy, beside, doubled, is_tensor, namespace, on_host, row_blocks
+from mercer.arrays import as_numpy, is_tensor, like, namespace, row_blocks, to_cpu, to_float64
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import query_beside, tensor_of_points, validated
@@ -210,7 +210,7 @@ class KernelDensity(BaseEstimator):
             raise TypeError("kernel is a function of arrays; with tensors name one")
         if isinstance(self.bandwidth, str) or weight is not None:
             kept = slice(None) if weight is None else np.flatnonzero(weight)
-            self._settle(as_numpy(doubled(X)), weight)
+            self._settle(as_numpy(to_float64(X)), weight)
             self.X_fit_ = X[kept]
         else:
             # Of the points nothing but their number and width matters.
@@ -253,7 +253,7 @@ class KernelDensity(BaseEstimator):
         check_is_fitted(self)
         X = query_beside(self, X)
         if is_tensor(X):
-            return beside(self._mixture().log_density(X), X)
+            return like(self._mixture().log_density(X), X)
         X = validated(self, X, dtype=np.float64, reset=False)
         return self._log_density(X, self.method, self.rtol, self.atol)
 
@@ -264,7 +264,7 @@ class KernelDensity(BaseEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Σ log p(x) over the rows of ``X: (m, d)``."""
-        return float(on_host(self.score_samples(X)).sum())
+        return float(to_cpu(self.score_samples(X)).sum())
 
     def grid(
         self, n_points: int | Sequence[int] = 256, low: Any = None, high: Any = None

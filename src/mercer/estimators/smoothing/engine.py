@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer._sklearn import Interval, StrOptions
-from mercer.arrays import as_numpy, beside, doubled, is_tensor
+from mercer.arrays import as_numpy, is_tensor, like, to_float64
 from mercer.arrays.libraries import is_recorded
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.inputs import query_beside, tensor_of_points, validated
@@ -154,7 +154,7 @@ class Smoother(BaseEstimator):
     def _means(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The local fit of ``Y: (n, k)`` around each row of ``X: (m, d)``, (m, k)."""
         if is_tensor(X):
-            return beside(self._tensor_fits(as_numpy(Y), X), X)
+            return like(self._tensor_fits(as_numpy(Y), X), X)
         near = self._neighbourhoods()
         if not self._fused(len(X)):
             return self._careful_means(near, X, Y)
@@ -179,7 +179,7 @@ class Smoother(BaseEstimator):
         if not self._is_linear:
             means = TensorMeans(self.kernel_, shrink(points), mass, Y)
             return means.around(None if X is None else shrink(X))
-        points, X = doubled(points), None if X is None else doubled(X)
+        points, X = to_float64(points), None if X is None else to_float64(X)
         around = None if X is None else shrink(X)
         fits = tensor_lines(self.kernel_, shrink(points), mass, Y, around)
         careful, near = np.flatnonzero(fits.flat), self._around(as_numpy(points))
@@ -195,7 +195,7 @@ class Smoother(BaseEstimator):
                 "pass X.detach()"
             )
         lines = recorded_lines(self.kernel_, shrink(points), mass, Y, around)
-        return beside(fits.value, lines) + lines - lines.detach()
+        return like(fits.value, lines) + lines - lines.detach()
 
     def _left_out(self, Y: np.ndarray) -> np.ndarray:
         """What each row of ``Y: (n, k)`` is predicted to be by the others."""
@@ -243,7 +243,7 @@ class Smoother(BaseEstimator):
             def error(h: np.ndarray) -> float:
                 if score is not None:
                     return score(h, False)[0]
-                near = self._around(as_numpy(doubled(self.X_fit_)), h)
+                near = self._around(as_numpy(to_float64(self.X_fit_)), h)
                 predicted = leave_one_out(near, Y, self._local_fit, rows)
                 return float((weight @ ((Y[rows] - predicted) / scales) ** 2).mean())
 
@@ -284,7 +284,7 @@ class Smoother(BaseEstimator):
 
     def _score(self, Y: np.ndarray, scales: np.ndarray, rows: np.ndarray) -> Any:
         """The leave-one-out error of some points with its slopes, or None where there are none."""
-        X, mass, Y = as_numpy(doubled(self.X_fit_[rows])), self.sample_weight_[rows], Y[rows]
+        X, mass, Y = as_numpy(to_float64(self.X_fit_[rows])), self.sample_weight_[rows], Y[rows]
         owners = self._owners
         if LocalFits.serve(self.kernel_, X.shape[1]):
             inner = gaussian_score(X, mass, Y, scales, self._slopes, self._lines)
@@ -307,7 +307,7 @@ class Smoother(BaseEstimator):
         """Bandwidths on the scale of the features, where the search begins."""
         d, owners = self.n_features_in_, self._owners
         scales = np.ones(d)  # of categories, which are at distance one
-        own = feature_scales(as_numpy(doubled(self.X_fit_)), self.sample_weight_, ddof=0)
+        own = feature_scales(as_numpy(to_float64(self.X_fit_)), self.sample_weight_, ddof=0)
         single = np.bincount(owners, minlength=d) == 1
         if self.coding_ is not None:
             single &= np.array([kind == NUMERIC for kind in self.coding_.kinds])

@@ -12,7 +12,7 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils.validation import check_consistent_length
 
 from mercer._sklearn import Interval, StrOptions, check_y
-from mercer.arrays import DROP, as_numpy, following, is_tensor, refuse_masked
+from mercer.arrays import DROP, as_numpy, is_tensor, refuse_masked, to_device_of
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.inputs import validated
 from mercer.estimators.labels import refuse_words
@@ -64,7 +64,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         self.loo_predictions_ = loo.reshape(self.y_fit_.shape)
         self.target_bandwidth_ = self._settle_target_bandwidth(self._Y - loo)
         for name in ("y_fit_", "loo_predictions_"):
-            setattr(self, name, following(getattr(self, name), self.X_fit_))
+            setattr(self, name, to_device_of(getattr(self, name), self.X_fit_))
         return self
 
     @over_blocks

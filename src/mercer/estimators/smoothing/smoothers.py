@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from mercer.arrays import DROP, as_numpy, following, is_tensor, refuse_masked
+from mercer.arrays import DROP, as_numpy, is_tensor, refuse_masked, to_device_of
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import validated
@@ -374,7 +374,7 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         self.y_fit_ = codes[kept]
         self.kernel_ = smoothing_kernel(self.kernel, self.X_fit_.shape[1])
         left_out = self._settle(self._indicators(), np.ones(len(self.classes_)))
-        self.loo_probabilities_ = following(left_out.clip(0.0, 1.0), self.X_fit_)
+        self.loo_probabilities_ = to_device_of(left_out.clip(0.0, 1.0), self.X_fit_)
         return self
 
     @over_blocks

@@ -8,12 +8,12 @@ import numpy as np
 
 from mercer.arrays import (
     as_numpy,
-    beside,
     device_budget,
-    doubled,
+    like,
     median_row,
     namespace,
     row_blocks,
+    to_float64,
 )
 from mercer.estimators.smoothing.local_fits import LocalMoments
 from mercer.expressions import Point, View, exp, over
@@ -61,17 +61,17 @@ class TensorMeans:
     def _left_out(self) -> Any:
         """The means at each point, one unit of its own mass taken away, in float64, (n, k)."""
         means, log_sum = self._means(self.V)
-        xp, Y = namespace(self.V), beside(self.Y, means)
-        own = beside(np.minimum(self.mass, 1), means) * xp.exp(-log_sum)
+        xp, Y = namespace(self.V), like(self.Y, means)
+        own = like(np.minimum(self.mass, 1), means) * xp.exp(-log_sum)
         rest = 1 - own
         found = (means - own[:, None] * Y) / rest[:, None]
         alone = xp.nonzero(rest < xp.finfo(self.V.dtype).eps ** ALONE)[:, 0]
-        log_mass = beside(np.log(self.mass), means)
-        less = beside(np.maximum(self.mass - 1, 0), means)
+        log_mass = like(np.log(self.mass), means)
+        less = like(np.maximum(self.mass - 1, 0), means)
         pairs = over(self.log_k, self.V)
         for part in row_blocks(len(alone), 32 * len(self.V), device_budget(self.V.device)):
             rows = alone[part]
-            values = doubled(pairs.block(rows, slice(None))) + log_mass
+            values = to_float64(pairs.block(rows, slice(None))) + log_mass
             values[xp.arange(len(rows), device=rows.device), rows] = xp.log(less[rows])
             found[rows] = xp.softmax(values, 1) @ Y
         return found

@@ -16,15 +16,15 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays import (
-    beside,
-    doubled,
-    following,
     is_single,
     is_tensor,
+    like,
     n_rows,
     refuse_masked,
+    to_device_of,
+    to_float64,
 )
-from mercer.arrays.libraries import handed_back
+from mercer.arrays.libraries import to_input_type
 from mercer.arrays.remote import is_collection, is_remote, over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import atomic_fit
@@ -327,7 +327,7 @@ class KernelPCA(
         self.mean_similarity_ = centred.grand_mean
         if is_tensor(self.X_fit_):
             for name in TENSORS:
-                setattr(self, name, beside(getattr(self, name), self.X_fit_))
+                setattr(self, name, like(getattr(self, name), self.X_fit_))
         self.corrected_ = isinstance(K, CorrectedGram)
 
     def _fit_centres(self, X: Any) -> None:
@@ -386,7 +386,7 @@ class KernelPCA(
         fitted = self.fit(X, **params)
         if is_collection(X):
             return fitted.transform(X)
-        return handed_back(fitted._training_components(), X)
+        return to_input_type(fitted._training_components(), X)
 
     def _training_components(self) -> np.ndarray:
         return self.eigenvectors_ * self.eigenvalues_**0.5
@@ -450,10 +450,10 @@ class KernelPCA(
                 "the Gram matrix of the training points alone; fit with a valid kernel"
             )
         X = validate_query(self, X)
-        components = doubled(self.transform(X))
+        components = to_float64(self.transform(X))
         to_mean = expansion(self.kernel_, X, self.X_fit_, self.mean_coef_)
         total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
-        return following((total - (components**2).sum(1)).clip(0.0, None), X)
+        return to_device_of((total - (components**2).sum(1)).clip(0.0, None), X)
 
     def _check_invertible(self, X: Any) -> None:
         if self.fit_inverse_transform:

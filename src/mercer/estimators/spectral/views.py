@@ -12,16 +12,16 @@ from sklearn.base import BaseEstimator
 
 from mercer.arrays import (
     as_numpy,
-    beside,
     device_budget,
-    doubled,
-    following,
     is_tensor,
+    like,
     n_rows,
     product,
     refuse_beyond_memory,
     refuse_masked,
     take_rows,
+    to_device_of,
+    to_float64,
 )
 from mercer.estimators.inputs import (
     is_precomputed,
@@ -115,7 +115,7 @@ class KernelView(BaseEstimator):
         found = None
         if rank > 0:
             # In float32 the rounding of K would be taken for its rank.
-            K = training_gram(self, doubled(self.X_fit_), self.kernel_, store=False)
+            K = training_gram(self, to_float64(self.X_fit_), self.kernel_, store=False)
             diagonal = K.diagonal()
             trace_tol = tol * float(diagonal.sum())
             low = randomly_pivoted_cholesky(K.rows, diagonal, rank, trace_tol=trace_tol)
@@ -135,7 +135,7 @@ class KernelView(BaseEstimator):
         if not is_tensor(X):
             return Whole(training_gram(self, X, self.kernel_))
         refuse_beyond_memory(len(X), MATRICES, X)
-        return Whole(training_gram(self, doubled(X), self.kernel_))
+        return Whole(training_gram(self, to_float64(X), self.kernel_))
 
     def _rank(self, n: int, solver: str, max_rank: int | None) -> int:
         """Up to which rank to look for a factor; zero for none."""
@@ -158,10 +158,8 @@ class KernelView(BaseEstimator):
             coef[self.pivots_] = self.dual_coef_
             self.dual_coef_, self.pivots_ = coef, None
         if is_tensor(self.X_fit_):  # in double, for terms that cancel are large
-            wide = doubled(self.X_fit_[:1])
-            self.dual_coef_, self.offset_ = (
-                beside(a, wide) for a in (self.dual_coef_, self.offset_)
-            )
+            wide = to_float64(self.X_fit_[:1])
+            self.dual_coef_, self.offset_ = (like(a, wide) for a in (self.dual_coef_, self.offset_))
 
     def variates(self, X: Any) -> np.ndarray:
         """The canonical variates of new points, shape (n_queries, n_components)."""
@@ -169,10 +167,10 @@ class KernelView(BaseEstimator):
         if self.pivots_ is not None:
             points = take_rows(points, self.pivots_)
         if is_tensor(X):
-            values = expansion(self.kernel_, doubled(X), doubled(points), self.dual_coef_)
-            return following(values - self.offset_, X)
+            values = expansion(self.kernel_, to_float64(X), to_float64(points), self.dual_coef_)
+            return to_device_of(values - self.offset_, X)
         if self.pivots_ is not None:
-            X, points = doubled(X), doubled(points)
+            X, points = to_float64(X), to_float64(points)
         return np.asarray(expansion(self.kernel_, X, points, self.dual_coef_)) - self.offset_
 
 
@@ -198,7 +196,7 @@ class Whole:
         self.K, self.centred = K, CentredGram(K)
         floor = rounding_floor(K.shape[0], float(abs(K.diagonal()).max()), K.dtype)
         if isinstance(K, TensorGram):
-            rows = K.dense() - beside(self.centred.column_means, K.diagonal())
+            rows = K.dense() - like(self.centred.column_means, K.diagonal())
             dense = rows - rows.mean(1)[:, None]
         else:
             refuse_beyond_memory(K.shape[0])

@@ -17,14 +17,14 @@ from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
 from mercer.arrays import (
     as_dense,
     as_vectors,
-    beside,
-    doubled,
     is_single,
     is_tensor,
+    like,
     memory_budget,
     n_rows,
-    on_host,
     take_rows,
+    to_cpu,
+    to_float64,
 )
 from mercer.arrays.libraries import is_recorded
 from mercer.estimators.constraints import KERNEL, POSITIVE
@@ -263,7 +263,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _operator_of(self, X: Any, kernel: K.Kernel, double: bool, store: bool) -> Any:
         """The Gram operator of some points."""
-        X = self._readable(doubled(X) if double else X)
+        X = self._readable(to_float64(X) if double else X)
         return training_gram(self, X, kernel, store=store)
 
     def _solve_tasks(self, training: Training) -> Solved:
@@ -377,7 +377,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         self.support_ = support.astype(np.int32)
         self.support_vectors_ = np.empty((0, 0)) if given else take_rows(X, support)
         self.n_support_ = np.bincount(codes[support], minlength=codes.max() + 1).astype(np.int32)
-        self.dual_coef_ = like(self.support_vectors_, dual)
+        self.dual_coef_ = sparse_like(self.support_vectors_, dual)
         self.intercept_ = intercepts
         margins = np.asarray(margins)
         self.margin_ = margins if len(margins) > 1 else float(margins[0])
@@ -418,18 +418,18 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _columns(self) -> np.ndarray:
         """Coefficients of every function over the support points, (n_SV, n_functions)."""
-        return as_dense(on_host(self.dual_coef_)).T
+        return as_dense(to_cpu(self.dual_coef_)).T
 
     def _points(self) -> Any:
         """The support vectors as they are computed with: on the host, or a tensor that stays."""
         points = self.support_vectors_
-        return points if is_tensor(points) and self._takes_tensors(points) else on_host(points)
+        return points if is_tensor(points) and self._takes_tensors(points) else to_cpu(points)
 
     def _expand(self, X: Any) -> np.ndarray:
         """Every function at the points of X, (m, n_functions)."""
         values = self._expand_plain(X)
         if values is not None:
-            return values + on_host(self.intercept_)
+            return values + to_cpu(self.intercept_)
         require_fitted(self)
         given, X = X, validate_query(self, X)
         if is_recorded(given) and not is_precomputed(self.kernel):
@@ -439,10 +439,10 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         if is_precomputed(self.kernel):
             values = self._summed(lambda some, V: _given_product(X, self.support_[some], V))
         elif not len(self.support_):
-            values = np.zeros((n_rows(X), len(on_host(self.intercept_))))
+            values = np.zeros((n_rows(X), len(to_cpu(self.intercept_))))
         else:
             values = self._expand_points(X)
-        return np.asarray(values, dtype=np.float64) + on_host(self.intercept_)
+        return np.asarray(values, dtype=np.float64) + to_cpu(self.intercept_)
 
     def _expand_plain(self, X: Any) -> np.ndarray | None:
         """The functions without intercepts at rows of plain numbers; None for anything else."""
@@ -453,7 +453,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             # Few values take less time in double than to find out whether single will do.
             if not is_single(points) or len(X) * len(points) > FEW_SINGLE:
                 return None
-            X = doubled(X)
+            X = to_float64(X)
         return packed_sums(self, X, points, self._columns())
 
     def _sums_by_class(self) -> bool:
@@ -465,13 +465,13 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         points = self._points()
         if self._is_function() and n_rows(X) * n_rows(points) <= AT_ONCE:
             if not self._single_is_enough(X):
-                X, points = doubled(X), doubled(points)
+                X, points = to_float64(X), to_float64(points)
             function: Any = self.kernel_
             return self._summed(lambda some, V: function.block(X, take_rows(points, some)) @ V)
         if has_fast_sum(self.kernel_) and (kept := cached_sum(self, points, self._columns())):
             return kept(X)
         if not self._single_is_enough(X):
-            X, points = doubled(X), doubled(points)
+            X, points = to_float64(X), to_float64(points)
         X, points = self._readable(X), self._readable(points)
         return self._summed(lambda some, V: expansion(self.kernel_, X, take_rows(points, some), V))
 
@@ -480,14 +480,14 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return product(slice(None), self._columns())
 
     def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
-        level = beside(self.intercept_, X)
+        level = like(self.intercept_, X)
         if not len(self.support_):
             return X[:, :0].sum(1)[:, None] + level
         exact = X
         if not self._single_is_enough(X.detach()):
-            exact, level = doubled(X), doubled(level)
+            exact, level = to_float64(X), to_float64(level)
         values = expand_tensor(self.kernel_, exact, self.support_vectors_, coefficients) + level
-        return beside(values, X)
+        return like(values, X)
 
     def _is_function(self) -> bool:
         return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)
@@ -522,8 +522,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """Weights of the features for the linear kernel, one row per function; read-only."""
         if not hasattr(self, "kernel_") or type(self.kernel_) is not K.Linear:
             raise AttributeError("coef_ is only available when using a linear kernel")
-        points = on_host(self.support_vectors_)
-        weights = like(points, np.asarray((points.T @ self._columns()).T))
+        points = to_cpu(self.support_vectors_)
+        weights = sparse_like(points, np.asarray((points.T @ self._columns()).T))
         (weights.data if sp.issparse(weights) else weights).flags.writeable = False
         return weights
 
@@ -574,7 +574,7 @@ def pairwise_columns(layout: np.ndarray, n_support: np.ndarray) -> np.ndarray:
     return columns
 
 
-def like(points: Any, array: np.ndarray) -> Any:
+def sparse_like(points: Any, array: np.ndarray) -> Any:
     """The array in the sparse form of the points, where they are sparse, as in scikit-learn."""
     return type(points)(array) if sp.issparse(points) else array.copy()
 

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import StrOptions, one_vs_rest_scores
-from mercer.arrays import as_dense, as_numpy, beside, is_tensor, on_host
+from mercer.arrays import as_dense, as_numpy, is_tensor, like, to_cpu
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import atomic_fit, warn_the_caller
@@ -242,7 +242,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         )
 
     def _columns(self) -> np.ndarray:
-        return on_host(self.pair_coef_)
+        return to_cpu(self.pair_coef_)
 
     @property
     def _by_class(self) -> bool:
@@ -308,7 +308,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         sides = np.zeros((values.shape[1], k))
         for column, (i, j) in enumerate(combinations(range(k), 2)):
             sides[column, i], sides[column, j] = 1, -1
-        sides, signs = beside(sides, values), 1 - 2 * beside(values < 0, values)
+        sides, signs = like(sides, values), 1 - 2 * like(values < 0, values)
         votes, confidence = (signs @ sides + (k - 1)) / 2, values @ sides
         return votes + confidence / (3 * (confidence.abs() + 1))
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from mercer.arrays import as_numpy, beside, is_tensor, n_rows, on_host
+from mercer.arrays import as_numpy, is_tensor, like, n_rows, to_cpu
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
 from mercer.estimators.fitting import atomic_fit
@@ -370,9 +370,7 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
     def score_samples(self, X: Any) -> np.ndarray:
         """``<w, phi(x)>``, which is f plus the offset, shape (m,)."""
         values = self.decision_function(X)
-        return values + (
-            beside(self.offset_, values) if is_tensor(values) else on_host(self.offset_)
-        )
+        return values + (like(self.offset_, values) if is_tensor(values) else to_cpu(self.offset_))
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:

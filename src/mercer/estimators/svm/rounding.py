@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import doubled, is_single, take_rows
+from mercer.arrays import is_single, take_rows, to_float64
 from mercer.estimators.svm.forms import Form
 from mercer.solvers.qp.row_cache import origin
 from mercer.solvers.result import Result
@@ -55,7 +55,7 @@ def measured_rounding(training: Training, forms: list[Form], results: list[Resul
     if not len(used):
         return 0.0
     looked = np.unique(np.linspace(0, n - 1, AUDITED).astype(int))
-    exact = training.kernel(doubled(X[looked]), doubled(X[used])) @ beta[used]
+    exact = training.kernel(to_float64(X[looked]), to_float64(X[used])) @ beta[used]
     return float(np.nanmax(np.abs(exact - images[looked]), initial=0.0))
 
 

@@ -20,7 +20,7 @@ from scipy.special import betainc, betaln, gammaln, logsumexp, ndtr
 from sklearn.utils import check_random_state
 
 from mercer import core
-from mercer.arrays import beside, is_tensor, namespace, row_blocks, row_major
+from mercer.arrays import is_tensor, like, namespace, row_blocks, row_major
 from mercer.expressions import (
     Expression,
     PairMatrix,
@@ -151,7 +151,7 @@ class FormulaKernel(SmoothingKernel):
             for power in powers
         ]
         shift = self.log_normaliser(d) * np.array(powers)[:, None]
-        return namespace(U).stack(sums) - beside(shift, sums[0])
+        return namespace(U).stack(sums) - like(shift, sums[0])
 
 
 def _log_sum_of_values(e: Expression, U, V, log_weight) -> np.ndarray:

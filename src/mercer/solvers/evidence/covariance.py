@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import as_numpy, doubled, n_rows
+from mercer.arrays import as_numpy, n_rows, to_float64
 from mercer.expressions.contraction import contracted
 from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import PairMatrix
@@ -75,16 +75,16 @@ class KernelCovariance:
     # Values.
 
     def gram(self, X: Any, Y: Any = None) -> np.ndarray:
-        X, Y = doubled(X), None if Y is None else doubled(Y)
+        X, Y = to_float64(X), None if Y is None else to_float64(Y)
         return np.ascontiguousarray(as_numpy(self.kernel(X, Y)), dtype=np.float64)
 
     def own(self, X: Any) -> np.ndarray:
-        return np.array(as_numpy(self.kernel.diag(doubled(X))), dtype=np.float64)
+        return np.array(as_numpy(self.kernel.diag(to_float64(X))), dtype=np.float64)
 
     def errors(self, X: Any) -> np.ndarray:
         found = np.full(n_rows(X), 0.0 if self.noise is None else self.noise)
         if self.white:
-            found += as_numpy(self.whole.diag(doubled(X))) - self.own(X)
+            found += as_numpy(self.whole.diag(to_float64(X))) - self.own(X)
         return found
 
     # Slopes.
@@ -98,7 +98,7 @@ class KernelCovariance:
         return self._by_theta(X, contracted(self._pairs(X), W), W.diagonal())
 
     def _pairs(self, X: Any) -> PairMatrix:
-        return self.kernel.over(doubled(X))
+        return self.kernel.over(to_float64(X))
 
     def _by_theta(self, X: Any, by_path: Mapping[str, Any], weight: np.ndarray) -> np.ndarray:
         """The chain rule from numbers to theta, with what acts on the diagonal alone."""
@@ -116,7 +116,7 @@ class KernelCovariance:
 
     def _on_diagonal(self, X: Any, weight: np.ndarray) -> np.ndarray:
         """Σ_i weight_i ∂s(x_i)/∂value for each entry."""
-        whole, part = self.whole.over(doubled(X)), self._pairs(X)
+        whole, part = self.whole.over(to_float64(X)), self._pairs(X)
         known, found = part.formula.parameters(), np.zeros(len(self.entries))
         for j, entry in enumerate(self.entries):
             path, index = entry.path, entry.index

@@ -24,9 +24,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, get_blas_funcs, get_lapack_funcs, solve_triangular
 
 from mercer.arrays import refuse_beyond_memory
+from mercer.arrays.factorisation import factorised
 from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
-from mercer.solvers.factorisation import factorised
 from mercer.solvers.result import Result, Status
 
 EPS = float(np.finfo(np.float64).eps)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import (
-    cho_solve,
     get_lapack_funcs,
 )
 
-from mercer.arrays import copy_of, is_tensor, namespace, tensor_factor
-from mercer.solvers.factorisation import factorised
+from mercer.arrays import backend, namespace
+from mercer.arrays.factorisation import factorised
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import (
     EPS,
@@ -77,7 +76,8 @@ def solve_cholesky(
     beta = with_intercept(partial(shifted_solve, A), root, Y, lams, fit_intercept)
     alpha = root[:, None] * beta
     result = certified(monitor, K, alpha, Y, lams, weight, fit_intercept, "cholesky")
-    lost = None if is_tensor(A) else rounding_error_above(A, float(lams.min()))
+    on_host = isinstance(A, np.ndarray)
+    lost = rounding_error_above(A, float(lams.min())) if on_host else None
     if lost is None or not result.status.ok:
         return result
     advice = (
@@ -155,13 +155,10 @@ def rounding_error_above(A: np.ndarray, lam: float) -> float | None:
 
 def shifted_solve(A: np.ndarray, B: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Solve ``(A + lam_j I) z_j = b_j`` for every column j, one factorisation per distinct lam."""
-    solution = namespace(A).empty_like(B)
+    arrays, solution = backend(A), namespace(A).empty_like(B)
     for value in np.unique(lam):
-        shifted = copy_of(A)
+        shifted = arrays.copy(A)
         shifted.reshape(-1)[:: len(A) + 1] += value
         columns = np.flatnonzero(lam == value)
-        if is_tensor(A):
-            solution[:, columns] = tensor_factor(shifted)(B[:, columns])
-        else:
-            solution[:, columns] = cho_solve(factorised(shifted), B[:, columns], check_finite=False)
+        solution[:, columns] = arrays.cholesky(shifted)(B[:, columns])
     return solution

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mercer.arrays import beside
+from mercer.arrays import like
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import (
@@ -50,7 +50,7 @@ def solve_eigh(system: Eigensystem, Y: np.ndarray, lam: float | np.ndarray) -> R
     monitor = Monitor(tol=ROUNDING_LIMIT)
     Y, lams, weight = as_columns(Y, lam, system.weight)
     alpha = system.coefficients(Y, lams)
-    a, targets, s = (beside(A, system.gram) for A in (alpha, Y, weight))
+    a, targets, s = (like(A, system.gram) for A in (alpha, Y, weight))
     gap = relative_gradient(system.gram, a, targets, lams, s, system.fit_intercept)
     monitor.record(gap)
     status = Status.EXACT if gap <= ROUNDING_LIMIT else Status.STALLED

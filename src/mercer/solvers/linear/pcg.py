@@ -8,20 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
-from scipy.linalg.blas import dsyrk
 
-from mercer.arrays import (
-    as_numpy,
-    beside,
-    copy_of,
-    device_budget,
-    is_tensor,
-    namespace,
-    tensor_factor,
-)
+from mercer.arrays import as_numpy, backend, like, namespace
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots, relative
-from mercer.solvers.factorisation import factorised
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import (
@@ -129,12 +118,12 @@ def solve_pcg(
     low = system.low_rank(rank, random_state)
     precondition = Preconditioner(low.factor, lams, system.constant)
     xp = namespace(Y)
-    mean = weighted_mean(Y, weight) if fit_intercept else beside(np.zeros(Y.shape[1]), Y)
+    mean = weighted_mean(Y, weight) if fit_intercept else like(np.zeros(Y.shape[1]), Y)
     B = system.root * (Y - mean)
     X = xp.zeros_like(B)
     if start is not None:
         rooted = xp.where(system.root > 0, system.root, 1.0)
-        X = beside(start.reshape(tuple(B.shape)), B) * (system.root > 0) / rooted
+        X = like(start.reshape(tuple(B.shape)), B) * (system.root > 0) / rooted
         X = system.projected(X)
     quick, largest = None, float(system.diagonal.max())
     if single is not None and float32_is_small(len(Y), largest, float(lams.min())):
@@ -171,17 +160,13 @@ class Preconditioner:
 
     def __init__(self, factor: np.ndarray, lam: np.ndarray, constant: np.ndarray | None = None):
         self.factor, self.lam, self.constant = factor, lam, constant
-        if is_tensor(factor):
-            self._inner = factor.T @ factor
-        else:
-            # Half of the products, in the order in which the factor is kept.
-            upper = dsyrk(1.0, factor, trans=1) if factor.shape[1] else np.zeros((0, 0))
-            self._inner = np.triu(upper) + np.triu(upper, 1).T
+        arrays = backend(factor)
+        self._inner = arrays.inner_products(factor)
         self._solve = {}
         for value in np.unique(lam):
-            shifted = copy_of(self._inner)
+            shifted = arrays.copy(self._inner)
             shifted.reshape(-1)[:: len(shifted) + 1] += value
-            self._solve[value] = _solver(shifted)
+            self._solve[value] = arrays.cholesky(shifted)
         if constant is not None:
             self._image = {v: self._plain(constant[:, None], v) for v in self._solve}
 
@@ -205,13 +190,6 @@ class Preconditioner:
         return Z
 
 
-def _solver(A: Any) -> Callable[[Any], Any]:
-    """A⁻¹ for a positive definite A, which is overwritten."""
-    return (
-        tensor_factor(A) if is_tensor(A) else partial(cho_solve, factorised(A), check_finite=False)
-    )
-
-
 class _System:
     """``A = S^{1/2} K S^{1/2} + lam I``, confined to vectors orthogonal to the constant if asked.
 
@@ -224,7 +202,7 @@ class _System:
         self.weighted = bool((weight != 1.0).any())
         self.total = float(weight.sum())
         # The trace of K bounds its norm, and its diagonal its entries.
-        self.diagonal = weight * beside(K.diagonal(), weight)
+        self.diagonal = weight * like(K.diagonal(), weight)
         fit_intercept = fit_intercept and self.total > 0
         self.constant = self.root[:, 0] / self.total**0.5 if fit_intercept else None
 
@@ -235,13 +213,13 @@ class _System:
 
     def product(self, K: Any, V: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """``A V`` for the columns of these numbers, by way of products with K."""
-        lam = beside(self.lam[columns], V)
+        lam = like(self.lam[columns], V)
         return self.projected(self.root * (K @ (self.root * V))) + lam * V
 
     def level(self, X: np.ndarray) -> np.ndarray:
         """The intercept beside the mean of y: the weighted mean of ``-K alpha``."""
         if self.constant is None:
-            return beside(np.zeros(X.shape[1]), X)
+            return like(np.zeros(X.shape[1]), X)
         # K times the weights, rather than K alpha, so that one column serves all targets.
         means = (self.K @ (self.root**2)).ravel()
         return -(means @ (self.root * X)) / self.total
@@ -249,8 +227,9 @@ class _System:
     def low_rank(self, rank: int | None, random_state: Any) -> LowRank:
         n = len(self.root)
         if rank is None:
-            budget = device_budget(getattr(self.root, "device", None))
-            rank = int(min(np.ceil(RANK * np.sqrt(n)), budget / (8.0 * n)))
+            rank = int(
+                min(np.ceil(RANK * np.sqrt(n)), backend(self.root).budget(self.root) / (8.0 * n))
+            )
 
         def rows(indices: np.ndarray) -> np.ndarray:
             K = self.K.rows(indices)

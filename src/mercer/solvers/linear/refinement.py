@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
+from mercer.arrays.factorisation import factorised
 from mercer.operators import DenseGram, GramOperator
-from mercer.solvers.factorisation import factorised
 from mercer.solvers.linear.cholesky import certified, with_intercept
 from mercer.solvers.result import Monitor, Result
 from mercer.solvers.ridge_problem import EPS, ROUNDING_LIMIT, as_columns, float32_is_small

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas
+from scipy.linalg import LinAlgError
 
-from mercer.arrays import as_numpy, beside, is_tensor, namespace, tensor_factor
+from mercer.arrays import as_numpy, backend, like, namespace, to_device_of
 from mercer.operators import GramOperator
 from mercer.solvers.conjugate_gradients import conjugate_gradients, relative
 from mercer.solvers.eigensystem import Eigensystem
-from mercer.solvers.factorisation import factorised
-from mercer.solvers.nystrom.whitening import CentreWhitening, triangular_solve
+from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import EPS, FLOAT32_PAYS, rounding_advice
-from mercer.solvers.tensor_factors import TensorSpectrum
 
 
 class Block(NamedTuple):
@@ -80,8 +78,8 @@ class FeatureMoments(Totals):
     exact = True
 
     def __init__(self, r: int, t: int, near: Any = None):
-        on_host = np.zeros((r, r), order="F")
-        self.features: Any = beside(on_host, near) if is_tensor(near) else on_host  # upper triangle
+        # The upper triangle.
+        self.features: Any = to_device_of(np.zeros((r, r), order="F"), near)
         self.cross = np.zeros((r, t))
         self.squares = np.zeros(t)
         self.sums = np.zeros(r)
@@ -94,18 +92,11 @@ class FeatureMoments(Totals):
         s = ones_of(Y) if weight is None else weight
         root = s[:, None] ** 0.5
         if weight is not None:
-            Phi = Phi * beside(root, Phi)
-        targets = beside(root * with_ones(Y), Phi)
-        # All from SciPy's BLAS: the threads of NumPy's would get in the way of its own.
-        if is_tensor(Phi):
-            self.features += Phi.T @ Phi
-            pulled = as_numpy(Phi.T @ targets)
-        elif Phi.dtype == np.float32:
-            self.features += blas.ssyrk(1.0, Phi.T)
-            pulled = blas.sgemm(1.0, Phi.T, targets)
-        else:
-            blas.dsyrk(1.0, Phi.T, beta=1.0, c=self.features, overwrite_c=1)
-            pulled = blas.dgemm(1.0, Phi.T, targets)
+            Phi = Phi * like(root, Phi)
+        targets = like(root * with_ones(Y), Phi)
+        arrays = backend(Phi)
+        self.features = arrays.add_inner_products(self.features, Phi)
+        pulled = arrays.transposed_product(Phi, targets)
         self.cross += pulled[:, :-1]
         self.sums += pulled[:, -1]
         self.add_targets(Y, s)
@@ -138,7 +129,7 @@ class FeatureMoments(Totals):
         H = xp.triu(self.features) + xp.triu(self.features, 1).T
         if not fit_intercept or self.weight == 0:
             return H, self.cross.copy(), self.squares.copy()
-        mean, target = beside(self.sums / self.weight, H), self.target_sums / self.weight
+        mean, target = like(self.sums / self.weight, H), self.target_sums / self.weight
         H -= self.weight * xp.outer(mean, mean)
         squares = self.squares - self.weight * target**2
         return H, self.cross - np.outer(self.sums, target), np.maximum(squares, 0.0)
@@ -228,7 +219,7 @@ def estimated(
     moments.cross, moments.sums = pulled[:, :t], pulled[:, t]
     H, _, _ = part.system(fit_intercept=True)
     H *= moments.weight / part.weight if part.weight > 0 else 0.0
-    sums = beside(moments.sums, H)
+    sums = like(moments.sums, H)
     H += namespace(H).outer(sums, sums) / max(moments.weight, EPS)
     moments.features = H
     moments.exact = False
@@ -258,7 +249,7 @@ class ProductSums:
         K = block.gram.single() if self.single else block.gram
         targets = None
         if self.columns is not None:
-            targets = block.Y[:, self.columns] - beside(self.level, block.Y)
+            targets = block.Y[:, self.columns] - like(self.level, block.Y)
         pulled, total = K.normal_product(self.coef, targets, block.weight)
         totals.pulled += pulled
         totals.total += total
@@ -368,10 +359,10 @@ def solve_nystrom(
     monitor = Monitor(tol=tol, max_iter=max_iter, max_time=max_time, report=report)
     monitor.n_iter = 1
     H, G, _ = moments.system(fit_intercept)
-    inverse = _Inverse(H, lam)
+    inverse = _Inverse(whitening, H, lam)
     w = inverse(G, np.ones(len(lam), dtype=bool)) if moments.exact else np.zeros_like(G)
     if blocks is None:
-        gradient = G - as_numpy(H @ beside(w, H)) - lam * w
+        gradient = G - as_numpy(H @ like(w, H)) - lam * w
         stalled = not monitor.record(relative(gradient, G), steps=0)
     else:
         equations = _NormalEquations(blocks, whitening, moments, lam, fit_intercept)
@@ -437,16 +428,16 @@ class _Inverse:
     lam : ndarray of shape (t,)
     """
 
-    def __init__(self, H: Any, lam: np.ndarray):
+    def __init__(self, whitening: CentreWhitening, H: Any, lam: np.ndarray):
         self.lam, self._system, self._factors = lam, None, {}
         if np.any(lam <= len(H) * EPS * float(H.trace())):
-            self._system = _spectrum(H)
+            self._system = Eigensystem(H)
             return
         try:
             for value in np.unique(lam):
-                self._factors[value] = _inverse(H, value)
+                self._factors[value] = whitening.shifted_inverse(H, value)
         except LinAlgError:  # an estimate in float32 may not be positive definite
-            self._system = _spectrum(H)
+            self._system = Eigensystem(H)
 
     def __call__(self, G: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """For the columns of this mask, G having these only."""
@@ -458,21 +449,6 @@ class _Inverse:
             at = lams == value
             solution[:, at] = self._factors[value](G[:, at])
         return solution
-
-
-def _inverse(H: Any, lam: float) -> Callable[[np.ndarray], np.ndarray]:
-    """G -> (H + lam I)^{-1} G."""
-    if is_tensor(H):
-        shifted = H.clone()
-        shifted.diagonal().add_(lam)
-        solve = tensor_factor(shifted)
-        return lambda G: as_numpy(solve(beside(G, H)))
-    upper, _ = factorised(H + lam * np.eye(len(H)))
-    return lambda G: triangular_solve(upper, triangular_solve(upper, G, transposed=True))
-
-
-def _spectrum(H: Any) -> Eigensystem | TensorSpectrum:
-    return TensorSpectrum(H) if is_tensor(H) else Eigensystem(H)
 
 
 def ones_of(Y: Any) -> Any:

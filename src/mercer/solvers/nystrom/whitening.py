@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
-from mercer.arrays import as_numpy, is_tensor
+from mercer.arrays import as_numpy, backend, is_tensor, like
+from mercer.arrays.factorisation import factorised
 from mercer.cached import cached_property
 from mercer.operators import DenseGram, GramOperator
 from mercer.solvers.ridge_problem import EPS
@@ -79,6 +81,11 @@ class CentreWhitening:
         """``W^T V`` for V of shape (r, t)."""
         return triangular_solve(self._factor, V, transposed=True)
 
+    def shifted_inverse(self, H: Any, lam: float) -> Callable[[np.ndarray], np.ndarray]:
+        """G -> (H + lam I)^{-1} G for arrays G (r, t), H (r, r) positive definite."""
+        upper, _ = factorised(H + lam * np.eye(len(H)))
+        return lambda G: triangular_solve(upper, triangular_solve(upper, G, transposed=True))
+
     @property
     def reach(self) -> float:
         """The length of W's longest column."""
@@ -107,7 +114,7 @@ class TensorCentreWhitening(CentreWhitening):
         K: Any = (gram.single() if single else gram).dense()
         return K.to(W.dtype) @ W
 
-    def on_host(self) -> CentreWhitening:
+    def to_cpu(self) -> CentreWhitening:
         """The same in this machine's memory."""
         host = object.__new__(CentreWhitening)
         host.kept = self.kept
@@ -120,6 +127,12 @@ class TensorCentreWhitening(CentreWhitening):
 
     def pull(self, V: np.ndarray) -> np.ndarray:
         return triangular_product(self._factor, V, transposed=True)
+
+    def shifted_inverse(self, H: Any, lam: float) -> Callable[[np.ndarray], np.ndarray]:
+        shifted = H.clone()
+        shifted.diagonal().add_(lam)
+        solve = backend(H).cholesky(shifted)
+        return lambda G: as_numpy(solve(like(G, H)))
 
 
 def whitened(K_MM: Any) -> CentreWhitening:

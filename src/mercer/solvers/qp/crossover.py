@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
 from mercer.arrays import memory_budget
-from mercer.solvers.factorisation import factorised
+from mercer.arrays.factorisation import factorised
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
 
 # More rounds than this mean that the point was far from the optimum.

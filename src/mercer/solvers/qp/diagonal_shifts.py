@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
+from mercer.arrays.factorisation import factorised
 from mercer.core import symmetric_times, tall_times
-from mercer.solvers.factorisation import factorised
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 
 # Columns of K that stand for all, as a share of the points, and no more than so many.

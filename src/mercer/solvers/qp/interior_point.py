@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 from scipy.linalg.lapack import dpstrf
 
+from mercer.arrays.factorisation import factorised
 from mercer.operators import FeatureGram
-from mercer.solvers.factorisation import factorised
 from mercer.solvers.predictor_corrector import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.qp.crossover import crossover
 from mercer.solvers.qp.diagonal_shifts import DiagonalShifts, Solve

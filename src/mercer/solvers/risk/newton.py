@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, lstsq
 
+from mercer.arrays.factorisation import factorised
 from mercer.solvers.eigensystem import Eigensystem
-from mercer.solvers.factorisation import factorised
 from mercer.solvers.losses import Loss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk_problem import Machine, Risk, best_intercept

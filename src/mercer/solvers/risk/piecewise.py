@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
-from mercer.solvers.factorisation import factorised
+from mercer.arrays.factorisation import factorised
 from mercer.solvers.losses import BoxLoss
 from mercer.solvers.predictor_corrector import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.result import Monitor, Result, Status

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import cho_solve
 
-from mercer.solvers.factorisation import factorised
+from mercer.arrays.factorisation import factorised
 from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.risk.span import Solution, Span, solve_scaled

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
 
-from mercer.arrays import as_numpy, beside, is_tensor, namespace, row_blocks
+from mercer.arrays import as_numpy, is_tensor, like, namespace, row_blocks
 from mercer.arrays.remote import numbers
 from mercer.solvers.losses import Loss
 from mercer.solvers.risk_problem import best_intercept, shares
@@ -75,14 +75,14 @@ class Span:
         f = np.empty((self.n, *z.shape[1:]))
         w, b = z[: self.r], z[self.r :].sum(axis=0)
         for rows, Phi in self:
-            f[rows] = as_numpy(Phi @ beside(w, Phi)) + b
+            f[rows] = as_numpy(Phi @ like(w, Phi)) + b
         return f
 
     def gather(self, u: np.ndarray) -> np.ndarray:
         """``Phi^T u`` and the sum of u, for u of shape (n,) or (n, c): shape (p,) or (p, c)."""
         total = np.zeros((self.p, *u.shape[1:]))
         for rows, Phi in self:
-            total[: self.r] += as_numpy(Phi.T @ beside(u[rows], Phi))
+            total[: self.r] += as_numpy(Phi.T @ like(u[rows], Phi))
         total[self.r :] = u.sum(axis=0)
         return total
 
@@ -96,7 +96,7 @@ class Span:
         border = np.zeros(r)
         for rows, Phi in self:
             total = total + _scaled_square(Phi, np.sqrt(h[rows, None]), single)
-            border += as_numpy(Phi.T @ beside(h[rows], Phi))
+            border += as_numpy(Phi.T @ like(h[rows], Phi))
         A = np.empty((self.p, self.p))
         A[:r, :r] = as_numpy(total)
         if self.fit_intercept:
@@ -118,7 +118,7 @@ class Span:
 
     def squares(self, h: np.ndarray) -> float:
         """The trace of ``Phi^T diag(h) Phi``, without the bias."""
-        return float(sum(_squares(Phi, beside(h[rows], Phi)) for rows, Phi in self))
+        return float(sum(_squares(Phi, like(h[rows], Phi)) for rows, Phi in self))
 
     def gather_sides(self, u: np.ndarray) -> np.ndarray:
         """What `gather` has of the positive and of the negative entries of u (n,): (p, 2)."""
@@ -140,7 +140,7 @@ class Span:
 def _scaled_square(Phi: Any, root: np.ndarray, single: bool) -> Any:
     """``Phi^T diag(root)^2 Phi`` in float64 for root of shape (b, 1): (r, r)."""
     if is_tensor(Phi):
-        scaled = Phi * beside(root, Phi)
+        scaled = Phi * like(root, Phi)
         scaled = scaled.float() if single else scaled
         return (scaled.T @ scaled).double()
     r = Phi.shape[1]

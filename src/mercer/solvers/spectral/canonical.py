@@ -29,8 +29,7 @@ import scipy.linalg
 from scipy.sparse.linalg import svds
 from sklearn.utils import check_random_state
 
-from mercer.arrays import as_numpy, beside, doubled, is_tensor, product, row_blocks
-from mercer.solvers.eigensystem import eigenpairs
+from mercer.arrays import as_numpy, backend, like, product, row_blocks
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.spectral.block_krylov import EXTRA, block_krylov, column_norms
 from mercer.solvers.spectral.eigenpairs import largest_eigenpairs, rounding_floor, signs
@@ -85,8 +84,8 @@ class WhitenedView:
         Eigenvalues at most ``floor``, or the rounding of an eigendecomposition if that is more,
         are left out: their variates would be noise of the arithmetic, and no jitter hides them.
         """
-        K = doubled(K) if is_tensor(K) else np.asarray(K, dtype=np.float64)
-        values, vectors = eigenpairs(K)
+        K = backend(K).asarray(K, np.float64)
+        values, vectors = backend(K).eigh(K)
         floor = max(floor, rounding_floor(len(K), np.abs(values).max()))
         kept = np.flatnonzero(values > floor)[::-1].copy()
         return cls(values[kept], vectors[:, kept], Factors((K,)))
@@ -101,7 +100,7 @@ class WhitenedView:
         values, Q = np.linalg.eigh(_crossed(F, F))
         kept = np.flatnonzero(values > max(floor, rounding_floor(len(F), values[-1])))[::-1]
         values = values[kept]
-        vectors = F @ beside(Q[:, kept] / np.sqrt(values), F)
+        vectors = F @ like(Q[:, kept] / np.sqrt(values), F)
         return cls(values, vectors, Factors((F, F.T)), left)
 
     @property
@@ -118,7 +117,7 @@ class WhitenedView:
 
     def whitened(self, penalty: float) -> Any:
         """B = U (lam / (lam + c))^(1/2), shape (n, r)."""
-        return self.vectors * beside(self.shrinkage(penalty), self.vectors)
+        return self.vectors * like(self.shrinkage(penalty), self.vectors)
 
     def loss(self, penalty: float) -> float:
         """A bound on the largest eigenvalue that B B^T lacks beside that of K itself.
@@ -242,7 +241,7 @@ def _leading_singular(M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np
 
 def _crossed(A: Any, B: Any) -> np.ndarray:
     """A^T B of two matrices with a row for each point."""
-    return as_numpy(A.T @ beside(B, A))
+    return as_numpy(A.T @ like(B, A))
 
 
 def _products(B: list[Any]) -> np.ndarray:
