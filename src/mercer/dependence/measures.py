@@ -22,8 +22,8 @@ from mercer.arrays import (
     refuse_masked,
     row_blocks,
     to_cpu,
-    to_native,
 )
+from mercer.arrays.libraries import to_native
 from mercer.arrays.torch_state import learning
 from mercer.kernels.given import asymmetric_pair, last_digits
 from mercer.kernels.kernel import Kernel

@@ -222,16 +222,13 @@ class PairMatrix(LeafValues):
         ----------
         log_weight : (m,) array of log w_j, or None for w_j = 1
         """
-        if log_weight is not None:
-            log_weight = row_major(log_weight, self.dtype)
-            if log_weight.shape != self.shape[1:]:
-                raise ValueError(
-                    f"log_weight has shape {log_weight.shape}; expected {self.shape[1:]}"
-                )
+        weights: Any = None if log_weight is None else row_major(log_weight, self.dtype)
+        if weights is not None and weights.shape != self.shape[1:]:
+            raise ValueError(f"log_weight has shape {weights.shape}; expected {self.shape[1:]}")
         out = np.full(self.shape[0], -np.inf)
         for rows, columns in self._chunks():
             pairs, threads = self._on(rows, columns)
-            weight = None if log_weight is None else log_weight[columns]
+            weight = None if weights is None else weights[columns]
             out[rows] = np.logaddexp(out[rows], pairs.log_sum_exp(weight, threads))
         return out
 

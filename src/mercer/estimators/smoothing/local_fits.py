@@ -67,14 +67,12 @@ class LocalFits:
         """Fits around each row of ``U: (m, d)``, or around each point without itself."""
         centre = np.median(self.V[:: max(1, len(self.V) // 512)], axis=0)
         V = row_major(self.V - centre)
-        own = None
         if U is None:
-            U = V
-            own = quiet_log(self.mass - np.minimum(self.mass, 1))
+            queries, own = V, quiet_log(self.mass - np.minimum(self.mass, 1))
         else:
-            U = row_major(U - centre)
-        points = (U, V, np.log(self.mass), own)
-        threads = core.threads(len(U) * len(V), V.shape[1])
+            queries, own = row_major(U - centre), None
+        points = (queries, V, np.log(self.mass), own)
+        threads = core.threads(len(queries) * len(V), V.shape[1])
         Y = row_major(self.Y)
         log_sum, means = core.smoother().local_moments(*points, Y, self.linear, threads)
         return LocalMoments(points, Y, log_sum, means, self.linear, threads, self.lines)
