@@ -172,3 +172,31 @@ def test_days_with_slashes_are_told_of(diabetes):
     diabetes.assign(day=days.strftime("%m/%d/%Y")).to_csv("t.csv", index=False)
     told = run("fit", "t.csv", "-t", "target", "--max-time", "1").stderr
     assert "'day' holds dates such as '01/01/2024', which are read as text; write them as" in told
+
+
+def test_columns_that_identify_rows_are_not_learnt_from(here):
+    """Ids follow the classes, and a model of them would be right on every held-out row."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(["case", "ctrl"], 60)
+    ids = [f"{name}_{i:04d}" for i, name in enumerate(y)]
+    mail = [f"{name}.{i}@example.org" for i, name in enumerate(y)]
+    table = pd.DataFrame({"id": ids, "contact": mail, "x": rng.normal(size=60), "y": y})
+    table.to_csv("t.csv", index=False)
+    result = run("fit", "t.csv", "-t", "y", "--max-time", "1")
+    assert "id: it names the rows" in result.stdout
+    assert "contact: it holds e-mail addresses" in result.stdout
+    notes = mercer.read_notes("t.mercer")
+    assert [column["name"] for column in notes["columns"]] == ["x"]
+    assert notes["score"]["value"] < 0.9
+    assert run("predict", "t.mercer", "t.csv").stdout.startswith("id,contact,prediction\n")
+    run("fit", "t.csv", "-t", "y", "--max-time", "1", "--keep", "id")
+    notes = mercer.read_notes("t.mercer")
+    assert [column["name"] for column in notes["columns"]] == ["id", "x"]
+    assert "no such column" in refused("fit", "t.csv", "-t", "y", "--keep", "ids")
+
+
+def test_possible_leaks_are_named(diabetes):
+    diabetes.assign(copy=3 * diabetes["target"] + 1).to_csv("t.csv", index=False)
+    told = run("fit", "t.csv", "-t", "target", "--max-time", "1").stderr
+    assert "column 'copy' alone predicts the target (R² 0.999), a possible leak" in told
+    assert "column 'bmi'" not in told

@@ -169,6 +169,10 @@ def fit(
     ignore: Annotated[
         list[str] | None, typer.Option(help="Exclude a column; repeat for several.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Use a column although it seems to identify the rows; repeatable."),
+    ] = None,
     seed: Annotated[
         int,
         typer.Option(min=0, max=2**32 - 1, help="Random seed for the split and the search."),
@@ -186,8 +190,9 @@ def fit(
     path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
     require_writable(path)
     with out.progress(max_time) as step:
-        found = without_names(read(data, form, header, target, max_gib))
-        found = _without(found, ignore or [])
+        found = read(data, form, header, target, max_gib)
+        _require_columns(found, "--keep", keep or [])
+        found = _without(without_names(found, keep or []), ignore or [])
         from mercer.cli import fitting  # slow to import
         from mercer.report import figures, pages
 
@@ -536,15 +541,21 @@ def _without(data: Data, ignored: list[str]) -> Data:
 
     if not ignored:
         return data
-    if data.columns is None:
-        raise ValueError(f"--ignore: {data.source} has no named columns")
-    for name in ignored:
-        if name not in data.columns:
-            meant = suggested(name, data.columns)
-            raise ValueError(f"--ignore {name}: there is no such column; {meant}")
-    left_out = {**(data.left_out or {}), **dict.fromkeys(ignored, "excluded by --ignore")}
+    left_out = data.left_out or {}
+    _require_columns(data, "--ignore", [name for name in ignored if name not in left_out])
+    left_out = {**left_out, **dict.fromkeys(ignored, "excluded by --ignore")}
     columns = [column for name in ignored for column in data.repeated.get(name, [name])]
-    return replace(data, X=data.X.drop(columns=columns), left_out=left_out)
+    return replace(data, X=data.X.drop(columns=columns, errors="ignore"), left_out=left_out)
+
+
+def _require_columns(data: Data, option: str, names: list[str]) -> None:
+    """Raise an error if an option names a column that the data do not have."""
+    if names and data.columns is None:
+        raise ValueError(f"{option}: {data.source} has no named columns")
+    for name in names:
+        if name not in (data.columns or ()):
+            meant = suggested(name, data.columns or ())
+            raise ValueError(f"{option} {name}: there is no such column; {meant}")
 
 
 def _stem(path: str) -> str:

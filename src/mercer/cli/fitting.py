@@ -14,6 +14,7 @@ import numpy as np
 import mercer
 from mercer.cli import evaluation, models
 from mercer.tables import kinds as columns
+from mercer.tables.leaks import possible_leaks
 from mercer.tables.readers import Data, counted, listed, refuse_repeated
 
 # Most held-out predictions stored for the plots.
@@ -32,6 +33,10 @@ SLASHED = "column {!r} holds dates such as {!r}, which are read as text; write t
 WITH_UNIT = (
     "column {!r} holds text such as {!r}, which is not read as a number; if it is a quantity, "
     "write it as plain numbers"
+)
+LEAK = (
+    "column {!r} alone predicts the target ({} {:.3f}), a possible leak: if it is not known when "
+    "predictions are needed, exclude it with --ignore {!r}"
 )
 NO_SCORE = "the target is {} in all held-out rows, so the model has no score"
 
@@ -78,6 +83,10 @@ def fit(
     else:
         share = min(share, MOST_HELD_OUT / len(y))
         X_train, X_test, y_train, y_test = evaluation.split(X, y, task, share, random_state)
+    if hasattr(X_train, "columns") or isinstance(X_train, np.ndarray):
+        name = "accuracy" if task == "classification" else "R²"
+        leaks = possible_leaks(X_train, y_train, task)
+        advice += [LEAK.format(column, name, value, column) for column, value in leaks.items()]
     step("training")
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as heard:

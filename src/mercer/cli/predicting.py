@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.cli.evaluation import score_value
+from mercer.tables.identifiers import REASONS
 from mercer.tables.kinds import written_days
-from mercer.tables.readers import WHY_LEFT_OUT, Data, counted, listed, refuse_repeated
+from mercer.tables.readers import Data, counted, listed, refuse_repeated
 from mercer.tables.sparse import SparseCoding, stays_sparse
 from mercer.tables.text import as_names
 
@@ -40,7 +41,7 @@ def _names(notes: dict[str, Any], data: Data) -> dict[str, np.ndarray]:
     """Row names: from the file, or from columns that training excluded as names."""
     found = dict(data.names)
     for name, why in (notes.get("left out") or {}).items():
-        if name in (data.columns or ()) and why in WHY_LEFT_OUT:
+        if name in (data.columns or ()) and why in REASONS:
             column = data.X[name]
             label = "name" if name.startswith("Unnamed: ") else name
             found.setdefault(label, as_names(column))

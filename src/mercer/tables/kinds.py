@@ -10,6 +10,7 @@ from mercer.tables.marked_numbers import FEW_WORDS
 
 # Whole numbers of at most so many different values, each some times over, are classes.
 MOST_CLASSES = 20
+SLASHED_DAY = r"\d{1,2}/\d{1,2}/\d{4}"
 # What is before a number and after it; letters at a number's head, as in P12, are no unit.
 WITH_UNIT = r"^(\D*[^-\w+−]|)[-+−]?\d[\d.,]*(?:[eE][-+]?\d+)?\s*(\D*)$"
 
@@ -76,7 +77,7 @@ def slashed_day(column: Any) -> str | None:
     """A day as in 12/31/2024 or 31/12/2024, where all words of the column are such days."""
     words = column.dropna()
     is_text = len(words) and all(isinstance(word, str) for word in words)
-    slashed = is_text and words.str.fullmatch(r"\d{1,2}/\d{1,2}/\d{4}").all()
+    slashed = is_text and words.str.fullmatch(SLASHED_DAY).all()
     return words.iloc[0] if slashed else None
 
 
