@@ -13,7 +13,7 @@ from matplotlib.dates import ConciseDateFormatter, date2num
 import mercer
 from command_line import refused, run
 from mercer.cli.density import estimate
-from mercer.report import figures
+from mercer.reports import figures
 from mercer.tables.readers import Data
 
 

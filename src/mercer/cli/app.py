@@ -32,9 +32,12 @@ from mercer.tables.readers import (
     MAX_GIB,
     READERS,
     Data,
+    grouped,
     is_model_file,
     read,
+    require_columns,
     suggested,
+    timed,
     without_names,
 )
 
@@ -96,6 +99,17 @@ app = typer.Typer(
 class TaskName(StrEnum):
     classification = "classification"
     regression = "regression"
+
+
+class MetricName(StrEnum):
+    accuracy = "accuracy"
+    balanced_accuracy = "balanced_accuracy"
+    f1 = "f1"
+    auc = "auc"
+    log_loss = "log_loss"
+    r2 = "r2"
+    rmse = "rmse"
+    mae = "mae"
 
 
 DataArgument = Annotated[
@@ -163,9 +177,26 @@ def fit(
     holdout: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="Fraction of rows to test on.")
     ] = 0.25,
+    cv: Annotated[
+        int, typer.Option(min=0, max=100, help="Test by cross-validation with so many folds.")
+    ] = 0,
+    group: Annotated[
+        str | None, typer.Option(help="Column whose rows of one value are not split by the test.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of times: test on the latest rows.")
+    ] = None,
     refit: Annotated[
-        bool, typer.Option("--refit", help="Train again on all rows after testing.")
+        bool,
+        typer.Option("--refit", help="After testing, fit the chosen kernel to all rows."),
     ] = False,
+    metric: Annotated[
+        MetricName | None, typer.Option(help="Score to report and to choose the threshold for.")
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(metavar="balanced|CLASS=WEIGHT,...", help="Weights of the classes."),
+    ] = None,
     ignore: Annotated[
         list[str] | None, typer.Option(help="Exclude a column; repeat for several.")
     ] = None,
@@ -187,14 +218,23 @@ def fit(
     out = Output(as_json, quiet)
     require_writable(output, report, read=(data,))
     require_html_suffix(report)
+    weights = _weights(class_weight)
+    if cv == 1:
+        raise ValueError("--cv 1: expected at least 2 folds, or 0 for one split")
+    if group and time:
+        raise ValueError("--group and --time cannot be combined")
+    if cv and refit:
+        raise ValueError("--cv trains the saved model on all rows already; leave --refit out")
     path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
     require_writable(path)
     with out.progress(max_time) as step:
         found = read(data, form, header, target, max_gib)
-        _require_columns(found, "--keep", keep or [])
+        require_columns(found, "--keep", keep or [])
+        found = grouped(found, group) if group else found
+        found = timed(found, time) if time else found
         found = _without(without_names(found, keep or []), ignore or [])
         from mercer.cli import fitting  # slow to import
-        from mercer.report import figures, pages
+        from mercer.reports import figures, pages
 
         if report is not None:
             figures.refuse_undrawable()
@@ -205,6 +245,9 @@ def fit(
             max_time=max_time,
             random_state=seed,
             refit=refit,
+            metric=metric and metric.value,
+            class_weight=weights,
+            cv=cv,
             step=step,
         )
         step("writing")
@@ -402,7 +445,7 @@ def density(
     require_html_suffix(report)
     found = read(data, form, header, max_gib=max_gib)
     from mercer.cli.density import estimate, rows
-    from mercer.report import pages
+    from mercer.reports import pages
 
     found = found if column else without_names(found)
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
@@ -502,7 +545,7 @@ def report(
     require_html_suffix(path)
     fitted, notes = load_model(model)
     from mercer.cli.fitting import described
-    from mercer.report import pages
+    from mercer.reports import pages
 
     summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
     name = summary.get("data") or Path(model).name
@@ -542,20 +585,28 @@ def _without(data: Data, ignored: list[str]) -> Data:
     if not ignored:
         return data
     left_out = data.left_out or {}
-    _require_columns(data, "--ignore", [name for name in ignored if name not in left_out])
+    require_columns(data, "--ignore", [name for name in ignored if name not in left_out])
     left_out = {**left_out, **dict.fromkeys(ignored, "excluded by --ignore")}
     columns = [column for name in ignored for column in data.repeated.get(name, [name])]
     return replace(data, X=data.X.drop(columns=columns, errors="ignore"), left_out=left_out)
 
 
-def _require_columns(data: Data, option: str, names: list[str]) -> None:
-    """Raise an error if an option names a column that the data do not have."""
-    if names and data.columns is None:
-        raise ValueError(f"{option}: {data.source} has no named columns")
-    for name in names:
-        if name not in (data.columns or ()):
-            meant = suggested(name, data.columns or ())
-            raise ValueError(f"{option} {name}: there is no such column; {meant}")
+def _weights(text: str | None) -> Any:
+    """Class weights as written: "balanced", or class=weight pairs with commas."""
+    if text is None or text == "balanced":
+        return text
+    found = {}
+    for part in text.split(","):
+        name, equals, number = part.rpartition("=")
+        try:
+            found[name.strip()] = weight = float(number)
+        except ValueError:
+            weight = 0.0
+        if not equals or not 0 < weight < float("inf"):
+            raise ValueError(
+                f"--class-weight {text}: expected balanced, or class=weight pairs as yes=5,no=1"
+            )
+    return found
 
 
 def _stem(path: str) -> str:

@@ -22,7 +22,7 @@ from rich.text import Text
 
 import mercer
 from mercer.cli.escaping import escape, escape_json, quote_formula
-from mercer.report.summaries import facts
+from mercer.reports.summaries import facts
 from mercer.tables.readers import is_model_file, standard_input
 from mercer.whole_files import write_whole
 

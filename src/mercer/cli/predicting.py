@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.cli.evaluation import score_value
+from mercer.cli.models import decided
+from mercer.reports.scores import METRICS, HeldOut
 from mercer.tables.identifiers import REASONS
 from mercer.tables.kinds import written_days
 from mercer.tables.readers import Data, counted, listed, refuse_repeated
@@ -21,7 +22,12 @@ def predictions(
 ) -> dict[str, np.ndarray]:
     """Row names, the column ``prediction``, and optionally class probabilities."""
     X = _arranged(model, notes, data)
-    columns, predicted = _names(notes, data), np.asarray(model.predict(X))
+    threshold = notes.get("threshold")
+    if threshold and hasattr(model, "predict_proba") and len(model.classes_) == 2:
+        predicted = decided(model.classes_, model.predict_proba(X), float(threshold["value"]))
+    else:
+        predicted = np.asarray(model.predict(X))
+    columns = _names(notes, data)
     if predicted.ndim > 1:
         columns |= {f"prediction {k}": y for k, y in enumerate(predicted.T)}
     else:
@@ -73,7 +79,10 @@ def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) 
     y, predicted = np.asarray(y)[given], predicted[given]
     if len(y) < 2:
         return None
-    name, without = notes.get("score", {}).get("name", "score"), ""
+    metric, without = (notes.get("score") or {}).get("metric"), ""
+    if metric not in METRICS or METRICS[metric].needs_probabilities:
+        metric = "accuracy" if task == "classification" else "r2"
+    name = METRICS[metric].name
     if predicted.dtype.kind in "iuf":
         numbers = np.array([_number(value) for value in y])
         wrong = np.isnan(numbers)
@@ -87,7 +96,7 @@ def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) 
         y, predicted = y.astype(str), predicted.astype(str)
     if len(y) < 2:
         return f"no {name}{without}"
-    value = score_value(task, y, predicted)
+    value = METRICS[metric].function(HeldOut(task, y, predicted))
     return f"{name} {value:.3f} on the {len(y):,} rows with a target{without}"
 
 

@@ -35,6 +35,7 @@ WIDE_TEXT = {
     (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): "utf-16",
 }
 
+GROUPS_ROWS = "it groups the rows (--group)"
 FEWER_ROWS = "give a file with fewer rows or columns, or use a machine with more memory"
 
 
@@ -62,6 +63,10 @@ class Data:
         Names that several columns have in the file, and what these are called here.
     read_as : dict of str to str
         Columns of numbers with marks, each with an example: "$12.30 as 12.30".
+    groups : array or None
+        The group of each row; rows of one group are not split.
+    times : array or None
+        The time of each row, as numbers; later rows are tested on.
     """
 
     X: Any
@@ -74,6 +79,8 @@ class Data:
     names: dict[str, np.ndarray] = field(default_factory=dict)
     repeated: dict[str, list[str]] = field(default_factory=dict)
     read_as: dict[str, str] = field(default_factory=dict)
+    groups: np.ndarray | None = None
+    times: np.ndarray | None = None
 
     @property
     def columns(self) -> list[str] | None:
@@ -248,6 +255,45 @@ def _chosen(data: Data, path: str, target: str | None) -> Data:
     at = names.index(target)
     y = data.X.iloc[:, at]
     return replace(data, X=data.X.drop(columns=data.X.columns[at]), y=y, target=target)
+
+
+def grouped(data: Data, column: str) -> Data:
+    """The data with a column as the groups of the rows, which is no feature."""
+    name = _named(data, "--group", column)
+    groups = data.X[name].astype(str).to_numpy()
+    left_out = {**(data.left_out or {}), name: GROUPS_ROWS}
+    return replace(data, X=data.X.drop(columns=name), groups=groups, left_out=left_out)
+
+
+def timed(data: Data, column: str) -> Data:
+    """The data with the times of a column, which stays a feature."""
+    name = _named(data, "--time", column)
+    values = data.X[name]
+    kind = getattr(values.dtype, "kind", "O")
+    if kind not in "iufM":
+        word = next(iter(values.dropna()), "")
+        raise ValueError(f"--time {name}: found {word!r}; expected dates or numbers")
+    if values.isna().any():
+        row = int(np.flatnonzero(values.isna())[0])
+        raise ValueError(f"--time {name}: row {row} has no value; fill or remove it first")
+    times = values.to_numpy(dtype="datetime64[us]") if kind == "M" else values.to_numpy()
+    return replace(data, times=times.astype(np.float64))
+
+
+def _named(data: Data, option: str, column: str) -> str:
+    require_columns(data, option, [column])
+    refuse_repeated(data, [column])
+    return column
+
+
+def require_columns(data: Data, option: str, names: Collection[str]) -> None:
+    """Raise an error if an option names a column that the data do not have."""
+    if names and data.columns is None:
+        raise ValueError(f"{option}: {data.source} has no named columns")
+    for name in names:
+        if name not in (data.columns or ()):
+            meant = suggested(name, data.columns or ())
+            raise ValueError(f"{option} {name}: there is no such column; {meant}")
 
 
 def refuse_repeated(data: Data, names: Collection[str], otherwise: str = "") -> None:
