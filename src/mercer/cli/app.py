@@ -318,6 +318,14 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each class.")
     ] = False,
+    novelty: Annotated[
+        bool,
+        typer.Option(
+            "--novelty",
+            help="Add how far each row is from the training rows (0 to 1), what it has that they "
+            "do not, and whether it was trained on.",
+        ),
+    ] = False,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
     header: HeaderOption = True,
@@ -340,15 +348,25 @@ def predict(
     require_writable(output, read=(model, data))
     found = read(data, form, header, max_gib=max_gib)
     fitted, notes = load_model(model, found.width)
-    from mercer.cli.predicting import predictions, score_of, unlike_training
+    from mercer.cli.predicting import (
+        newly_marked,
+        notes_on_rows,
+        predictions,
+        score_of,
+        trained_rows,
+    )
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        columns = predictions(fitted, notes, found, probabilities)
+        columns = predictions(fitted, notes, found, probabilities, novelty)
+        trained = trained_rows(fitted, notes, found)
+        about = notes_on_rows(fitted, notes, found, trained)
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         out.note(message)
-    if newly_marked := unlike_training(notes, found):
-        out.note(newly_marked)
+    if marked := newly_marked(notes, found):
+        out.note(marked)
+    for line in about:
+        out.note(line)
     if as_json:
         out.result({name: column.tolist() for name, column in columns.items()})
     if not as_json or output != "-":
@@ -358,7 +376,7 @@ def predict(
                 f"{changed} cells that a spreadsheet would run as formulas now begin with '; "
                 "--no-quote-formulas turns this off"
             )
-    score = score_of(notes, found, columns)
+    score = score_of(notes, found, columns, trained)
     if score is not None:
         out.note(score)
 

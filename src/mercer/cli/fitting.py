@@ -15,6 +15,7 @@ from mercer.arrays import take_rows
 from mercer.cli import evaluation, models, splits
 from mercer.cli.targets import complete, numbers_meant, refuse_unlearnable, targets
 from mercer.reports.evaluation import evaluated
+from mercer.reports.novelty import stored_fingerprints
 from mercer.reports.scores import HeldOut, checked_metric
 from mercer.tables import kinds as columns
 from mercer.tables.leaks import possible_leaks
@@ -107,6 +108,7 @@ def fit(
         "task": task,
         "target": data.target,
         "columns": _described(model, data.X),
+        "training rows": stored_fingerprints(tested.X_trained),
         "left out": data.left_out or {},
         "read as": _read_as(data),
         "weights": class_weight if isinstance(class_weight, str | None) else str(class_weight),
@@ -139,6 +141,8 @@ class Tested:
         Predictions of models that were not trained on these rows.
     rows : (n,) array
         Their numbers.
+    X_trained : table
+        The rows that the model to save was trained on.
     X, y : table and array
         The rows that importances are computed on.
     tester : model
@@ -155,6 +159,7 @@ class Tested:
     trained: models.Trained
     held: HeldOut
     rows: np.ndarray
+    X_trained: Any
     X: Any
     y: np.ndarray
     tester: Any
@@ -185,7 +190,8 @@ def _tested(
         words = "whole groups" if data.groups is not None else words
     step("training")
     started = time.perf_counter()
-    trained = trainer.train(take_rows(X, train), y[train])
+    X_trained = take_rows(X, train)
+    trained = trainer.train(X_trained, y[train])
     seconds = time.perf_counter() - started
     step("testing")
     held = trained.held_out(X_test, y_test, task)
@@ -194,9 +200,19 @@ def _tested(
         step("fitting the chosen kernel to all rows")
         if data.held_out is not None:
             X, y = _joined(X, X_test), np.concatenate([y, y_test])
-        final, refitted_on = trainer.refit(trained, X, y), len(y)
+        final, refitted_on, X_trained = trainer.refit(trained, X, y), len(y), X
     return Tested(
-        final, held, rows, X_test, y_test, trained.model, data.y[train], words, refitted_on, seconds
+        trained=final,
+        held=held,
+        rows=rows,
+        X_trained=X_trained,
+        X=X_test,
+        y=y_test,
+        tester=trained.model,
+        y_train=data.y[train],
+        words=words,
+        refitted_on=refitted_on,
+        seconds=seconds,
     )
 
 
@@ -222,16 +238,17 @@ def _cross_validated(data: Data, trainer: models.Trainer, cv: int, step: Callabl
     step("training on all rows")
     final = short.train(data.X, y)
     return Tested(
-        final,
-        _concatenated(held),
-        np.concatenate([test for _, test in parts]),
-        take_rows(data.X, test),
-        y[test],
-        trained.model,
-        y,
-        f"{cv}-fold cross-validation",
-        0,
-        time.perf_counter() - started,
+        trained=final,
+        held=_concatenated(held),
+        rows=np.concatenate([test for _, test in parts]),
+        X_trained=data.X,
+        X=take_rows(data.X, test),
+        y=y[test],
+        tester=trained.model,
+        y_train=y,
+        words=f"{cv}-fold cross-validation",
+        refitted_on=0,
+        seconds=time.perf_counter() - started,
     )
 
 

@@ -26,7 +26,7 @@ from mercer.reports.summaries import facts
 from mercer.tables.readers import is_model_file, standard_input
 from mercer.whole_files import write_whole
 
-PLOTTED = ("grid", "held out", "spectrum")
+PLOTTED = ("grid", "held out", "spectrum", "training rows", "roc", "precision recall")
 
 
 class Output:
