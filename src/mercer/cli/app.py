@@ -478,6 +478,8 @@ def density(
         write(report, page)
     if "-" not in (output, save, report):
         out.result(summary)
+        for line in summary["advice"]:
+            out.note(f"\n{line}")
         written = {"densities in": output, "saved as": save, "report in": report}
         files = ", ".join(f"{words} {path}" for words, path in written.items() if path)
         if files:
