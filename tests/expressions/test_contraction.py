@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import kernels as K
-from mercer.expressions.contraction import Outer, contracted, is_joint
+from mercer.expressions.contraction import Outer, contracted, is_joint, points_contracted
 from naive_kernels import CASES
 
 SCALES = [0.7, 1.9, 1.1]
@@ -102,3 +102,18 @@ def test_points_far_apart_lose_no_digits():
     k = K.RBF(scales=[1e-3, 2e-3])
     expected = by_storing(k, X, W)["scales"]
     np.testing.assert_allclose(contracted(k.over(X), W)["scales"], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("k", COMPOSITES, ids=str)
+def test_derivatives_by_points(k):
+    X, Z, W = drawn(37)[0], drawn(21, 1)[0], np.random.default_rng(2).standard_normal((37, 21))
+    found = points_contracted(k.over(X, Z), W)
+    if "normalize" in repr(k) or "Laplacian" in repr(k) or "on(" in repr(k):
+        assert found is None
+        return
+    h = 1e-6
+    for j, feature in [(0, 0), (5, 1), (20, 2)]:
+        step = np.zeros_like(Z)
+        step[j, feature] = h
+        slope = (k(X, Z + step)[:, j] - k(X, Z - step)[:, j]) / (2 * h)
+        assert found[j, feature] == pytest.approx(W[:, j] @ slope, rel=1e-5, abs=1e-6)

@@ -18,9 +18,17 @@ import scipy.sparse as sp
 from mercer.arrays import as_dense, to_float64
 from mercer.expressions.derivative import derivative, moved, partial
 from mercer.expressions.interpreter import PairMatrix
-from mercer.expressions.nodes import ZERO, Diagonal, Expression, Statistic, Tangent, multiply
+from mercer.expressions.nodes import (
+    ZERO,
+    Constant,
+    Diagonal,
+    Expression,
+    Statistic,
+    Tangent,
+    multiply,
+)
 from mercer.expressions.statistics import centre
-from mercer.expressions.views import Scale
+from mercer.expressions.views import Check, Scale
 
 # Numbers of a tile, and its most columns: W's and the derivative's stay in cache between the passes
 # over them.
@@ -85,6 +93,35 @@ def contracted(pairs: PairMatrix, W: np.ndarray | Outer) -> dict[str, float | np
     for each in lost:
         _put(found, each)
     return found
+
+
+def points_contracted(pairs: PairMatrix, W: np.ndarray | Outer) -> np.ndarray | None:
+    """Σ_i W_ij ∂k(x_i, z_j)/∂z_j for each of the points z_j on the right: (m, d).
+
+    None for kernels that are not functions of squared distances and dot products of the points, of
+    which each feature may have a scale.
+
+    Parameters
+    ----------
+    pairs : PairMatrix of two sets of points, dense vectors
+    W : (n, m) float64 array, or Outer
+    """
+    e = pairs.expression
+    leaves = [node for node in dict.fromkeys(e.walk()) if not list(node.children())]
+    leaves = [node for node in leaves if not isinstance(node, Constant)]
+    if any(map(sp.issparse, pairs.raw)) or not all(map(_is_of_scaled_points, leaves)):
+        return None
+    sums = [_Points(pairs, leaf, partial(e, leaf)) for leaf in leaves]
+    for tile, rows, columns in _tiles(pairs, W):
+        for each in sums:
+            each.add(tile, rows, columns)
+    return sum((each.total() for each in sums), np.zeros(np.shape(pairs.raw[1])))
+
+
+def _is_of_scaled_points(leaf: Expression) -> bool:
+    if not isinstance(leaf, Statistic) or leaf.kind.name not in ("dot", "sqdist"):
+        return False
+    return all(isinstance(step, Check | Scale) for step in leaf.view.steps)
 
 
 def is_joint(pairs: PairMatrix) -> bool:
@@ -208,6 +245,33 @@ class _Joint:
         unsure = np.flatnonzero(~(eps * sizes <= eps**0.5 * np.abs(found)))
         found[unsure] = 0.0
         return found, unsure
+
+
+class _Points:
+    """Σ_i M_ij ∂leaf_ij/∂z_j with ``M = W ∘ G``, for a squared distance or a dot product."""
+
+    def __init__(self, pairs: PairMatrix, leaf: Statistic, G: Expression):
+        self.values, self.leaf = pairs.like(G, np.float64), leaf
+        self.is_distance = leaf.kind.name == "sqdist"
+        X, Z = (to_float64(as_dense(pairs.points(leaf.view, side))) for side in (0, 1))
+        origin = centre(Z) if self.is_distance else 0.0
+        self.X, self.Z = X - origin, Z - origin
+        self.products, self.columns = np.zeros(Z.shape), np.zeros(len(Z))
+
+    def add(self, tile: np.ndarray, rows: slice, columns: slice) -> None:
+        M = self.values.block(rows, columns)
+        M *= tile
+        self.products[columns] += M.T @ self.X[rows]
+        self.columns[columns] += M.sum(0)
+
+    def total(self) -> np.ndarray:
+        found = self.products
+        if self.is_distance:
+            found = 2 * (self.Z * self.columns[:, None] - found)
+        for step in self.leaf.view.steps:
+            if isinstance(step, Scale):
+                found = found / np.asarray(step.scales)
+        return found
 
 
 def _single_sums(pairs: PairMatrix) -> Iterator[_Single]:

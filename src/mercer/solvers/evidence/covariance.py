@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import as_numpy, n_rows, to_float64
-from mercer.expressions.contraction import Outer, contracted
+from mercer.expressions.contraction import Outer, contracted, points_contracted
 from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import PairMatrix
 from mercer.kernels.hyperparameters import BOUNDS, Entry, values, with_values
@@ -100,6 +100,15 @@ class KernelCovariance:
     def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
         Z = None if Z is None else to_float64(Z)
         return self._of_kernel(contracted(self.kernel.over(to_float64(X), Z), W))
+
+    def points_contracted(self, X: Any, Z: Any, W: np.ndarray) -> np.ndarray:
+        found = points_contracted(self.kernel.over(to_float64(X), to_float64(Z)), W)
+        if found is None:
+            raise TypeError(
+                f"inducing points can be moved where the kernel is a function of squared distances "
+                f"and dot products of dense vectors, and {self.kernel!r} is not; keep them fixed"
+            )
+        return found
 
     def own_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
         pairs = self._pairs(X)

@@ -95,7 +95,7 @@ class InducingEngine:
             sums = Sums(self.problem, self.problem.covariance.at(theta), self.Z)
         except LinAlgError:
             return Evidence(-np.inf, np.zeros(len(theta)) if gradient else None)
-        slope = sums.gradient() if gradient else None
+        slope = sums.gradient()[0] if gradient else None
         return Evidence(sums.lower, slope, lower=sums.lower, upper=sums.upper)
 
     def posterior(self, theta: np.ndarray) -> InducingPosterior:
@@ -110,11 +110,11 @@ class InducingEngine:
 
 
 class Block(NamedTuple):
-    """Some points: Phi (b, m), R = [Y, H] (b, t + q), the errors' variances D (b,)."""
+    """Some points: K = k(X, Z) (b, m), R = [Y, H] (b, t + q), the errors' variances D (b,)."""
 
     rows: slice
     X: Any
-    Phi: np.ndarray
+    K: np.ndarray
     R: np.ndarray
     D: np.ndarray
 
@@ -128,6 +128,7 @@ class Sums:
     c : (m, t + q) array, Phi^T D^-1 R
     G : (t + q, t + q) array, R^T D^-1 R
     log_errors : float, log |D|
+    known : (n,) array, the diagonal of Q
     excess : float, tr D^-1 (K - Q)
     """
 
@@ -140,6 +141,7 @@ class Sums:
         m, q, (_, t) = len(K), problem.H.shape[1], problem.Y.shape
         self.S, self.c, self.G = np.zeros((m, m)), np.zeros((m, t + q)), np.zeros((t + q, t + q))
         self.log_errors = self.excess = 0.0
+        self.known = np.empty(len(problem.Y))
         for block in self._blocks():
             self._add(block)
         if not np.isfinite(self.excess + self.log_errors):
@@ -153,16 +155,18 @@ class Sums:
             if not np.all(D > 0):
                 raise LinAlgError("inducing points need errors of positive variance")
             R = np.hstack([problem.Y[rows], problem.H[rows]])
-            yield Block(rows, X, self.features(self.covariance.gram(X, self.Z)), R, D)
+            yield Block(rows, X, self.covariance.gram(X, self.Z), R, D)
 
     def features(self, K: np.ndarray) -> np.ndarray:
         """Phi for the kernel K between some points and Z, (b, m), which is overwritten."""
         return blas.dtrmm(1.0, self.inverse, K.T, trans_a=1, overwrite_b=1).T
 
     def _add(self, block: Block) -> None:
-        _, X, Phi, R, D = block
-        own = self.covariance.own(X) - np.einsum("ij,ij->i", Phi, Phi)
-        self.excess += float((np.maximum(own, 0.0) / D).sum())
+        rows, X, K, R, D = block
+        Phi = self.features(K)
+        self.known[rows] = np.einsum("ij,ij->i", Phi, Phi)
+        left = np.maximum(self.covariance.own(X) - self.known[rows], 0.0)
+        self.excess += float((left / D).sum())
         self.log_errors += float(np.log(D).sum())
         root = np.sqrt(D)[:, None]
         scaled, R = Phi / root, R / root
@@ -209,52 +213,62 @@ class Sums:
     # + t V A^-1 V^T) / 2 for C = Q + D, the bound changes by <E, dQ> through Q, which is
     # <2 E Phi U^-T, dK_nm> - <U^-1 Phi^T E Phi U^-T, dK_mm>.
 
-    def gradient(self) -> np.ndarray:
-        """Of the lower bound, by theta."""
+    def gradient(self, by_points: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Of the lower bound, by theta and, if asked for, by the inducing points: (p,), (m, d)."""
         t, m = self.problem.Y.shape[1], len(self.S)
         a, v, profile = self.coefficients
         inverse = cho_solve(self.B, np.eye(m))
         root = np.linalg.cholesky(np.linalg.inv(profile.A)) * np.sqrt(t)
         low = np.hstack([a, v @ root])
-        outer = self._pulled(low)
-        pulled = t * (np.eye(m) - inverse)
-        pulled = blas.dtrmm(1.0, self.inverse, pulled, side=1, trans_a=1)  # (I - B^-1) U^-T
+        inner = _Inner(profile, root, self.pulled(low), t * self._between(np.eye(m) - inverse))
         found = np.zeros(len(self.covariance.theta))
+        moved = np.zeros(np.shape(self.Z) if by_points else 0)
         for block in self._blocks():
-            found += self._of_block(block, profile, low, root, outer, pulled, inverse)
-        middle = self._pulled(self._pulled(t * (self.S - np.eye(m) + inverse) + low @ low.T).T)
-        weights = -0.5 * middle
-        weights.reshape(-1)[:: m + 1] *= 1 + JITTER
-        return found + self.covariance.cross_contracted(self.Z, None, weights)
+            W, of_block = self._of_block(block, inner)
+            found += of_block + self.covariance.cross_contracted(block.X, self.Z, W)
+            if by_points:
+                moved += self.covariance.points_contracted(block.X, self.Z, W)
+        W = self._between(t * (self.S - np.eye(m) + inverse) + low @ low.T)
+        W *= -0.5
+        W.reshape(-1)[:: m + 1] *= 1 + JITTER
+        found += self.covariance.cross_contracted(self.Z, None, W)
+        if by_points:
+            moved += 2 * self.covariance.points_contracted(self.Z, self.Z, W)
+        return found, moved
 
-    def _pulled(self, V: np.ndarray) -> np.ndarray:
+    def pulled(self, V: np.ndarray) -> np.ndarray:
         """U^-1 V."""
         return blas.dtrmm(1.0, self.inverse, V)
 
-    def _of_block(
-        self,
-        block: Block,
-        profile: Profile,
-        low: np.ndarray,
-        root: np.ndarray,
-        outer: np.ndarray,
-        pulled: np.ndarray,
-        inverse: np.ndarray,
-    ) -> np.ndarray:
-        """What some points add to the gradient, through K_nm, their own variances and errors."""
-        _, X, Phi, R, D = block
+    def _between(self, A: np.ndarray) -> np.ndarray:
+        """U^-1 A U^-T for a symmetric A."""
+        return np.ascontiguousarray(self.pulled(self.pulled(A).T))
+
+    def _of_block(self, block: Block, inner: _Inner) -> tuple[np.ndarray, np.ndarray]:
+        """The weights of K_nm, and the gradient through k(x, x) and the errors."""
+        rows, X, K, R, D = block
+        profile, root, outer, middle = inner
         t = self.problem.Y.shape[1]
         # alpha, and V A^-1/2.
         columns = np.hstack([R[:, :t] - R[:, t:] @ profile.beta, R[:, t:] @ root])
-        columns = (columns - Phi @ low) / D[:, None]
-        W = (Phi @ pulled) / D[:, None]
+        columns = (columns - K @ outer) / D[:, None]
+        W = K @ middle
+        known = t * self.known[rows] - np.einsum("ij,ij->i", W, K)  # t phi B^-1 phi
+        left = t * np.maximum(self.covariance.own(X) - self.known[rows], 0.0)
+        W /= D[:, None]
         W += columns @ outer.T
-        found = self.covariance.cross_contracted(X, self.Z, W)
-        left = self.covariance.own(X) - np.einsum("ij,ij->i", Phi, Phi)
-        known = np.einsum("ij,ij->i", Phi @ inverse, Phi)
-        by_errors = (columns**2).sum(1) + t * (known + left - D) / D**2
-        found += self.covariance.own_contracted(X, -0.5 * t / D)
-        return found + self.covariance.errors_contracted(X, 0.5 * by_errors)
+        by_errors = (columns**2).sum(1) + (known + left - t * D) / D**2
+        found = self.covariance.own_contracted(X, -0.5 * t / D)
+        return W, found + self.covariance.errors_contracted(X, 0.5 * by_errors)
+
+
+class _Inner(NamedTuple):
+    """What all blocks share: see `Sums.gradient`."""
+
+    profile: Profile
+    root: np.ndarray
+    outer: np.ndarray
+    middle: np.ndarray
 
 
 def _upper(K: np.ndarray) -> np.ndarray:
@@ -281,7 +295,7 @@ class InducingPosterior(Posterior):
         self.weights, self.of_basis, profile = sums.coefficients
         self.mean_coefficients, self.mean_covariance = profile.beta, np.linalg.inv(profile.A)
         self.evidence = Evidence(sums.lower, lower=sums.lower, upper=sums.upper)
-        alpha = sums._pulled(self.weights)
+        alpha = sums.pulled(self.weights)
         gap, seconds = sums.upper - sums.lower, time.perf_counter() - start
         method = f"inducing: {len(sums.S)} points"
         self.result = Result(alpha, Status.COMPLETED, gap, 1, seconds, method=method)

@@ -74,6 +74,10 @@ class Covariance(Protocol):
         """
         ...
 
+    def points_contracted(self, X: Any, Z: Any, W: np.ndarray) -> np.ndarray:
+        """``Σ_i W_ij ∂k(x_i, z_j)/∂z_j``: (m, d); a TypeError where it is not known."""
+        ...
+
     def own_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
         """``Σ_i weight_i ∂k(x_i, x_i)/∂theta`` for each theta: (p,)."""
         ...
