@@ -17,6 +17,8 @@ from mercer.kernels.hyperparameters import BOUNDS, Entry, values, with_values
 from mercer.kernels.kernel import Kernel
 
 NOISE = "noise"
+# Logarithms of numbers that float64 holds with room to spare.
+RANGE = 690.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,8 @@ class KernelCovariance:
         A variance s of all errors alike, whose logarithm is the last entry of theta.
     white : tuple of str
         Paths of constants in ``whole`` that count on the diagonal alone.
+    labels : tuple of str
+        Other names of the entries, if they have any.
     """
 
     whole: Kernel
@@ -41,6 +45,7 @@ class KernelCovariance:
     bounds: np.ndarray
     noise: float | None = None
     white: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     @property
     def theta(self) -> np.ndarray:
@@ -50,7 +55,7 @@ class KernelCovariance:
 
     @property
     def names(self) -> tuple[str, ...]:
-        found = tuple(entry.name for entry in self.entries)
+        found = self.labels or tuple(entry.name for entry in self.entries)
         return found if self.noise is None else (*found, NOISE)
 
     @cached_property
@@ -66,17 +71,17 @@ class KernelCovariance:
 
     def at(self, theta: np.ndarray) -> KernelCovariance:
         theta, p = np.asarray(theta, dtype=float), len(self.entries)
-        noise = None if self.noise is None else float(np.exp(theta[p]))
+        noise = None if self.noise is None else float(np.exp(np.clip(theta[p], -RANGE, RANGE)))
         rates = np.array([entry.rate for entry in self.entries])
-        with np.errstate(over="ignore"):
-            moved = with_values(self.whole, self.entries, np.exp(rates * theta[:p]))
-        return replace(self, whole=moved, noise=noise)
+        numbers = np.exp(np.clip(rates * theta[:p], -RANGE, RANGE))
+        return replace(self, whole=with_values(self.whole, self.entries, numbers), noise=noise)
 
     # Values.
 
     def gram(self, X: Any, Y: Any = None) -> np.ndarray:
         X, Y = to_float64(X), None if Y is None else to_float64(Y)
-        return np.ascontiguousarray(as_numpy(self.kernel(X, Y)), dtype=np.float64)
+        with np.errstate(over="ignore"):  # an infinite value has no evidence
+            return np.ascontiguousarray(as_numpy(self.kernel(X, Y)), dtype=np.float64)
 
     def own(self, X: Any) -> np.ndarray:
         return np.array(as_numpy(self.kernel.diag(to_float64(X))), dtype=np.float64)
