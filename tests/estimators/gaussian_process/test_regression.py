@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor as Theirs
 from sklearn.gaussian_process import kernels as S
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import GaussianProcessRegressor, KernelRidge
 from mercer import kernels as K
@@ -106,9 +107,7 @@ def test_the_evidence_found_is_as_good_as_theirs(name):
         each(CONVERTED[name], alpha=0.01, n_restarts_optimizer=1, random_state=0)
         for each in (Theirs, GaussianProcessRegressor)
     )
-    found, expected = (
-        each.fit(X, Y).log_marginal_likelihood_value_ for each in (ours, theirs)
-    )
+    found, expected = (each.fit(X, Y).log_marginal_likelihood_value_ for each in (ours, theirs))
     assert found > expected - 1e-4
     assert ours.result_.status.ok
     assert "best of 2 runs" in ours.result_.method
@@ -192,7 +191,7 @@ def test_priors_move_what_is_found():
     held = GaussianProcessRegressor(1.0 * K.RBF(), priors={"right__gamma": (40.0, 0.01)}).fit(X, Y)
     assert held.hyperparameters_["right__gamma"] == pytest.approx(40, rel=0.05)
     assert held.log_marginal_likelihood_value_ < free.log_marginal_likelihood_value_
-    with pytest.raises(ValueError, match="priors names 'gamma'.*'right__gamma'"):
+    with pytest.raises(ValueError, match=r"priors names 'gamma'.*'right__gamma'"):
         GaussianProcessRegressor(1.0 * K.RBF(), priors={"gamma": (1, 1)}).fit(X, Y)
     with pytest.raises(ValueError, match="median, spread"):
         GaussianProcessRegressor(1.0 * K.RBF(), priors={"noise": (1, -1)}).fit(X, Y)
@@ -312,7 +311,7 @@ def test_a_kernel_without_hyperparameters():
 def test_repeated_points_without_noise_are_explained():
     twice, targets = np.vstack([X, X]), np.append(Y, Y + 1)
     model = GaussianProcessRegressor(K.RBF(), noise=0.0, alpha=0.0)
-    with pytest.raises(np.linalg.LinAlgError, match="40 rows that repeat others.*noise='learn'"):
+    with pytest.raises(np.linalg.LinAlgError, match=r"40 rows that repeat others.*noise='learn'"):
         model.fit(twice, targets)
     learnt = GaussianProcessRegressor(1.0 * K.RBF()).fit(twice, targets)
     assert learnt.noise_ > 0.1
@@ -402,3 +401,21 @@ def test_variances_are_never_negative_nor_nan(seed):
     mean, std = model.predict(np.vstack([close, close + 1e-6]), return_std=True)
     assert np.all(std >= 0)
     assert np.isfinite(mean).all()
+
+
+def test_dask_collections_of_new_points():
+    da = pytest.importorskip("dask.array", reason="Dask is not installed: pip install mercer[dask]")
+    model = GaussianProcessRegressor(1.0 * K.RBF()).fit(X, Y)
+    lazy = model.predict(da.from_array(NEW, chunks=(4, 2)), return_std=True)
+    for found, expected in zip(lazy, model.predict(NEW, return_std=True), strict=True):
+        np.testing.assert_allclose(found.compute(), expected)
+    with pytest.raises(ValueError, match="all pairs of points"):
+        model.predict(da.from_array(NEW, chunks=(4, 2)), return_cov=True)
+
+
+@parametrize_with_checks(
+    [GaussianProcessRegressor(), GaussianProcessRegressor(1.0 * K.RBF(), mean="linear")]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)

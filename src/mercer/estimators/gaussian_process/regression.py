@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import StrOptions
+from mercer.arrays.remote import is_collection, over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.gaussian_process.covariances import (
@@ -311,6 +312,15 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        if return_cov and is_collection(X):
+            raise ValueError(
+                "return_cov is of all pairs of points, and X is a Dask collection; pass an array, "
+                "or return_std"
+            )
+        return self._predicted(X, return_std, return_cov, include_noise)
+
+    @over_blocks
+    def _predicted(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
         X = validate_query(self, X)
         if not hasattr(self, "posterior_"):
             return self._of_prior(X, return_std, return_cov, include_noise)

@@ -77,14 +77,13 @@ class _Conversion:
             _ = whole.expression(), whole.domain
         except (TypeError, ValueError) as error:  # such as DotProduct() ** 0.5, which is no kernel
             raise NoCounterpart from error
-        found = KernelCovariance(
+        return KernelCovariance(
             whole,
             tuple(self.entries),
             bounds_of(kernel),
             white=tuple(self.white),
             labels=names_of(kernel),
         )
-        return found
 
     def converted(self, kernel: Any, path: str) -> Kernel:
         way = CONVERSIONS.get(type(kernel).__name__)

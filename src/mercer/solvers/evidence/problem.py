@@ -36,9 +36,14 @@ class Covariance(Protocol):
         k at theta. None where only Gram matrices are known, which the exact engine alone takes.
     """
 
-    theta: np.ndarray
-    bounds: np.ndarray
-    names: tuple[str, ...]
+    @property
+    def theta(self) -> np.ndarray: ...
+
+    @property
+    def bounds(self) -> np.ndarray: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
 
     @property
     def kernel(self) -> Kernel | None: ...
