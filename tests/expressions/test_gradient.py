@@ -241,7 +241,10 @@ def test_all_scales_take_one_pass(kernel, n_numbers, passes):
 def test_columns_are_taken_a_few_at_a_time(kernel, monkeypatch, passes):
     X, Y = points(40, 30)
     U, V = weights(40, 30, 3)
-    at_once = gradient(kernel.over(X, Y), U, V)["scales"]
+    at_once = gradient(kernel.over(X, Y), U, V)["scales"]  # by weights
+    monkeypatch.setattr(MODULE, "WEIGHTED", 4)
+    by_products = gradient(kernel.over(X, Y), U, V)["scales"]
+    np.testing.assert_allclose(by_products, at_once, rtol=1e-10)
     monkeypatch.setattr(MODULE, "COLUMNS", 0)
     monkeypatch.setattr(MODULE, "FEWEST", 12)
     passes.clear()

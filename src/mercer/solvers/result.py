@@ -86,6 +86,15 @@ class Result:
         """The same with this advice, if there is anything to be done about it."""
         return self if self.status.ok else replace(self, advice=advice)
 
+    def after(self, first: Result) -> Result:
+        """This result, with the steps, seconds and history of the one that it started from too."""
+        return replace(
+            self,
+            n_iter=first.n_iter + self.n_iter,
+            seconds=first.seconds + self.seconds,
+            history=first.history + self.history,
+        )
+
 
 class Monitor:
     """Counts iterations, watches the clock and the gap, and closes with a `Result`.

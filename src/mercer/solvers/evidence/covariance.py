@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import as_numpy, n_rows, to_float64
-from mercer.expressions.contraction import contracted
+from mercer.expressions.contraction import Outer, contracted, points_contracted
 from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import PairMatrix
 from mercer.kernels.hyperparameters import BOUNDS, Entry, values, with_values
@@ -108,6 +108,31 @@ class KernelCovariance:
     def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
         return self._by_theta(X, contracted(self._pairs(X), W), W.diagonal())
 
+    def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
+        Z = None if Z is None else to_float64(Z)
+        return self._of_kernel(contracted(self.kernel.over(to_float64(X), Z), W))
+
+    def points_contracted(self, X: Any, Z: Any, W: np.ndarray) -> np.ndarray:
+        found = points_contracted(self.kernel.over(to_float64(X), to_float64(Z)), W)
+        if found is None:
+            raise TypeError(
+                f"inducing points can be moved where the kernel is a function of squared distances "
+                f"and dot products of dense vectors, and {self.kernel!r} is not; keep them fixed"
+            )
+        return found
+
+    def own_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
+        pairs = self._pairs(X)
+        known, found = pairs.formula.parameters(), np.zeros(len(self.theta))
+        for j, entry in enumerate(self.entries):
+            if entry.path in known and entry.path not in self.white:
+                found[j] = weight @ _diagonal_slope(pairs, entry.path, entry.index)
+        found[: len(self.entries)] *= self._rates
+        return found
+
+    def errors_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
+        return self._by_theta(X, {}, weight)
+
     def _pairs(self, X: Any) -> PairMatrix:
         """The kernel over all pairs of X; the last is cached, for the gradient after the value."""
         last = self.__dict__.get("_last")
@@ -117,6 +142,11 @@ class KernelCovariance:
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def _of_kernel(self, by_path: Mapping[str, Any]) -> np.ndarray:
+        """The chain rule from numbers to theta, of k alone."""
+        found = np.array([self._slope(by_path, entry) for entry in self.entries]) * self._rates
+        return found if self.noise is None else np.append(found, 0.0)
 
     def _by_theta(self, X: Any, by_path: Mapping[str, Any], weight: np.ndarray) -> np.ndarray:
         """The chain rule from numbers to theta, with what acts on the diagonal alone."""
