@@ -24,6 +24,7 @@ from mercer.estimators.constraints import (
 from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
+from mercer.estimators.intervals import PredictionIntervals
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
@@ -264,7 +265,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
         return input_tags(self, super().__sklearn_tags__())
 
 
-class KernelMachineRegressor(CallbackSupportMixin, Regressor, BaseEstimator):
+class KernelMachineRegressor(CallbackSupportMixin, PredictionIntervals, Regressor, BaseEstimator):
     r"""Regression by minimising any loss plus a penalty.
 
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
