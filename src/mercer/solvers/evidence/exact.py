@@ -174,9 +174,7 @@ class ExactPosterior(Posterior):
         """
         old, n = self.problem, len(self.alpha)
         problem = EvidenceProblem(self.prior, X, Y, noise, old.basis)
-        B = solve_triangular(
-            self.L, self.prior.gram(old.X, more), lower=True, check_finite=False
-        )
+        B = solve_triangular(self.L, self.prior.gram(old.X, more), lower=True, check_finite=False)
         C = self.prior.gram(more) - B.T @ B
         C[np.diag_indices_from(C)] += problem.diagonal(self.prior)[n:]
         U, _ = factorised(np.ascontiguousarray(C))
