@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -218,7 +217,7 @@ class GramCovariance:
     def theta(self) -> np.ndarray:
         return self.object.theta
 
-    @cached_property
+    @property
     def bounds(self) -> np.ndarray:
         return bounds_of(self.object)
 
