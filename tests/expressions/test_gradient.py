@@ -309,3 +309,12 @@ def test_what_does_not_fit_is_refused():
         pairs.derivative("scales", 5)
     with pytest.raises(ValueError, match="index=0 of 'gamma', which is one number"):
         pairs.derivative("gamma", 0)
+
+
+@pytest.mark.parametrize("c", [1, 3])
+def test_only_what_is_asked_for(c):
+    X, _ = points(20, 5)
+    pairs, (U, V) = (2.0 * K.RBF(0.3, scales=SCALES)).over(X), weights(20, 20, c)
+    found, whole = gradient(pairs, U, V, ["right__scales"]), gradient(pairs, U, V)
+    assert list(found) == ["right__scales"]
+    np.testing.assert_array_equal(found["right__scales"], whole["right__scales"])

@@ -124,6 +124,7 @@ def _spread_over_steps(
     spread = X + np.where(steps > 0, steps, 0.0) * rng.uniform(-0.5, 0.5, size=X.shape)
     found = mercer.KernelDensity(kernel=density.kernel, bandwidth=density.bandwidth).fit(spread)
     least = steps / 2
+    wide: Any
     if np.ndim(found.bandwidth_) == 2:
         short = np.maximum(least**2 - np.diagonal(found.bandwidth_), 0)
         wide = found.bandwidth_ + np.diag(short)

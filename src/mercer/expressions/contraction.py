@@ -8,7 +8,7 @@ M with Z.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,14 +50,18 @@ class Outer:
         if symmetric and U is not V:
             U, V = 0.5 * np.hstack([U, V]), np.hstack([V, U])
         self.U, self.V = np.ascontiguousarray(U), np.ascontiguousarray(V.T)
-        self.shape = (len(U), len(V))
+        self.room = np.empty(0)
 
     def __getitem__(self, places: tuple[slice, slice]) -> np.ndarray:
         rows, columns = places
-        return self.U[rows] @ self.V[:, columns]
+        U, V = self.U[rows], self.V[:, columns]
+        self.room, tile = _taken(self.room, len(U), V.shape[1])
+        return np.matmul(U, V, out=tile)
 
 
-def contracted(pairs: PairMatrix, W: np.ndarray | Outer) -> dict[str, float | np.ndarray]:
+def contracted(
+    pairs: PairMatrix, W: np.ndarray | Outer, paths: Collection[str] | None = None
+) -> dict[str, float | np.ndarray]:
     """Σ_ij W_ij ∂K_ij/∂θ for every hyperparameter θ of the expression.
 
     Parameters
@@ -66,18 +70,22 @@ def contracted(pairs: PairMatrix, W: np.ndarray | Outer) -> dict[str, float | np
     W : (n, m) float64 array, or Outer
         Where K is of n points with themselves, it is symmetric, and only its half on and below the
         diagonal is read.
+    paths : collection of str, optional
+        Of the hyperparameters that are asked for; None for all.
 
     Returns
     -------
     dict
-        For every path a number, or an array of shape (d,) for a vector of d scales.
+        For each path a number, or an array of shape (d,) for a vector of d scales.
     """
-    sums = [*_single_sums(pairs), *_joint_sums(pairs)]
+    sizes = pairs.formula.parameters()
+    sizes = sizes if paths is None else {path: sizes[path] for path in sizes if path in paths}
+    sums = [*_single_sums(pairs, sizes), *_joint_sums(pairs, sizes)]
     for tile, rows, columns in _tiles(pairs, W):
         for each in sums:
             each.add(tile, rows, columns)
     found: dict[str, float | np.ndarray] = {}
-    for path, size in pairs.formula.parameters().items():
+    for path, size in sizes.items():
         found[path] = 0.0 if size is None else np.zeros(size)
     lost: list[_Single] = []
     for each in sums:
@@ -107,7 +115,7 @@ def points_contracted(pairs: PairMatrix, W: np.ndarray | Outer) -> np.ndarray | 
     W : (n, m) float64 array, or Outer
     """
     e = pairs.expression
-    leaves = [node for node in dict.fromkeys(e.walk()) if not list(node.children())]
+    leaves: list[Any] = [node for node in dict.fromkeys(e.walk()) if not list(node.children())]
     leaves = [node for node in leaves if not isinstance(node, Constant)]
     if any(map(sp.issparse, pairs.raw)) or not all(map(_is_of_scaled_points, leaves)):
         return None
@@ -140,7 +148,7 @@ def _put(found: dict[str, float | np.ndarray], each: _Single) -> None:
 
 
 def _tiles(pairs: PairMatrix, W: Any) -> Iterator[tuple[np.ndarray, slice, slice]]:
-    """Copies of W's tiles; of a symmetric one below the diagonal, with half the diagonal.
+    """W's tiles; of a symmetric one below the diagonal, with half the diagonal.
 
     So that the sum over W is twice theirs.
     """
@@ -151,12 +159,30 @@ def _tiles(pairs: PairMatrix, W: Any) -> Iterator[tuple[np.ndarray, slice, slice
         end = rows.stop if pairs.symmetric else m
         for left in range(0, end, WIDEST):
             columns = slice(left, min(left + WIDEST, end))
-            tile = np.array(W[rows, columns], dtype=np.float64)
+            tile = W[rows, columns]
             if pairs.symmetric and columns.stop > start:
                 tile = np.tril(tile, start - left)
                 own = np.arange(max(start, left), columns.stop)
                 tile[own - start, own - left] *= 0.5
             yield tile, rows, columns
+
+
+def _taken(room: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Room for a tile, the same as before if it is large enough, and the tile's part of it."""
+    if len(room) < height * width:
+        room = np.empty(height * width)
+    return room, room[: height * width].reshape(height, width)
+
+
+class _Values:
+    """Tiles of an expression, each in the place of the one before."""
+
+    def __init__(self, pairs: PairMatrix, e: Expression):
+        self.pairs, self.room = pairs.like(e, np.float64), np.empty(0)
+
+    def tile(self, like: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        self.room, tile = _taken(self.room, *like.shape)
+        return self.pairs.block(rows, columns, out=tile)
 
 
 @dataclass
@@ -170,11 +196,12 @@ class _Single:
     sum: float = 0.0
 
     def __post_init__(self) -> None:
-        self.values = self.pairs.like(self.slope, np.float64)
+        self.values = _Values(self.pairs, self.slope)
 
     def add(self, tile: np.ndarray, rows: slice, columns: slice) -> None:
         times = 1 + self.pairs.symmetric
-        self.sum += times * float(np.vdot(tile, self.values.block(rows, columns)))
+        values = self.values.tile(tile, rows, columns)
+        self.sum += times * float(np.einsum("ij,ij", tile, values))
 
 
 @dataclass
@@ -189,7 +216,7 @@ class _Joint:
     sums: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        self.values = self.pairs.like(self.G, np.float64)
+        self.values = _Values(self.pairs, self.G)
         self.is_distance = self.leaf.kind.name == "sqdist"
         last = self.leaf.view.steps[-1]
         # A scale that is the last step moves every feature in proportion to itself.
@@ -218,7 +245,7 @@ class _Joint:
             self._add(tile, rows, columns)
 
     def _add(self, tile: np.ndarray, rows: slice, columns: slice) -> None:
-        M, times = self.values.block(rows, columns), 1 + self.pairs.symmetric
+        M, times = self.values.tile(tile, rows, columns), 1 + self.pairs.symmetric
         M *= tile
         X, dX, Z, dZ = self.X[rows], self.dX[rows], self.Z[columns], self.dZ[columns]
         if self.rates is not None:  # x dz = dx z
@@ -251,7 +278,7 @@ class _Points:
     """Σ_i M_ij ∂leaf_ij/∂z_j with ``M = W ∘ G``, for a squared distance or a dot product."""
 
     def __init__(self, pairs: PairMatrix, leaf: Statistic, G: Expression):
-        self.values, self.leaf = pairs.like(G, np.float64), leaf
+        self.values, self.leaf = _Values(pairs, G), leaf
         self.is_distance = leaf.kind.name == "sqdist"
         X, Z = (to_float64(as_dense(pairs.points(leaf.view, side))) for side in (0, 1))
         origin = centre(Z) if self.is_distance else 0.0
@@ -259,7 +286,7 @@ class _Points:
         self.products, self.columns = np.zeros(Z.shape), np.zeros(len(Z))
 
     def add(self, tile: np.ndarray, rows: slice, columns: slice) -> None:
-        M = self.values.block(rows, columns)
+        M = self.values.tile(tile, rows, columns)
         M *= tile
         self.products[columns] += M.T @ self.X[rows]
         self.columns[columns] += M.sum(0)
@@ -274,16 +301,16 @@ class _Points:
         return found
 
 
-def _single_sums(pairs: PairMatrix) -> Iterator[_Single]:
-    for path, size in pairs.formula.parameters().items():
+def _single_sums(pairs: PairMatrix, sizes: Mapping[str, int | None]) -> Iterator[_Single]:
+    for path, size in sizes.items():
         if size is None:
             slope = derivative(pairs.formula, path)
             if slope != ZERO:
                 yield _Single(pairs, slope, path)
 
 
-def _joint_sums(pairs: PairMatrix) -> Iterator[_Single | _Joint]:
-    for path, size in pairs.formula.parameters().items():
+def _joint_sums(pairs: PairMatrix, sizes: Mapping[str, int | None]) -> Iterator[_Single | _Joint]:
+    for path, size in sizes.items():
         if size is None:
             continue
         leaves = _leaves(pairs, path)

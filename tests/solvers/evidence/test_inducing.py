@@ -9,7 +9,7 @@ from mercer import kernels as K
 from mercer.kernels.hyperparameters import Entry, learnable
 from mercer.solvers.evidence.covariance import KernelCovariance, of_kernel
 from mercer.solvers.evidence.exact import ExactEngine
-from mercer.solvers.evidence.inducing import JITTER, InducingEngine
+from mercer.solvers.evidence.inducing import JITTER, InducingEngine, Positions
 from mercer.solvers.evidence.inducing_points import means, pivots
 from mercer.solvers.evidence.problem import EvidenceProblem
 
@@ -192,3 +192,26 @@ def test_copies_of_points_need_no_care():
     found = InducingEngine(problem, Z=np.zeros((5, 2))).evidence(theta)
     assert found.lower <= ExactEngine(problem).evidence(theta).value <= found.upper
     assert np.isfinite(found.gradient).all()
+
+
+@pytest.mark.parametrize("basis", [None, line])
+def test_gradient_by_points_is_that_of_differences(basis, blocks):
+    problem = posed(2, basis, kernel=KERNEL + 0.2 * K.Linear())
+    engine, theta = InducingEngine(problem, 6), problem.covariance.theta
+    positions = Positions(engine, len(theta))
+    at = positions.start(theta)
+    found = positions.evidence(at).gradient
+    expected = approx_fprime(at, lambda v: positions.evidence(v).value, 1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3)
+
+
+def test_points_that_move_raise_the_bound():
+    problem = posed(2)
+    engine, theta = InducingEngine(problem, 6), problem.covariance.theta
+    before = engine.evidence(theta).value
+    better, result = engine.improved(theta, max_iter=30)
+    after = better.evidence(result.value).value
+    assert after > before + 5
+    assert not np.allclose(better.Z, engine.Z)
+    with pytest.raises(TypeError, match="keep them fixed"):
+        InducingEngine(posed(kernel=K.Laplacian()), 6).improved(theta[:2])

@@ -103,14 +103,15 @@ class KernelCovariance:
     def gradient(self, X: Any, U: np.ndarray, V: np.ndarray) -> np.ndarray:
         U, V = (A.reshape(len(A), -1) for A in (U, V))
         weight = as_numpy((U * V).sum(1))
-        return self._by_theta(X, gradient(self._pairs(X), U, V), weight)
+        return self._by_theta(X, gradient(self._pairs(X), U, V, self._paths), weight)
 
     def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
-        return self._by_theta(X, contracted(self._pairs(X), W), W.diagonal())
+        return self._by_theta(X, contracted(self._pairs(X), W, self._paths), W.diagonal())
 
     def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
         Z = None if Z is None else to_float64(Z)
-        return self._of_kernel(contracted(self.kernel.over(to_float64(X), Z), W))
+        pairs = self.kernel.over(to_float64(X), Z)
+        return self._of_kernel(contracted(pairs, W, self._paths))
 
     def points_contracted(self, X: Any, Z: Any, W: np.ndarray) -> np.ndarray:
         found = points_contracted(self.kernel.over(to_float64(X), to_float64(Z)), W)
@@ -132,6 +133,10 @@ class KernelCovariance:
 
     def errors_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
         return self._by_theta(X, {}, weight)
+
+    @property
+    def _paths(self) -> set[str]:
+        return {entry.path for entry in self.entries}
 
     def _pairs(self, X: Any) -> PairMatrix:
         """The kernel over all pairs of X; the last is cached, for the gradient after the value."""

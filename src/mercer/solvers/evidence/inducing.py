@@ -25,17 +25,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve, lapack
 
-from mercer.arrays import n_rows, take_rows
+from mercer.arrays import as_dense, n_rows, take_rows, to_float64
 from mercer.arrays.factorisation import factorised
 from mercer.arrays.memory import row_blocks
 from mercer.cached import cached_property
 from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.inducing_points import means, pivots
+from mercer.solvers.evidence.maximisation import maximise
 from mercer.solvers.evidence.mean_coefficients import Profile, profiled
 from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
 from mercer.solvers.result import Result, Status
@@ -98,6 +100,43 @@ class InducingEngine:
         slope = sums.gradient()[0] if gradient else None
         return Evidence(sums.lower, slope, lower=sums.lower, upper=sums.upper)
 
+    def improved(
+        self, theta: np.ndarray, *, max_iter: int = 100, max_time: float | None = None
+    ) -> tuple[InducingEngine, Result]:
+        """The engine with inducing points that raise the bound, and theta, found together.
+
+        Parameters
+        ----------
+        theta : (p,) array to begin with
+        max_iter : int
+        max_time : float, optional
+            Seconds.
+
+        Returns
+        -------
+        engine : InducingEngine
+        result : Result of `maximisation.maximise`
+            ``value`` is theta.
+
+        Raises
+        ------
+        TypeError
+            If the kernel is no function of squared distances and dot products of dense vectors.
+        """
+        positions = Positions(self, len(theta))
+        low_high = np.full((positions.size, 2), (-np.inf, np.inf))
+        low_high[: len(theta)] = self.problem.covariance.bounds * positions.rate
+        result = maximise(
+            positions.evidence,
+            [positions.start(theta)],
+            low_high,
+            max_iter=max_iter,
+            max_time=max_time,
+        )
+        other = copy(self)
+        theta, other.Z = positions.parts(result.value)
+        return other, replace(result, value=theta)
+
     def posterior(self, theta: np.ndarray) -> InducingPosterior:
         """The posterior.
 
@@ -107,6 +146,35 @@ class InducingEngine:
             If a factorisation fails, or the errors vanish.
         """
         return InducingPosterior(self.problem, self.problem.covariance.at(theta), self.Z)
+
+
+class Positions:
+    """theta and inducing points as one vector, in units of like effect on the bound."""
+
+    def __init__(self, engine: InducingEngine, p: int):
+        self.problem, self.p = engine.problem, p
+        self.Z = np.array(to_float64(as_dense(engine.Z)))
+        self.units = self.Z.std(0)
+        self.units[self.units == 0] = 1.0
+        self.rate = len(self.Z) ** 0.5  # theta moves all points at once
+        self.size = p + self.Z.size
+
+    def start(self, theta: np.ndarray) -> np.ndarray:
+        return np.concatenate([theta * self.rate, (self.Z / self.units).ravel()])
+
+    def parts(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        Z = vector[self.p :].reshape(self.Z.shape) * self.units
+        return vector[: self.p] / self.rate, Z
+
+    def evidence(self, vector: np.ndarray, gradient: bool = True) -> Evidence:
+        theta, Z = self.parts(vector)
+        try:
+            sums = Sums(self.problem, self.problem.covariance.at(theta), Z)
+        except LinAlgError:
+            return Evidence(-np.inf, np.zeros(len(vector)))
+        slope, moved = sums.gradient(by_points=True)
+        slope = np.concatenate([slope / self.rate, (moved * self.units).ravel()])
+        return Evidence(sums.lower, slope)
 
 
 class Block(NamedTuple):
