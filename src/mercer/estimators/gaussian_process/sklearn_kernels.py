@@ -16,7 +16,6 @@ from mercer.kernels.algebra import Power, Product, Sum
 from mercer.kernels.hyperparameters import Entry
 from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.covariance import KernelCovariance
-from mercer.solvers.evidence.problem import Covariance
 
 MODULE = "sklearn.gaussian_process.kernels"
 
@@ -45,7 +44,7 @@ def default_kernel(fixed: bool) -> Any:
     return kernels.ConstantKernel() * kernels.RBF()
 
 
-def covariance_of(kernel: Any, n_features: int | None) -> Covariance:
+def covariance_of(kernel: Any, n_features: int | None) -> Any:
     """The covariance of a kernel of scikit-learn's, with its theta, bounds and names.
 
     Parameters
@@ -53,6 +52,10 @@ def covariance_of(kernel: Any, n_features: int | None) -> Covariance:
     kernel : sklearn.gaussian_process.kernels.Kernel
     n_features : int or None
         Columns of the points; None for points that are not rows of numbers.
+
+    Returns
+    -------
+    KernelCovariance, or GramCovariance for the exact engine alone
     """
     if n_features is not None:
         try:
