@@ -165,7 +165,7 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = GaussianProcessClassifier(1.0 * K.RBF()).fit(X, y)
     >>> round(model.score(X, y), 2)
-    0.98
+    0.99
     >>> model.predict_proba(X[:1]).round(1)
     array([[0.9, 0.1, 0. ]])
     """

@@ -491,7 +491,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         self.posterior_ = posterior
         self.kernel_ = kernel_at(self._template, prior)
         self.hyperparameters_ = described(prior)
-        self.noise_ = self.hyperparameters_.get(NOISE, self._fixed_noise)
+        self.noise_ = (getattr(prior, "noise", None) or 0.0) + self._fixed_noise
         self.evidence_ = posterior.evidence
         self.log_marginal_likelihood_value_ = posterior.evidence.value
         self.X_train_ = problem.X

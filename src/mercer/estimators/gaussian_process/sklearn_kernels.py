@@ -74,7 +74,9 @@ class _Conversion:
     white: list[str] = field(default_factory=list)
 
     def covariance(self, kernel: Any) -> KernelCovariance:
-        whole = self.converted(kernel, "")
+        # White noise that comes last is the noise of all targets, and the last entry of theta.
+        noise = _last_noise(kernel)
+        whole = self.converted(kernel if noise is None else kernel.k1, "")
         try:
             _ = whole.expression(), whole.domain
         except (TypeError, ValueError) as error:  # such as DotProduct() ** 0.5, which is no kernel
@@ -83,6 +85,7 @@ class _Conversion:
             whole,
             tuple(self.entries),
             bounds_of(kernel),
+            noise,
             white=tuple(self.white),
             labels=names_of(kernel),
         )
@@ -112,6 +115,18 @@ class _Conversion:
                 "features; give one length scale, or one per feature"
             )
         return tuple(scale.tolist()) if scale.ndim else None
+
+
+def _last_noise(kernel: Any) -> float | None:
+    """The level of white noise that is the last term of a sum, and learnt."""
+    last = getattr(kernel, "k2", None)
+    if not (_is_theirs(kernel, "Sum") and _is_theirs(last, "WhiteKernel")):
+        return None
+    return None if last.hyperparameter_noise_level.fixed else float(last.noise_level)
+
+
+def _is_theirs(kernel: Any, name: str) -> bool:
+    return type(kernel).__name__ == name and type(kernel).__module__ == MODULE
 
 
 def _constant(state: _Conversion, kernel: Any, path: str) -> Kernel:

@@ -37,7 +37,7 @@ class KernelCovariance:
     white : tuple of str
         Paths of constants in ``whole`` that count on the diagonal alone.
     labels : tuple of str
-        Other names of the entries, if they have any.
+        Other names of the entries of theta, if they have any.
     """
 
     whole: Kernel
@@ -55,7 +55,9 @@ class KernelCovariance:
 
     @property
     def names(self) -> tuple[str, ...]:
-        found = self.labels or tuple(entry.name for entry in self.entries)
+        if self.labels:
+            return self.labels
+        found = tuple(entry.name for entry in self.entries)
         return found if self.noise is None else (*found, NOISE)
 
     @property
