@@ -95,7 +95,7 @@ def test_the_mode_after_one_of_another_scale():
     engine, theta = LaplaceEngine(problem), problem.covariance.theta
     engine.evidence(theta)
     for shift in (np.log(1e5), -np.log(1e5), np.log(1e4)):
-        at = theta + [shift, 0, 0]
+        at = theta + np.array([shift, 0, 0])
         covariance = problem.covariance.at(at)
         assert engine.mode(covariance).gap < 1e-8
         cold = LaplaceEngine(problem).evidence(at).value

@@ -118,7 +118,7 @@ def make_covariance(
         )
     if found.noise is not None:
         raise ValueError(
-            f"noise='learn' with kernel={kernel!r}: its WhiteKernel is the noise; leave noise='auto'"
+            f"noise='learn' with kernel={kernel!r}: its WhiteKernel is the noise; use noise='auto'"
         )
     limits = np.vstack([found.bounds, np.log(np.asarray(_checked(NOISE, own), dtype=float))])
     return replace(found, noise=noise, bounds=limits, labels=(*found.labels, NOISE))

@@ -264,7 +264,7 @@ class GramCovariance:
         slopes = self.object(X, eval_gradient=True)[1]
         return np.einsum("ic,ijk,jc->k", U, slopes, V)
 
-    def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
+    def contracted(self, X: Any, W: np.ndarray, total: float | None = None) -> np.ndarray:
         slopes = self.object(X, eval_gradient=True)[1]
         whole = np.tril(W) + np.tril(W, -1).T
         return np.einsum("ij,ijk->k", whole, slopes)

@@ -13,7 +13,8 @@ from mercer.arrays import as_numpy, n_rows, to_float64
 from mercer.expressions.contraction import Outer, contracted, points_contracted
 from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import PairMatrix
-from mercer.kernels.hyperparameters import BOUNDS, Entry, values, with_values
+from mercer.kernels.algebra import Constant, Product
+from mercer.kernels.hyperparameters import BOUNDS, Entry, value_at, values, with_values
 from mercer.kernels.kernel import Kernel
 
 NOISE = "noise"
@@ -107,8 +108,24 @@ class KernelCovariance:
         weight = as_numpy((U * V).sum(1))
         return self._by_theta(X, gradient(self._pairs(X), U, V, self._paths), weight)
 
-    def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
-        return self._by_theta(X, contracted(self._pairs(X), W, self._paths), W.diagonal())
+    def contracted(self, X: Any, W: np.ndarray, total: float | None = None) -> np.ndarray:
+        factor = None if total is None else self._factor
+        found = contracted(self._pairs(X), W, self._paths - {factor})
+        if factor is not None:
+            found[factor] = total / value_at(self.whole, factor)
+        return self._by_theta(X, found, W.diagonal())
+
+    @cached_property
+    def _factor(self) -> str | None:
+        """The path of a constant to be learnt that multiplies all of k."""
+        kernel, path = self.whole, ""
+        while isinstance(kernel, Product) and not self.white:
+            for side in ("left", "right"):
+                constant = isinstance(getattr(kernel, side), Constant)
+                if constant and f"{path}{side}__value" in self._paths:
+                    return f"{path}{side}__value"
+            kernel, path = kernel.left, path + "left__"
+        return None
 
     def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
         Z = None if Z is None else to_float64(Z)
