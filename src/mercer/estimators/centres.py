@@ -36,15 +36,12 @@ from mercer.estimators.inputs import (
 from mercer.estimators.progress import reporter
 from mercer.operators import DenseGram, GramOperator, TensorGram, TiledGram, gram, streamed
 from mercer.solvers.nystrom.ridge import (
-    Block,
-    FeatureMoments,
     NystromSolution,
-    accumulated,
     distance_bound,
-    estimated,
     rounding_is_small,
     solve_nystrom,
 )
+from mercer.solvers.nystrom.sums import Block, FeatureMoments, accumulated, estimated
 from mercer.solvers.nystrom.whitening import whitened
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 from mercer.solvers.result import Result, Status

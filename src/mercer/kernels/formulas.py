@@ -165,7 +165,8 @@ def _product(e: nodes.Multiply) -> Part:
             below.append(Part("root", _written(factor.operand)))
         else:
             number *= 4.0 if _is_periodic(factor) else 1.0
-            inner = _statistic(factor) if _is_periodic(factor) else _written(factor)
+            periodic: Any = factor if _is_periodic(factor) else None
+            inner = _written(factor) if periodic is None else _statistic(periodic)
             above.append(Part("bracket", inner) if isinstance(factor, nodes.Add) else inner)
     head = [Part("sign", "−")] if number < 0 else []
     if abs(abs(number) - 1) > 1e-12 or not (above or below):
@@ -268,7 +269,7 @@ def _latex(part: Part) -> str:
         plain = "".join(letter for letter in inside if letter.isalnum())
         if len(plain) == 1:
             return plain
-        return LATEX_WORDS.get(inside, rf"\mathrm{{{plain}}}")
+        return str(LATEX_WORDS.get(inside, rf"\mathrm{{{plain}}}"))
     if form == "sign":
         return LATEX_SIGNS.get(inside, inside)
     if form == "bracket":

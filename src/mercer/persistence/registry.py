@@ -85,7 +85,7 @@ PARTS = {
         "smoothing.Triangular": "Triangular",
         "smoothing.Triweight": "Triweight",
     },
-    "mercer.kernels.transformations": {"map.PickColumns": "PickColumns"},
+    "mercer.kernels.columns": {"map.PickColumns": "PickColumns"},
     "mercer.kernels.tree.trees": {"data.Tree": "Tree", "vocabulary.Subtrees": "SubtreeVocabulary"},
     "mercer.kernels.vocabulary": {
         "map.Vocabulary": "VocabularyMap",
@@ -114,11 +114,9 @@ PARTS = {
         "loss.Squared": "Squared",
         "loss.SquaredHinge": "SquaredHinge",
     },
-    "mercer.solvers.nystrom.ridge": {
-        "nystrom.Moments": "FeatureMoments",
-        "nystrom.Solution": "NystromSolution",
-        "nystrom.Whitening": "CentreWhitening",
-    },
+    "mercer.solvers.nystrom.ridge": {"nystrom.Solution": "NystromSolution"},
+    "mercer.solvers.nystrom.sums": {"nystrom.Moments": "FeatureMoments"},
+    "mercer.solvers.nystrom.whitening": {"nystrom.Whitening": "CentreWhitening"},
     "mercer.solvers.linear.pcg": {"pcg.Solution": "PcgSolution"},
     "mercer.solvers.online.perceptron": {"perceptron.State": "PerceptronState"},
     "mercer.solvers.linear.primal": {"primal.Solution": "PrimalSolution"},

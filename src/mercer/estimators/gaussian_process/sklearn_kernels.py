@@ -12,9 +12,10 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer import kernels as K
-from mercer.kernels.algebra import Power, Product, Sum
+from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.hyperparameters import Entry
 from mercer.kernels.kernel import Kernel
+from mercer.kernels.power import Power
 from mercer.solvers.evidence.covariance import KernelCovariance
 from mercer.solvers.evidence.problem import Covariance
 

@@ -37,7 +37,8 @@ from mercer.estimators.scores import Regressor
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.linear.eigh import solve_eigh
 from mercer.solvers.nystrom.path import LeaveOneOutSums, NystromPath
-from mercer.solvers.nystrom.ridge import Block, accumulated, solve_nystrom, summed
+from mercer.solvers.nystrom.ridge import solve_nystrom
+from mercer.solvers.nystrom.sums import Block, accumulated, summed
 
 
 class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):

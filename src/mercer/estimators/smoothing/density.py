@@ -34,7 +34,8 @@ from mercer.estimators.smoothing.density_parts import conditional, marginal
 from mercer.estimators.smoothing.mixtures import LARGEST_GRID, METHODS, Mixture
 from mercer.estimators.smoothing.supports import BoxSupport
 from mercer.kernels.smoothing.densities import quiet_log, smoothing_kernel
-from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian, SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian
 
 
 class KernelDensity(BaseEstimator):

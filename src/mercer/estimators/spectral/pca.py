@@ -46,12 +46,8 @@ from mercer.estimators.spectral.pre_images import nearest_images, refuse_no_imag
 from mercer.kernels import Kernel
 from mercer.operators import CentredGram, CorrectedGram, expansion
 from mercer.solvers.result import Status
-from mercer.solvers.spectral.eigenpairs import (
-    Eigenpairs,
-    centred_projection,
-    leading_eigenpairs,
-    rounding_floor,
-)
+from mercer.solvers.spectral.centring import centred_projection, rounding_floor
+from mercer.solvers.spectral.eigenpairs import Eigenpairs, leading_eigenpairs
 
 # Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
 # kept so that the same components survive.

@@ -34,7 +34,7 @@ from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.operators import CentredGram, GramOperator, TensorGram, expansion
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.spectral.canonical import WhitenedView
-from mercer.solvers.spectral.eigenpairs import centred_projection, rounding_floor
+from mercer.solvers.spectral.centring import centred_projection, rounding_floor
 
 # Up to so many points the whole Gram matrix is decomposed at once.
 FEW = 500

@@ -39,7 +39,13 @@ from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.inducing_points import means, pivots
 from mercer.solvers.evidence.maximisation import maximise
 from mercer.solvers.evidence.mean_coefficients import Profile, profiled
-from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
+from mercer.solvers.evidence.problem import (
+    Covariance,
+    Evidence,
+    EvidenceProblem,
+    KernelDerivatives,
+    Posterior,
+)
 from mercer.solvers.result import Result, Status
 
 # Noise of the inducing variables relative to their variances. The bound holds with it as well.
@@ -201,7 +207,8 @@ class Sums:
     """
 
     def __init__(self, problem: EvidenceProblem, covariance: Covariance, Z: Any):
-        self.problem, self.covariance, self.Z = problem, covariance, Z
+        self.problem, self.Z = problem, Z
+        self.covariance = cast(KernelDerivatives, covariance)
         K = covariance.gram(Z)
         K.reshape(-1)[:: len(K) + 1] *= 1 + JITTER
         self.U = _upper(K)
