@@ -269,9 +269,9 @@ def _latex(part: Part) -> str:
         plain = "".join(letter for letter in inside if letter.isalnum())
         if len(plain) == 1:
             return plain
-        return str(LATEX_WORDS.get(inside, rf"\mathrm{{{plain}}}"))
+        return LATEX_WORDS.get(inside, rf"\mathrm{{{plain}}}")
     if form == "sign":
-        return LATEX_SIGNS.get(inside, inside)
+        return str(LATEX_SIGNS.get(inside, inside))
     if form == "bracket":
         return rf"\left({_latex(inside)}\right)"
     if form == "root":

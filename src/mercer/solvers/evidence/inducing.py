@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve, lapack
