@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral, Real
@@ -24,9 +25,12 @@ from mercer.expressions import (
     Scale,
     Statistic,
     View,
+    diagonal,
+    lower,
     over,
     rounding,
 )
+from mercer.expressions import Constant as Number
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels.domains import REALS, Domain
 from mercer.kernels.expansions import Expansion
@@ -188,8 +192,17 @@ class Kernel(ParameterMixin):
 
     @property
     def validity(self) -> Validity:
-        """A proof, a counterexample, or "unknown" after a short search for one."""
-        return self.judge()
+        """A proof, a counterexample, or "unknown" after a short search for one.
+
+        Raises
+        ------
+        ValueError
+            If the kernel's constants, multiplied or added up, are beyond the range of float64.
+        """
+        found = self.judge()
+        if found.status == "valid":
+            refuse_overflow(self)
+        return found
 
     def searched(self, reason: str) -> Validity:
         """Indefinite if a short search finds a counterexample, unknown otherwise."""
@@ -247,8 +260,12 @@ class Kernel(ParameterMixin):
         return _algebra().Power(self, exponent)
 
     def normalize(self) -> Kernel:
-        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is; see `Normalized`."""
-        return _transformations().Normalized(self)
+        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is; see `Normalized`.
+
+        A normalised kernel is returned as it is.
+        """
+        normalised = _transformations().Normalized
+        return self if isinstance(self, normalised) else normalised(self)
 
     def rescale(self, f: Any) -> Kernel:
         """f(x) k(x,z) f(z), for f a function of an array of points or a formula in `sqnorm`."""
@@ -279,6 +296,15 @@ class Kernel(ParameterMixin):
 
 # Values of parameters that never change.
 PLAIN = {bool, float, int, str, type(None), np.float64}
+
+
+def refuse_overflow(kernel: Kernel) -> None:
+    """Raise where the numbers of a kernel, taken together, are not finite."""
+    for node in lower(diagonal(kernel.expression(), 0)).walk():
+        if isinstance(node, Number) and not math.isfinite(node.value):
+            raise ValueError(
+                f"{kernel!r:.200} overflows: its constants together are beyond the range of float64"
+            )
 
 
 def plain_key(values: Mapping[str, Any], owner: type) -> tuple | None:
@@ -352,7 +378,7 @@ class ScaledKernel(VectorKernel, abstract=True):
             return None
         try:
             scales = np.asarray(as_numbers(self.scales), dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             scales = np.empty(0)
         if scales.ndim != 1 or not scales.size or not np.all(np.isfinite(scales) & (scales > 0)):
             raise ValueError(
