@@ -19,6 +19,7 @@ def predictions(
     model: Any, notes: dict[str, Any], data: Data, probabilities: bool
 ) -> dict[str, np.ndarray]:
     """Row names, the column ``prediction``, and optionally class probabilities."""
+    _refuse_other_notes(notes)
     X = _arranged(model, notes, data)
     columns, predicted = _names(notes, data), np.asarray(model.predict(X))
     if predicted.ndim > 1:
@@ -34,6 +35,20 @@ def predictions(
         for label, share in zip(model.classes_, shares.T, strict=True):
             columns[f"probability of {label}"] = share
     return columns
+
+
+def _refuse_other_notes(notes: dict[str, Any]) -> None:
+    """Raise an error if notes are not of the form that `mercer fit` writes."""
+    columns = notes.get("columns", [])
+    named = isinstance(columns, list) and all(
+        isinstance(column, dict) and all(isinstance(column.get(k), str) for k in ("name", "kind"))
+        for column in columns
+    )
+    tables = [notes.get(key) or {} for key in ("left out", "read as", "score")]
+    texts = [notes.get(key) or "" for key in ("target", "task")]
+    fitting = all(isinstance(t, dict) for t in tables) and all(isinstance(t, str) for t in texts)
+    if not (named and fitting):
+        raise ValueError("the notes of the model are not those that mercer fit writes")
 
 
 def _names(notes: dict[str, Any], data: Data) -> dict[str, np.ndarray]:
@@ -122,9 +137,9 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
         missing = [name for name in wanted if name not in data.columns]
         if missing:
             several = "s" if len(missing) > 1 else ""
+            lacking = listed([f"{name!r:.80}" for name in missing])
             raise ValueError(
-                f"{data.source} lacks the column{several} {listed([repr(n) for n in missing])}, "
-                "which the model needs"
+                f"{data.source} lacks the column{several} {lacking}, which the model needs"
             )
         refuse_repeated(data, wanted)
         return X[wanted]
