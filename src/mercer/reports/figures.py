@@ -56,6 +56,13 @@ def _svg(figure: Any) -> str:
     return text.getvalue()
 
 
+def _label(text: Any, longest: int = 28) -> str:
+    """Text of the data for a plot: shortened, and none of it a formula of matplotlib's."""
+    text = str(text)
+    short = text if len(text) <= longest else text[: longest - 1] + "…"
+    return short.replace("$", r"\$")
+
+
 def _predictions(summary: dict[str, Any]) -> Any:
     held = summary.get("held out") or {}
     if "true" not in held:
@@ -71,7 +78,7 @@ def _predictions(summary: dict[str, Any]) -> Any:
         scatter_kwargs=points,
         line_kwargs={"color": GREY, "linewidth": 1, "linestyle": "-"},
     )
-    axes.set(xlabel="predicted", ylabel=f"true {summary.get('target') or 'value'}")
+    axes.set(xlabel="predicted", ylabel=f"true {_label(summary.get('target') or 'value')}")
     words = "One dot per held-out row. A perfect model has all dots on the line."
     return figure, "Predicted and true values", words
 
@@ -86,7 +93,7 @@ def _confusion(summary: dict[str, Any]) -> Any:
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = min(3.4 + 0.28 * len(classes), 9)
     figure, axes = _figure(size + 1, size)
-    short = [name if len(name) <= 14 else name[:13] + "…" for name in classes]
+    short = [_label(name, 14) for name in classes]
     display = ConfusionMatrixDisplay(share, display_labels=short).plot(
         ax=axes,
         cmap="Blues",
@@ -111,9 +118,8 @@ def _importances(summary: dict[str, Any]) -> Any:
         return None
     shown = dict(list(lost.items())[:15])
     figure, axes = _figure(5.2, 1.2 + 0.26 * len(shown))
-    names = [name if len(name) <= 28 else name[:27] + "…" for name in shown]
     axes.barh(range(len(shown)), list(shown.values()), color=BLUE, height=0.7)
-    axes.set_yticks(range(len(shown)), names)
+    axes.set_yticks(range(len(shown)), [_label(name) for name in shown])
     axes.invert_yaxis()
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.locator_params(axis="x", nbins=6)
@@ -136,7 +142,7 @@ def _density(summary: dict[str, Any]) -> Any:
         axes=[np.array(axis) for axis in grid["axes"].values()],
         density=np.array(grid["density"]),
         X=np.array(grid["points"]).T,
-        names=names,
+        names=[_label(name) for name in names],
     ).plot(ax=axes)
     kinds = {column["name"]: column["kind"] for column in summary["columns"]}
     for name, axis in zip(names, (axes.xaxis, axes.yaxis), strict=False):
