@@ -165,6 +165,8 @@ def gaussian_processes():
     used = S.Matern(nu=0.7) + S.PairwiseKernel(metric="rbf")
     theirs = mercer.GaussianProcessRegressor(used, alpha=0.1, optimizer=None)
     yield "process of other kernels", theirs.fit(line, np.sin(line[:, 0])), line[::5] + 0.1
+    points = mercer.GaussianProcessRegressor(1.0 * K.RBF(), n_inducing=10, mean="constant")
+    yield "process on inducing points", points.fit(X, y), new
     classes = mercer.GaussianProcessClassifier(1.0 * K.RBF(), optimizer=None)
     yield "process of classes", classes.fit(IRIS[::3], SPECIES[::3]), IRIS[::19]
 

@@ -37,8 +37,8 @@ LAZY = {
     "conditional_density": {"t": None},
 }
 AT_ONCE = [
-    "fit", "fit_predict", "fit_transform", "leave_one_out", "partial_fit", "path", "sample_y",
-    "score",
+    "calibrate_intervals", "fit", "fit_predict", "fit_transform", "leave_one_out", "partial_fit",
+    "path", "predict_interval", "sample_y", "score",
 ]  # fmt: skip
 MORE = {
     "NuSVC": {"nu": 0.2},

@@ -19,6 +19,7 @@ from mercer.arrays.libraries import is_numbers, is_tensor, tensor_where, to_inpu
 from mercer.arrays.remote import implementation, is_collection
 from mercer.arrays.torch_state import learning
 from mercer.estimators.array_support import array_support
+from mercer.estimators.intervals import remember_training
 from mercer.estimators.prediction_cache import drop_cache
 from mercer.estimators.progress import fit_callbacks
 from mercer.kernels.kernel import plain_key
@@ -56,6 +57,7 @@ def atomic_fit(fit: Callable) -> Callable:
                 named = {name: to_native(A) for name, A in named.items()}
                 fitted = to_input_type(work(self, *arguments, **named), X)
                 _answer_tensors(self, arguments, named)
+            _remember(self, fit.__name__, X, arguments, named)
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -66,6 +68,18 @@ def atomic_fit(fit: Callable) -> Callable:
             raise
 
     return learning(explaining_memory(fit_atomically))
+
+
+def _remember(
+    estimator: Any, method: str, X: Any, arguments: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Keep what a regression was fitted to, if its intervals may need that."""
+    names = ("X", "y", "sample_weight")
+    given = {**dict(zip(names, arguments, strict=False)), **named}
+    whole = method == "fit" and given.get("y") is not None and not is_collection(X)
+    remember_training(
+        estimator, given.get("X") if whole else None, given.get("y"), given.get("sample_weight")
+    )
 
 
 @functools.cache

@@ -95,10 +95,15 @@ PARTS = {
     "mercer.solvers.spectral.canonical": {"cca.Variates": "CanonicalVariates"},
     "mercer.solvers.evidence.covariance": {"gaussian.Covariance": "KernelCovariance"},
     "mercer.solvers.evidence.exact": {"gaussian.Posterior": "ExactPosterior"},
+    "mercer.solvers.evidence.inducing": {
+        "gaussian.InducingPosterior": "InducingPosterior",
+        "gaussian.Sums": "Sums",
+    },
     "mercer.solvers.evidence.laplace": {
         "gaussian.LabelProblem": "LabelProblem",
         "gaussian.LaplacePosterior": "LaplacePosterior",
     },
+    "mercer.solvers.evidence.mean_coefficients": {"gaussian.Profile": "Profile"},
     "mercer.solvers.evidence.problem": {
         "gaussian.Evidence": "Evidence",
         "gaussian.Problem": "EvidenceProblem",

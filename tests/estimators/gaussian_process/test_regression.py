@@ -419,3 +419,58 @@ def test_dask_collections_of_new_points():
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+LARGE = RNG.uniform(-3, 3, size=(300, 2))
+RESPONSE = np.sin(LARGE[:, 0]) * LARGE[:, 1] + 0.1 * RNG.normal(size=300)
+
+
+@pytest.mark.parametrize("engine", ["iterative", "inducing"])
+def test_engines_agree_with_the_exact_one(engine):
+    exact = GaussianProcessRegressor(1.0 * K.RBF()).fit(LARGE, RESPONSE)
+    model = GaussianProcessRegressor(1.0 * K.RBF(), engine=engine, n_inducing=100)
+    model.fit(LARGE, RESPONSE)
+    mean, std = model.predict(NEW, return_std=True)
+    expected, spread = exact.predict(NEW, return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=0.05)
+    np.testing.assert_allclose(std, spread, rtol=0.15)
+    assert model.evidence_.lower <= exact.log_marginal_likelihood_value_ + 1
+    assert model.result_.method.startswith(engine)
+    assert not hasattr(model, "L_")
+    assert len(model.alpha_) == (300 if engine == "iterative" else 100)
+    for method in ("leave_one_out", "partial_fit"):
+        with pytest.raises(ValueError, match="engine='exact'"):
+            getattr(model, method)(*((NEW, np.zeros(9)) if method == "partial_fit" else ()))
+
+
+def test_the_engine_is_chosen_by_size(monkeypatch):
+    from mercer.estimators.gaussian_process import engine
+
+    given = {"kernel": 1.0 * K.RBF(), "optimizer": None}
+    assert (
+        GaussianProcessRegressor(**given, n_inducing=20)
+        .fit(X, Y)
+        .result_.method.startswith("inducing: 20 points (n_inducing is given)")
+    )
+    monkeypatch.setattr(engine, "EXACT_AT_MOST", 30)
+    assert GaussianProcessRegressor(**given).fit(X, Y).result_.method.startswith("iterative")
+    monkeypatch.setattr(engine, "PAIRS_AT_MOST", 30)
+    found = GaussianProcessRegressor(**given).fit(X, Y).result_.method
+    assert found.startswith("inducing: 40 points (40 points)")
+    # What is known by its matrices alone is factorised.
+    other = GaussianProcessRegressor(S.Matern(nu=0.7), alpha=0.1, optimizer=None).fit(X, Y)
+    assert other.result_.method.startswith("exact")
+    for engine_name in ("iterative", "inducing"):
+        with pytest.raises(ValueError, match="counterpart"):
+            GaussianProcessRegressor(S.Matern(nu=0.7), engine=engine_name).fit(X, Y)
+        with pytest.raises(ValueError, match="needs noise"):
+            GaussianProcessRegressor(S.RBF(), alpha=0, engine=engine_name).fit(X, Y)
+
+
+def test_samples_that_are_functions():
+    model = GaussianProcessRegressor(1.0 * K.RBF(), normalize_y=True).fit(X, 100 + Y)
+    drawn = np.stack([f(NEW) for f in model.sample_functions(300, random_state=0)])
+    mean, std = model.predict(NEW, return_std=True, include_noise=False)
+    assert drawn.shape == (300, 9)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * std.max() / 300**0.5)
+    np.testing.assert_allclose(drawn.std(axis=0), std, rtol=0.25)

@@ -24,7 +24,7 @@ from mercer.estimators.gaussian_process.covariances import (
     make_covariance,
     refuse_compound,
 )
-from mercer.estimators.gaussian_process.learning import combined, described, learned
+from mercer.estimators.gaussian_process.engine import combined, described, learned
 from mercer.estimators.gaussian_process.regression import OPTIMIZER, copied
 from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
 from mercer.estimators.inputs import input_tags, validate_query
