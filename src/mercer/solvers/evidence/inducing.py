@@ -84,6 +84,16 @@ class InducingEngine:
         self.n_inducing = n_inducing if Z is None else n_rows(Z)
         self.Z = self._chosen(problem.covariance) if Z is None else Z
 
+    @property
+    def moves(self) -> bool:
+        """Whether the gradient by the inducing points is known, so that they can be improved."""
+        Z = take_rows(self.Z, slice(0, 1))
+        try:
+            self.problem.covariance.points_contracted(Z, Z, np.ones((1, 1)))
+        except TypeError:
+            return False
+        return True
+
     def rechosen(self, theta: np.ndarray) -> InducingEngine:
         """The engine with inducing points chosen at theta."""
         other = copy(self)
