@@ -2,7 +2,8 @@
 
 ``python tests/model_corpus.py`` writes those of today's format to
 ``tests/persistence/corpus/format-N``. Files of earlier formats are never written again: tests load
-them with each later version of the library.
+them with each later version of the library. ``python tests/model_corpus.py coordinates`` adds the
+models of one new family to those of today's format, and leaves the others as they were written.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import sys
 import tempfile
 import warnings
 import zipfile
@@ -261,6 +263,26 @@ def automatic():
     yield "auto sparse", mercer.AutoKernelRegressor().fit(sparse, y), sparse[::9]
 
 
+def coordinates():
+    """Automatic models of tables whose categories have means of targets."""
+    rng = np.random.default_rng(1)
+    n = 60
+    table = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "kind": rng.choice(list("abcdef"), n),
+            "flag": rng.choice(["no", "yes"], n),
+        }
+    )
+    table.loc[::7, "size"] = np.nan
+    y = np.exp(np.sin(3 * table["size"].fillna(2.0)) + (table["kind"] < "c"))
+    yield "coordinates numbers", mercer.AutoKernelRegressor().fit(table, y), table[::9]
+    for classes in (2, 3):
+        labels = np.digitize(y, [1.0, 2.0][: classes - 1])
+        model = mercer.AutoKernelClassifier(metric="balanced_accuracy").fit(table, labels)
+        yield f"coordinates {classes} classes", model, table[::9]
+
+
 def libsvm():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
@@ -330,6 +352,7 @@ FAMILIES = (
     objects,
     pipelines,
     automatic,
+    coordinates,
     libsvm,
     values,
 )
@@ -467,11 +490,13 @@ def cases():
             yield name, model, decoded(json.loads(json.dumps(encoded(new))))
 
 
-def write(folder):
-    """All models in one archive, which depends on nothing but them."""
+def write(folder, added=""):
+    """All models in one archive; with the name of a family, its models after those there are."""
     listed = []
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / "models.zip"
+    if added:
+        return _extended(archive, added)
     with zipfile.ZipFile(archive, "w") as into, tempfile.TemporaryDirectory() as scratch:
 
         def add(name, data):
@@ -488,6 +513,27 @@ def write(folder):
     return archive, len(listed)
 
 
+def _extended(archive, family):
+    """The archive with the models of one more family, and all others as they are."""
+    with zipfile.ZipFile(archive) as before:
+        held = {name: before.read(name) for name in before.namelist()}
+    listed = json.loads(held.pop("cases.json"))
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, model, new in globals()[family]():
+            query = decoded(json.loads(json.dumps(encoded(new))))
+            path = Path(scratch) / "it.mercer"
+            mercer.save(model, path)
+            held[f"{len(listed)}.mercer"] = path.read_bytes()
+            made = encoded(outputs(model, query))
+            listed.append({"name": name, "query": encoded(query), "outputs": made})
+    held["cases.json"] = json.dumps(listed, separators=(",", ":"), allow_nan=False)
+    with zipfile.ZipFile(archive, "w") as into:
+        for name, data in held.items():
+            entry = zipfile.ZipInfo(name, (2000, 1, 1, 0, 0, 0))
+            into.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
+    return archive, len(listed)
+
+
 def read(folder):
     """The name of each model, its file, query and outputs (as they are written in JSON)."""
     with zipfile.ZipFile(folder / "models.zip") as archive:
@@ -501,5 +547,5 @@ if __name__ == "__main__":
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        archive, n = write(FOLDER / f"format-{VERSION}")
+        archive, n = write(FOLDER / f"format-{VERSION}", *sys.argv[1:2])
     print(f"{n} models, {archive.stat().st_size:,} bytes in {archive}")
