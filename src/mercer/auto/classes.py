@@ -36,10 +36,11 @@ def best_likelihood(
         if lam not in seen:
             try:
                 scores = fit_likelihood(K, codes, C, lam, weight)
-                loss = mean_loss(scores.left_out, codes, weight)
             except np.linalg.LinAlgError:
                 return np.inf
-            seen[lam] = (loss if np.isfinite(loss) else np.inf, scores)
+            is_known = np.all(np.isfinite(scores.left_out))
+            loss = mean_loss(scores.left_out, codes, weight) if is_known else np.inf
+            seen[lam] = (loss, scores)
             told(lam, seen[lam][0])
         return seen[lam][0]
 

@@ -18,17 +18,20 @@ from scipy.special import logsumexp as log_sum
 from scipy.special import softmax as probabilities
 
 # Newton steps, and steps of L-BFGS with its history.
-_NEWTON, _STEPS, _HISTORY = 12, 60, 10
+_NEWTON, _STEPS, _HISTORY = 12, 100, 10
 # The decrease of the mean loss, and the relative gradient, at which the iterations stop.
 _DECREASE, _GRADIENT = 1e-5, 1e-3
+# The part of the gradient that may be left where scores left out are computed.
+_INEXACT = 0.1
 # The least curvature of a row, relative to its weight: working responses stay finite.
 _LEAST_CURVATURE = 1e-6
-# Curvatures at which diagonals are computed; between them they are interpolated.
-_CURVATURES = 3
 
 
 class Scores(NamedTuple):
-    """Coefficients (n, c), intercepts (c,), scores (n, c) and those left out (n, c)."""
+    """Coefficients (n, c), intercepts (c,), scores (n, c) and those left out (n, c).
+
+    Scores left out are infinite where the iterations ended too far from the minimum.
+    """
 
     coef: np.ndarray
     intercept: np.ndarray
@@ -46,7 +49,12 @@ def mean_loss(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None =
 
 
 def fit_likelihood(
-    K: np.ndarray, codes: np.ndarray, C: int, lam: float, weight: np.ndarray | None = None
+    K: np.ndarray,
+    codes: np.ndarray,
+    C: int,
+    lam: float,
+    weight: np.ndarray | None = None,
+    leave_out: bool = True,
 ) -> Scores:
     """Fit C classes, given as integers; for two classes the scores are those of the second.
 
@@ -58,6 +66,9 @@ def fit_likelihood(
     C : int
     lam : float
     weight : (n,) array, optional
+    leave_out : bool, default=True
+        Whether scores left out are wanted of more than two classes, which take a factorisation for
+        each class; without, they are infinite.
 
     Examples
     --------
@@ -66,7 +77,9 @@ def fit_likelihood(
     [-0.4, 0.4, -0.4, 0.4]
     """
     weight = np.ones(len(codes)) if weight is None else weight
-    return _binary(K, codes, lam, weight) if C == 2 else _softmax(K, codes, C, lam, weight)
+    if C == 2:
+        return _binary(K, codes, lam, weight)
+    return _softmax(K, codes, C, lam, weight, leave_out)
 
 
 def _factor(A: np.ndarray) -> np.ndarray:
@@ -139,7 +152,9 @@ def _binary_value(
     return float(weight @ (np.logaddexp(0, f) - y * f) + 0.5 * lam * (a @ Ka))
 
 
-def _softmax(K: np.ndarray, codes: np.ndarray, C: int, lam: float, weight: np.ndarray) -> Scores:
+def _softmax(
+    K: np.ndarray, codes: np.ndarray, C: int, lam: float, weight: np.ndarray, leave_out: bool
+) -> Scores:
     """L-BFGS in the kernel's space, begun with (c K + λ)⁻¹ for a typical curvature c.
 
     The intercept is the logarithm of the shares, and a constant part of the kernel moves it.
@@ -178,7 +193,7 @@ def _softmax(K: np.ndarray, codes: np.ndarray, C: int, lam: float, weight: np.nd
             break
         (a, Ka), value = moved, after
     scores = Ka + offset
-    left_out = problem.left_out(a, scores)
+    left_out = problem.left_out(a, scores) if leave_out else np.full_like(scores, np.inf)
     return Scores(a, offset + a.sum(axis=0), scores, left_out)
 
 
@@ -226,27 +241,21 @@ class _Softmax:
         return d, Kd
 
     def left_out(self, a: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Scores after one Newton step per class, with diagonals between a few curvatures.
+        """Scores after one Newton step for each class, whose curvatures are those at the minimum.
 
-        For row i and class c the curvature of all rows is taken to be that of the row.
+        Infinite where a is not the minimum: then nothing is known of them.
         """
         p = probabilities(f, axis=1)
-        W = self.weight * np.maximum(p * (1 - p), 1e-4)
-        low, high = np.quantile(W, [0.02, 0.98])
-        knots = np.log(self.lam) - np.log(np.geomspace(high, max(low, 1e-3 * high), _CURVATURES))
-        diagonals = np.array([self._log_diagonal(np.exp(knot)) for knot in knots])
-        wanted = np.log(self.lam / W)
-        if knots[-1] - knots[0] < 1e-6:
-            D = np.exp(np.broadcast_to(diagonals[0][:, None], W.shape))
-        else:
-            j = np.clip(np.searchsorted(knots, wanted) - 1, 0, _CURVATURES - 2)
-            part = np.clip((wanted - knots[j]) / (knots[j + 1] - knots[j]), -0.5, 1.5)
-            i = np.arange(len(f))[:, None]
-            D = np.exp((1 - part) * diagonals[j, i] + part * diagonals[j + 1, i])
+        W = self.weight * np.maximum(p * (1 - p), _LEAST_CURVATURE)
         gradient = self.weight * (self.targets - p)
-        return f + gradient / W - gradient / self.lam / D
+        if np.linalg.norm(gradient - self.lam * a) > _INEXACT * np.linalg.norm(gradient):
+            return np.full_like(f, np.inf)
+        roots = np.sqrt(W)
+        D = [root**2 * self._diagonal(root.astype(self.K.dtype)) for root in roots.T]
+        return f + gradient / W - a / np.stack(D, axis=1)
 
-    def _log_diagonal(self, shift: float) -> np.ndarray:
-        A = self.K.copy()
-        A.flat[:: len(A) + 1] += self.K.dtype.type(shift)
-        return np.log(_inverse_diagonal(_factor(A)))
+    def _diagonal(self, root: np.ndarray) -> np.ndarray:
+        """The diagonal of (W½ K W½ + λI)⁻¹."""
+        A = root[:, None] * self.K * root
+        A.flat[:: len(A) + 1] += self.K.dtype.type(self.lam)
+        return _inverse_diagonal(_factor(A))

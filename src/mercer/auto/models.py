@@ -49,6 +49,8 @@ _PATH_ROWS = 1000
 _FACTOR = 4.0
 # Factorisations that an exact fit takes, and as many of the centres' size for each row.
 _FACTORISATIONS = 2
+# Classes up to which all rows are left out; of more, those that the regulariser is chosen on.
+_LEFT_OUT_CLASSES = 3
 # Copies of a table, made dense, that its coding holds at once.
 _COPIES = 8
 # Multiplications of matrices that one thread has done in a few seconds.
@@ -388,7 +390,9 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         self.loss_ = "squared"
         if self._centres(search) is None and not are_all_equal(points):
             self.loss_ = "logistic"
-            left_out = self._fit_likelihood(search, points, codes, weight)
+            left_out, rows = self._fit_likelihood(search, points, codes, weight)
+            codes, targets = codes[rows], targets[rows]
+            weight = None if weight is None else weight[rows]
         else:
             left_out = self._fit_squares(search, Y, weight) + self.shares_
         scores = self._by_class(left_out)
@@ -402,9 +406,9 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         return self
 
     def _fit_likelihood(
-        self, search: TableSearch | Search, points: Any, codes: np.ndarray, weight: Any
-    ) -> np.ndarray:
-        """Logistic regression on all rows; returns scores left out."""
+        self, search: Search, points: Any, codes: np.ndarray, weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Logistic regression on all rows; returns scores left out, and of which rows."""
         began, C, n = time.perf_counter(), len(self.classes_), len(codes)
         K = np.asarray(self.kernel_(points)).astype(np.float32 if n > _PATH_ROWS else np.float64)
         rows = np.sort(search.rows(_PATH_ROWS))
@@ -419,13 +423,17 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         with one_blas_thread():
             weights = None if weight is None else weight[rows]
             lam, found = best_likelihood(part, codes[rows], C, weights, told)
+        exact = C <= _LEFT_OUT_CLASSES or len(rows) == n
+        left_out = found.left_out
         if len(rows) < n:
-            found = fit_likelihood(K, codes, C, lam, weight)
-            loss = mean_loss(found.left_out, codes, weight)
+            found = fit_likelihood(K, codes, C, lam, weight, leave_out=exact)
+        if exact and len(rows) < n:
+            left_out, rows = found.left_out, np.arange(n)
+            loss = mean_loss(left_out, codes, weight)
             search.note(f"logistic loss, alpha {lam:.3g}, all rows", self.coding_, loss)
         self.alpha_ = lam
         self.model_ = as_model(self.kernel_, points, found, codes, lam, weight, began)
-        return found.left_out
+        return left_out, rows
 
     def _by_class(self, scores: np.ndarray) -> np.ndarray:
         """Scores of every class, (n, n_classes)."""
