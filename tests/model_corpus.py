@@ -1,9 +1,8 @@
 """Model files of each format, with queries and the predictions of the day they were written.
 
-``python tests/model_corpus.py`` writes those of today's format to
+``python tests/model_corpus.py`` adds new models to those of today's format in
 ``tests/persistence/corpus/format-N``. Files of earlier formats are never written again: tests load
-them with each later version of the library. ``python tests/model_corpus.py coordinates`` adds the
-models of one new family to those of today's format, and leaves the others as they were written.
+them with each later version of the library.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import sys
 import tempfile
 import warnings
 import zipfile
@@ -490,47 +488,31 @@ def cases():
             yield name, model, decoded(json.loads(json.dumps(encoded(new))))
 
 
-def write(folder, added=""):
-    """All models in one archive; with the name of a family, its models after those there are."""
-    listed = []
+def write(folder):
+    """All models in one archive, which depends on nothing but them; those in it stay."""
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / "models.zip"
-    if added:
-        return _extended(archive, added)
+    old = list(read(folder)) if archive.exists() else []
+    listed = [
+        {"name": name, "query": encoded(query), "outputs": made} for name, _, query, made in old
+    ]
     with zipfile.ZipFile(archive, "w") as into, tempfile.TemporaryDirectory() as scratch:
 
         def add(name, data):
             entry = zipfile.ZipInfo(name, (2000, 1, 1, 0, 0, 0))
             into.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
 
-        for i, (name, model, new) in enumerate(cases()):
+        for i, (_, data, _, _) in enumerate(old):
+            add(f"{i}.mercer", data)
+        for name, model, new in cases():
+            if name in {case["name"] for case in listed}:
+                continue
             path = Path(scratch) / "it.mercer"
             mercer.save(model, path)
-            add(f"{i}.mercer", path.read_bytes())
+            add(f"{len(listed)}.mercer", path.read_bytes())
             made = encoded(outputs(model, new))
             listed.append({"name": name, "query": encoded(new), "outputs": made})
         add("cases.json", json.dumps(listed, separators=(",", ":"), allow_nan=False))
-    return archive, len(listed)
-
-
-def _extended(archive, family):
-    """The archive with the models of one more family, and all others as they are."""
-    with zipfile.ZipFile(archive) as before:
-        held = {name: before.read(name) for name in before.namelist()}
-    listed = json.loads(held.pop("cases.json"))
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, model, new in globals()[family]():
-            query = decoded(json.loads(json.dumps(encoded(new))))
-            path = Path(scratch) / "it.mercer"
-            mercer.save(model, path)
-            held[f"{len(listed)}.mercer"] = path.read_bytes()
-            made = encoded(outputs(model, query))
-            listed.append({"name": name, "query": encoded(query), "outputs": made})
-    held["cases.json"] = json.dumps(listed, separators=(",", ":"), allow_nan=False)
-    with zipfile.ZipFile(archive, "w") as into:
-        for name, data in held.items():
-            entry = zipfile.ZipInfo(name, (2000, 1, 1, 0, 0, 0))
-            into.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
     return archive, len(listed)
 
 
@@ -547,5 +529,5 @@ if __name__ == "__main__":
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        archive, n = write(FOLDER / f"format-{VERSION}", *sys.argv[1:2])
+        archive, n = write(FOLDER / f"format-{VERSION}")
     print(f"{n} models, {archive.stat().st_size:,} bytes in {archive}")

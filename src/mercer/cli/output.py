@@ -22,11 +22,11 @@ from rich.text import Text
 
 import mercer
 from mercer.cli.escaping import escape, escape_json, quote_formula
-from mercer.report.summaries import facts
+from mercer.reports.summaries import facts
 from mercer.tables.readers import is_model_file, standard_input
 from mercer.whole_files import write_whole
 
-PLOTTED = ("grid", "held out", "spectrum")
+PLOTTED = ("grid", "held out", "spectrum", "training rows", "roc", "precision recall")
 
 
 class Output:

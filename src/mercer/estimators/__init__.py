@@ -1,6 +1,8 @@
 """scikit-learn estimators: validate, Gram operator, solver, fitted attributes."""
 
 from mercer.estimators.clustering.centroid import KernelCentroidClassifier
+from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
+from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
 from mercer.estimators.machines.kernel_machines import (
     KernelMachineClassifier,
     KernelMachineRegressor,
@@ -23,6 +25,8 @@ from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 __all__ = [
     "SVC",
     "SVR",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",

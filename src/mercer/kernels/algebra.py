@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer._sklearn import Interval
-from mercer.arrays import as_numbers, is_tensor
+from mercer.arrays import as_numbers
 from mercer.expressions import Expression, View
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import ANYTHING, Domain
@@ -27,10 +27,9 @@ def as_kernel(operand: Any) -> Kernel:
     """A kernel as itself, a number as a constant kernel."""
     if isinstance(operand, Kernel):
         return operand
-    if isinstance(operand, Real) and not isinstance(operand, bool):
-        return Constant(float(operand))
-    if is_tensor(operand) and operand.ndim == 0:
-        return Constant(operand)
+    value = as_numbers(operand)  # of a tensor, which torch may differentiate by
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return Constant(float(value) if value is operand else operand)
     raise TypeError(
         f"a kernel cannot be combined with {operand!r} of type {type(operand).__name__}; "
         "expected a kernel or a number"

@@ -186,6 +186,18 @@ class Kernel(ParameterMixin):
                 found[path] = namespace(parts[0]).stack(parts, -1)
         return found
 
+    def _repr_latex_(self) -> str:
+        """The formula, in notebooks."""
+        from mercer.kernels.formulas import latex
+
+        return f"$k(x, z) = {latex(self)}$"
+
+    def _repr_html_(self) -> str:
+        """The formula and the text that `parse` reads, in notebooks."""
+        from mercer.kernels.formulas import html
+
+        return html(self)
+
     @property
     def validity(self) -> Validity:
         """A proof, a counterexample, or "unknown" after a short search for one."""

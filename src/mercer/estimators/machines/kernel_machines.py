@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
-from mercer.arrays import as_numpy, is_tensor, like, namespace, to_cpu
-from mercer.arrays.libraries import is_recorded
+from mercer.arrays import as_numpy, backend, to_cpu
 from mercer.arrays.remote import over_blocks
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import (
     CLASS_WEIGHT,
     KERNEL,
@@ -23,6 +21,7 @@ from mercer.estimators.constraints import (
     POSITIVE,
     at_least,
 )
+from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
 from mercer.estimators.kernel_parameter import resolve_kernel
@@ -45,7 +44,6 @@ from mercer.estimators.machines.engine import (
     has_levels,
     is_logistic,
     regression_losses,
-    scores_of,
 )
 from mercer.estimators.scores import Classifier, Regressor
 
@@ -161,7 +159,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     (0.98, (150, 3))
     """
 
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {
         **KERNEL,
         **CLASS_WEIGHT,
@@ -240,7 +238,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, (m,) for two classes, positive for ``classes_[1]``, else (m, n_classes)."""
         check_is_fitted(self)
-        return scores_of(self, X)
+        return decision_values(self, X)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
@@ -253,14 +251,14 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of shape (m, n_classes), for the logistic loss."""
         scores = self.decision_function(X)
-        return _per_class(scores, softmax)
+        return backend(scores).class_probabilities(scores)
 
     @available_if(lambda self: is_logistic(classification_loss(self)))
     @over_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of `predict_proba`, shape (m, n_classes)."""
         scores = self.decision_function(X)
-        return _per_class(scores, log_softmax)
+        return backend(scores).class_probabilities(scores, log=True)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
@@ -325,7 +323,7 @@ default="squared"
     ((442, 3), True)
     """
 
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {
         **KERNEL,
         **SOLUTION,
@@ -410,13 +408,10 @@ default="squared"
         Shape (m,), or (m, n_quantiles) for a list of quantiles, in increasing order.
         """
         check_is_fitted(self)
-        scores = scores_of(self, X)
+        scores = decision_values(self, X)
         if scores.ndim == 2:
-            return scores.sort(1).values if is_tensor(scores) else np.sort(scores, axis=1)
-        response = regression_losses(self)[0].response
-        if is_recorded(scores) or not is_tensor(scores):
-            return response(scores)
-        return like(response(as_numpy(scores)), scores)
+            return backend(scores).sort_rows(scores)
+        return backend(scores).apply(regression_losses(self)[0].response, scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² or, for a list of quantiles, the mean D² pinball score.
@@ -447,18 +442,6 @@ default="squared"
         tags = input_tags(self, super().__sklearn_tags__())
         tags.target_tags.positive_only = self.loss == "poisson"
         return tags
-
-
-def _per_class(scores: Any, of_all: Callable) -> Any:
-    """``softmax`` or its logarithm, with a column for each class, where the scores are."""
-    if is_tensor(scores):
-        if scores.ndim == 1:
-            scores = namespace(scores).stack([0 * scores, scores], 1)
-        return getattr(scores, of_all.__name__)(1)
-    if scores.ndim == 2:
-        return of_all(scores, axis=1)
-    of_two = expit if of_all is softmax else log_expit
-    return np.column_stack([of_two(-scores), of_two(scores)])
 
 
 def _levels(quantile: Any) -> np.ndarray:

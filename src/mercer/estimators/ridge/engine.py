@@ -11,12 +11,13 @@ from scipy.linalg import LinAlgError
 
 from mercer.arrays import (
     as_numpy,
+    backend,
     is_tensor,
-    like,
     memory_budget,
     n_rows,
     physical_memory,
     refuse_beyond_memory,
+    to_device_of,
     to_float64,
 )
 from mercer.estimators.centres import VALUE, Centres, fit_nystrom, numbers_per_point
@@ -25,8 +26,6 @@ from mercer.estimators.inputs import (
     is_precomputed,
     stored,
     training_gram,
-    validate_query,
-    values_at,
 )
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.tensors import solve_tensors
@@ -132,16 +131,17 @@ def fit_on_centres(estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weigh
     centres, moments, result, bounds = fit_nystrom(estimator, X, Y, lam, weight)
     points, dual_coef = centres.expansion(X, result.value.coef)
     fit = Fit(dual_coef, result, result.value.intercept, bounds=bounds, points=points)
-    return _beside_points(fit._replace(centres=centres, moments=moments))
+    return _where_points_are(fit._replace(centres=centres, moments=moments))
 
 
-def _beside_points(fit: Fit) -> Fit:
-    """The same, with intercepts and bounds where the points are tensors."""
-    if not is_tensor(fit.points):
-        return fit
-    result = _because(fit.result, f"tensors on {fit.points.device}")
-    bounds = None if fit.bounds is None else like(fit.bounds, fit.points)
-    return fit._replace(result=result, intercept=like(fit.intercept, fit.points), bounds=bounds)
+def _where_points_are(fit: Fit) -> Fit:
+    """The same, with intercepts and bounds in the library of the points."""
+    note = backend(fit.points).note(fit.points)
+    result = _because(fit.result, note) if note else fit.result
+    bounds = None if fit.bounds is None else to_device_of(fit.bounds, fit.points)
+    return fit._replace(
+        result=result, intercept=to_device_of(fit.intercept, fit.points), bounds=bounds
+    )
 
 
 def _on_tensors(
@@ -155,7 +155,7 @@ def _on_tensors(
         return fit_on_centres(estimator, X, Y, lam, weight)
     start = None if start is None else start.reshape(Y.shape)
     dual_coef, result, intercept, bounds = solve_tensors(estimator, X, Y, lam, weight, start)
-    return _beside_points(Fit(dual_coef, result, intercept, bounds=bounds, points=X))
+    return _where_points_are(Fit(dual_coef, result, intercept, bounds=bounds, points=X))
 
 
 def _steps_that_pay(X: Any, Y: np.ndarray) -> int:
@@ -207,7 +207,7 @@ def fit_on_moments(estimator: Any, centres: Centres, moments: FeatureMoments) ->
     result = replace(result, method=f"{result.method}, from the sums over {moments.n} points")
     points, coef = centres.expansion(None, result.value.coef)
     fit = Fit(coef, result, result.value.intercept, points=points)
-    return _beside_points(fit._replace(centres=centres, moments=moments))
+    return _where_points_are(fit._replace(centres=centres, moments=moments))
 
 
 def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
@@ -274,14 +274,6 @@ def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:
         estimator.centres_, estimator.moments_ = fit.centres, fit.moments
     elif hasattr(estimator, "moments_"):
         del estimator.centres_, estimator.moments_
-
-
-def evaluate(estimator: Any, X: Any) -> np.ndarray:
-    """The fitted function at new points, by the map where there is one."""
-    if estimator.feature_map_ is None:
-        return values_at(estimator, X)
-    mapped = estimator.feature_map_.mapped(validate_query(estimator, X))
-    return np.asarray(mapped @ estimator.coef_) + estimator.intercept_
 
 
 def _in_the_primal(

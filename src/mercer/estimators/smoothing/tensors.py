@@ -42,7 +42,7 @@ class TensorMeans:
         log_k = kernel.log_formula(V.shape[1]) if isinstance(kernel, FormulaKernel) else None
         if log_k is None:
             raise ValueError(
-                f"kernel={kernel!r} is not there for tensors, since it is zero far away; use "
+                f"kernel={kernel!r} is not available for tensors, since it is zero far away; use "
                 "'gaussian' or 'exponential', or pass X.cpu().numpy()"
             )
         self.log_k, self.V, self.mass, self.Y = log_k, V, mass, Y

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import is_tensor
+from mercer.arrays import backend
 from mercer.estimators.progress import reporter
-from mercer.estimators.svm.engine import PENALTY, SHARE, Training
+from mercer.estimators.svm.engine import PENALTY, SHARE
 from mercer.estimators.svm.forms import Expansion, Form, c_svc, nu_svc
 from mercer.estimators.svm.pairs import CLASSIFICATION, PairwiseMachine
 from mercer.estimators.svm.path import (
@@ -20,9 +20,9 @@ from mercer.estimators.svm.path import (
     regularisation_path,
 )
 from mercer.estimators.svm.rounding import are_few
+from mercer.estimators.svm.training import Training
 from mercer.operators import CorrectedGram, GramOperator
 from mercer.solvers.qp.class_pairs import ClassPairs, solve_class_pairs
-from mercer.solvers.qp.support_vectors import followed
 from mercer.solvers.result import Result, Status
 
 # Seconds that a pair of classes takes on its own in Python, and that an entry of a stored Gram
@@ -278,7 +278,7 @@ class SVC(PairwiseMachine):
             and self.max_time is None
             and not self.warm_start
             and reporter(self) is None
-            and not is_tensor(training.X)
+            and backend(training.X).executor == "native"
             and 8 * n**2 <= self._budget()
         )
         if not at_once:
@@ -418,7 +418,7 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
                 finer = max(0.5 * wanted * rho, finest)
                 steps = taken + result.n_iter
                 (second,) = super()._solve([form], [result.value.a], begun, finer, steps)
-                results[i] = self._with_margin(form, result, followed(result, second))
+                results[i] = self._with_margin(form, result, second.after(result))
         return results
 
     def _with_margin(self, form: Form, coarse: Result, fine: Result) -> Result:

@@ -20,7 +20,7 @@ from scipy.special import betainc, betaln, gammaln, logsumexp, ndtr
 from sklearn.utils import check_random_state
 
 from mercer import core
-from mercer.arrays import is_tensor, like, namespace, row_blocks, row_major
+from mercer.arrays import backend, like, namespace, row_blocks, row_major
 from mercer.expressions import (
     Expression,
     PairMatrix,
@@ -35,8 +35,8 @@ from mercer.expressions import (
 )
 from mercer.expressions.arithmetic import evaluate
 
-# From so many features on, dot products beat differences in the sums of the Gaussian.
-MANY_FEATURES = 48
+# Features up to which an executor sums Gaussians from differences faster than from dot products.
+FUSED_UP_TO = {"native": 48, "torch": 0}
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Gaussian(RadialKernel):
 
     def log_sums(self, U, V, log_weight, powers=(1,), local=None):
         d = V.shape[1]
-        if local is not None or d > MANY_FEATURES or is_tensor(U):
+        if local is not None or d > FUSED_UP_TO[backend(U).executor]:
             return super().log_sums(U, V, log_weight, powers, local)
         centre = np.median(V[:: max(1, len(V) // 512)], axis=0)
         U, V = row_major(U - centre), row_major(V - centre)

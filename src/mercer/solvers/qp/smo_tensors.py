@@ -69,8 +69,8 @@ def smo_tensors(
     """
     if not all(program.bounded for program in programs):
         raise ValueError(
-            "a hard margin, C=inf, is not there for tensors on a device; use a finite C, or pass "
-            "X.cpu()"
+            "a hard margin, C=inf, is not available for tensors on a device; use a finite C, or "
+            "pass X.cpu()"
         )
     clock = Clock(report, max_time)
     gram: TensorGram = origin(programs[0].K)[0]

@@ -104,8 +104,8 @@ def solve_programs(
     if is_on_device(programs[0]):
         if solver == "interior_point":
             raise ValueError(
-                "solver='interior_point' is not there for tensors on a device; use solver='smo', "
-                "or pass X.cpu()"
+                "solver='interior_point' is not available for tensors on a device; use "
+                "solver='smo', or pass X.cpu()"
             )
         return smo_tensors(
             programs,
@@ -211,7 +211,7 @@ def _interior_one(program: QuadraticProgram, limits: _Limits) -> Result:
     )
 
 
-def combined(results: list[Result]) -> Result:
+def joint_result(results: list[Result]) -> Result:
     """One `Result` for several programmes: all solutions, the worst status and the largest gap."""
     if len(results) == 1:
         return results[0]
@@ -252,7 +252,7 @@ def _finish(program: QuadraticProgram, first: Result, rule: SwitchRule, limits: 
         most = _MOST if steps is None else min(_MOST, steps)
         limits.before = before + found.n_iter - first.n_iter
         last = stage(tol=limits.tol, max_iter=most, max_time=seconds, report=limits.report)
-        found = _better(found, last)
+        found = _better_of(found, last)
         if found.status not in (Status.STALLED, Status.MAX_ITER):
             return found
     # Out of the rounds that a stage may take, with some left of those that were asked for.
@@ -272,7 +272,7 @@ def _go_on(program: QuadraticProgram, found: Result, rule: SwitchRule, limits: _
         limits.before = before + found.n_iter
         rule.go_on()
         last = stage(tol=limits.tol, max_iter=steps, max_time=seconds, report=limits.report)
-        found = _better(found, last)
+        found = _better_of(found, last)
         if limits.stopped or found.status not in (Status.STALLED, Status.MAX_ITER):
             break
     return found
@@ -284,14 +284,14 @@ def _smo_again(
     return smo_together([program], starts=[start], watches=[rule], **limits)[0]
 
 
-def _better(first: Result, second: Result) -> Result:
+def _better_of(first: Result, second: Result) -> Result:
     """The second result with what both took, and with the first's answer if that is better."""
     decided = second.status.ok or second.status is Status.INFEASIBLE
     # Gaps are relative to the objective: an answer that is far worse may have the smaller one.
     closer = second.gap <= first.gap and second.value.objective <= first.value.objective
     better = second if decided or closer else first
     method = f"{first.method}, then {second.method} ({second.n_iter})"
-    return replace(followed(first, second), value=better.value, gap=better.gap, method=method)
+    return replace(second.after(first), value=better.value, gap=better.gap, method=method)
 
 
 def _few_are_free(program: QuadraticProgram, found: Solution) -> bool:
@@ -346,13 +346,3 @@ def _undecided(
 
 def _later(report: Callable, before: int, n_iter: int, gap: float) -> bool | None:
     return report(before + n_iter, gap)
-
-
-def followed(first: Result, second: Result) -> Result:
-    """The second result, with the steps, seconds and history of both."""
-    return replace(
-        second,
-        n_iter=first.n_iter + second.n_iter,
-        seconds=first.seconds + second.seconds,
-        history=first.history + second.history,
-    )

@@ -12,6 +12,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.utils import check_random_state
 
 from mercer.arrays import refuse_beyond_memory
+from mercer.arrays.threads import blas_threads
 from mercer.operators import CentredGram, DenseGram
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.spectral.block_krylov import (
@@ -127,27 +128,28 @@ def leading_eigenpairs(
     solver, reason = _choose(method, n, k, features, stored_matrix(K)[0] is not None)
     monitor = Monitor(tol=tol, max_iter=max_iter)
     status, steps = Status.EXACT, 0
-    if solver == "primal":
-        assert features is not None
-        values, vectors = _primal(features, k)
-    elif solver == "dense":
-        values, vectors = largest_eigenpairs(_dense(K), k)
-    elif solver == "krylov":
-        found = _blocks(K, k, tol, max_iter, random_state, floor, report)
-        values, vectors, steps = found.values, found.vectors, found.products
-        status = Status.STOPPED if found.stopped else Status.MAX_ITER
-        status = Status.CONVERGED if found.converged else status
-    elif solver == "arpack":
-        values, vectors, status, steps = _lanczos(K, k, tol, max_iter, random_state)
-    else:
-        values, vectors, steps = _sketch(K, k, iterated_power, random_state)
-    order = np.argsort(values)[::-1]
-    values, vectors = values[order], vectors[:, order]
-    exact = K.double() if hasattr(K, "double") else K
-    if exact is K:
-        residuals = residual_norms(K, values, vectors)
-    else:
-        values, vectors, residuals = _refined(exact, vectors)
+    with blas_threads(n):
+        if solver == "primal":
+            assert features is not None
+            values, vectors = _primal(features, k)
+        elif solver == "dense":
+            values, vectors = largest_eigenpairs(_dense(K), k)
+        elif solver == "krylov":
+            found = _blocks(K, k, tol, max_iter, random_state, floor, report)
+            values, vectors, steps = found.values, found.vectors, found.products
+            status = Status.STOPPED if found.stopped else Status.MAX_ITER
+            status = Status.CONVERGED if found.converged else status
+        elif solver == "arpack":
+            values, vectors, status, steps = _lanczos(K, k, tol, max_iter, random_state)
+        else:
+            values, vectors, steps = _sketch(K, k, iterated_power, random_state)
+        order = np.argsort(values)[::-1]
+        values, vectors = values[order], vectors[:, order]
+        exact = K.double() if hasattr(K, "double") else K
+        if exact is K:
+            residuals = residual_norms(K, values, vectors)
+        else:
+            values, vectors, residuals = _refined(exact, vectors)
     gap = _relative(residuals, values, floor)
     if solver == "randomized":
         # Where all of K is rounding there is nothing to converge to.
