@@ -19,7 +19,6 @@ from mercer.cli.escaping import escape
 from mercer.cli.output import (
     Output,
     load_model,
-    plain,
     require_html_suffix,
     require_table_suffix,
     require_writable,
@@ -28,6 +27,7 @@ from mercer.cli.output import (
     write_table,
 )
 from mercer.memory_errors import explained, is_bare
+from mercer.reports.summaries import plain
 from mercer.tables.readers import (
     MAX_GIB,
     READERS,
@@ -564,8 +564,8 @@ def report(
     require_writable(path, read=(model,))
     require_html_suffix(path)
     fitted, notes = load_model(model)
-    from mercer.cli.fitting import described
     from mercer.reports import pages
+    from mercer.reports.models import described
 
     summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
     name = summary.get("data") or Path(model).name
