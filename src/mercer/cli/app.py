@@ -382,6 +382,31 @@ def predict(
 
 
 @app.command()
+def explain(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file written by fit.")],
+    data: DataArgument,
+    row: Annotated[int, typer.Option(min=0, help="Row of DATA to explain, from 0.")] = 0,
+    among: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="List the rows of this file that are most similar."),
+    ] = None,
+    form: FormatOption = None,
+    max_gib: MaxGibOption = MAX_GIB,
+    header: HeaderOption = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain the prediction for one row: the effect of each column, and similar rows."""
+    from mercer.cli.explaining import explanation, lines
+
+    _refuse_swapped(model, data)
+    found = read(data, form, header, max_gib=max_gib)
+    others = read(among, form, header, max_gib=max_gib) if among else None
+    fitted, notes = load_model(model, found.width)
+    shown = explanation(fitted, notes, found, row, others)
+    Output(as_json).result(shown, lines(shown))
+
+
+@app.command()
 def check(
     expression: Annotated[
         str, typer.Argument(help='A kernel, such as "RBF(0.5) * Polynomial(2) + 1".')
