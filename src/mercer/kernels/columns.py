@@ -17,11 +17,11 @@ from mercer.kernels import feature_maps as maps
 from mercer.kernels.algebra import bracketed
 from mercer.kernels.domains import Domain, named, table_layout, tables
 from mercer.kernels.kernel import Kernel, literal
-from mercer.kernels.transformations import _Unary
+from mercer.kernels.transformations import Unary
 from mercer.kernels.validity import Validity, indefinite, valid
 
 
-class OnColumns(_Unary):
+class OnColumns(Unary):
     """The kernel on some columns of a table.
 
     Parameters

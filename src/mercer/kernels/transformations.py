@@ -46,7 +46,7 @@ def exp(operand: Kernel | Expression) -> Any:
     return Exp(operand)
 
 
-class _Unary(Kernel):
+class Unary(Kernel, abstract=True):
     """A kernel made of one other; subclasses say what they do to its formula."""
 
     rule = ""
@@ -75,7 +75,7 @@ class _Unary(Kernel):
         )
 
 
-class Exp(_Unary):
+class Exp(Unary):
     """exp(k(x, z)).
 
     Parameters
@@ -116,7 +116,7 @@ class Exp(_Unary):
         return f"exp({self.kernel!r})"
 
 
-class Normalized(_Unary):
+class Normalized(Unary):
     """k(x, z) / sqrt(k(x, x) k(z, z)), zero where k(x, x) or k(z, z) is.
 
     Factors and terms are normalised one by one, so that nothing overflows on the way. The
@@ -216,7 +216,7 @@ sqnorm = statistic_node("dot")
 """‖x‖², for formulas given to ``rescale``: ``rescale(exp(-0.5 * sqnorm))``."""
 
 
-class Rescaled(_Unary):
+class Rescaled(Unary):
     """f(x) k(x, z) f(z).
 
     Parameters
@@ -242,7 +242,7 @@ class Rescaled(_Unary):
 
     def transform(self, inner: Expression, view: View) -> Expression:
         if isinstance(self.function, Expression):
-            f = _with_view(self.function, view.then(Check(REALS)))
+            f = with_view(self.function, view.then(Check(REALS)))
             return inner * diagonal(f, 0) * diagonal(f, 1)
         if not callable(self.function):
             raise TypeError(
@@ -259,7 +259,7 @@ class Rescaled(_Unary):
 
     def _factor(self, X: Any) -> np.ndarray:
         if isinstance(self.function, Expression):
-            f = _with_view(self.function, View().then(Check(REALS)))
+            f = with_view(self.function, View().then(Check(REALS)))
             return PairMatrix(diagonal(f, 0), X).diagonal()
         return np.asarray(self.function(X), dtype=float)
 
@@ -267,7 +267,7 @@ class Rescaled(_Unary):
         return f"{bracketed(self.kernel)}.rescale({_function_text(self.function)})"
 
 
-class Composed(_Unary):
+class Composed(Unary):
     """k(phi(x), phi(z)).
 
     Parameters
@@ -321,8 +321,8 @@ def _function_text(function: Any) -> str:
     return f"<{getattr(function, '__name__', type(function).__name__)}>"
 
 
-def _with_view(e: Expression, view: View) -> Expression:
+def with_view(e: Expression, view: View) -> Expression:
     """A formula in statistics of the raw points, moved to the points a view shows."""
     if isinstance(e, Statistic):
         return Statistic(e.kind, view)
-    return e.rebuild(tuple(_with_view(c, view) for c in e.children()))
+    return e.rebuild(tuple(with_view(c, view) for c in e.children()))

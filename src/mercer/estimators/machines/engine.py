@@ -21,9 +21,9 @@ from mercer.estimators.constraints import (
     POSITIVE,
     at_least,
 )
-from mercer.estimators.inputs import stored, training_gram
 from mercer.estimators.labels import weight_unit
 from mercer.estimators.progress import reporter
+from mercer.estimators.training_gram import stored, training_gram
 from mercer.operators import DenseGram, GramOperator
 from mercer.solvers import losses
 from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss, check_derivative

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.estimators.centres import Centres
-from mercer.estimators.ridge.engine import Fit, _where_points_are, regularisers
+from mercer.estimators.ridge.engine import Fit, regularisers, where_points_are
 from mercer.solvers.nystrom.ridge import solve_nystrom
 from mercer.solvers.nystrom.sums import FeatureMoments, accumulated
 
@@ -46,4 +46,4 @@ def fit_on_moments(estimator: Any, centres: Centres, moments: FeatureMoments) ->
     result = replace(result, method=f"{result.method}, from the sums over {moments.n} points")
     points, coef = centres.expansion(None, result.value.coef)
     fit = Fit(coef, result, result.value.intercept, points=points)
-    return _where_points_are(fit._replace(centres=centres, moments=moments))
+    return where_points_are(fit._replace(centres=centres, moments=moments))

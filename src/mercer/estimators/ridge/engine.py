@@ -22,14 +22,11 @@ from mercer.arrays import (
 )
 from mercer.estimators.centres import VALUE, fit_nystrom, numbers_per_point
 from mercer.estimators.fitting import warn_of_convergence
-from mercer.estimators.inputs import (
-    is_precomputed,
-    stored,
-    training_gram,
-)
+from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.tensors import solve_tensors
 from mercer.estimators.ridge.undetermined import warn_if_undetermined, warn_undetermined
+from mercer.estimators.training_gram import stored, training_gram
 from mercer.operators import FeatureGram, GramOperator, TiledGram, gram, small_feature_map
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.linear.cholesky import solve_cholesky
@@ -130,10 +127,10 @@ def fit_on_centres(estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weigh
     centres, moments, result, bounds = fit_nystrom(estimator, X, Y, lam, weight)
     points, dual_coef = centres.expansion(X, result.value.coef)
     fit = Fit(dual_coef, result, result.value.intercept, bounds=bounds, points=points)
-    return _where_points_are(fit._replace(centres=centres, moments=moments))
+    return where_points_are(fit._replace(centres=centres, moments=moments))
 
 
-def _where_points_are(fit: Fit) -> Fit:
+def where_points_are(fit: Fit) -> Fit:
     """The same, with intercepts and bounds in the library of the points."""
     note = backend(fit.points).note(fit.points)
     result = _because(fit.result, note) if note else fit.result
@@ -154,7 +151,7 @@ def _on_tensors(
         return fit_on_centres(estimator, X, Y, lam, weight)
     start = None if start is None else start.reshape(Y.shape)
     dual_coef, result, intercept, bounds = solve_tensors(estimator, X, Y, lam, weight, start)
-    return _where_points_are(Fit(dual_coef, result, intercept, bounds=bounds, points=X))
+    return where_points_are(Fit(dual_coef, result, intercept, bounds=bounds, points=X))
 
 
 def _steps_that_pay(X: Any, Y: np.ndarray) -> int:

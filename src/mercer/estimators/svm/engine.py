@@ -24,12 +24,7 @@ from mercer.arrays import (
 from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import (
-    input_tags,
-    is_precomputed,
-    refuse_indefinite_among,
-    training_gram,
-)
+from mercer.estimators.inputs import input_tags, is_precomputed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import validate_supervised
 from mercer.estimators.progress import reporter
@@ -52,6 +47,7 @@ from mercer.estimators.svm.training import (
     refuse_overflow,
 )
 from mercer.estimators.svm.values import in_fastest_form, is_function
+from mercer.estimators.training_gram import refuse_indefinite_among, training_gram
 from mercer.operators import GramOperator
 from mercer.solvers.qp.restricted_gram import restrict
 from mercer.solvers.qp.support_vectors import joint_result, solve_programs

@@ -13,7 +13,7 @@ from mercer.kernels.structured import ExplicitKernel
 ROUNDS = Interval(Integral, 0, None, closed="left")
 
 
-class _GraphFeatures(ExplicitKernel):
+class GraphFeatures(ExplicitKernel, abstract=True):
     """A kernel whose features are counts of things found in a graph."""
 
     @property

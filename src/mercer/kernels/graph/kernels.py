@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 from mercer import core
 from mercer._sklearn import Interval, Options
 from mercer.kernels.domains import GRAPHS, Domain
-from mercer.kernels.graph.features import ROUNDS, _GraphFeatures
+from mercer.kernels.graph.features import ROUNDS, GraphFeatures
 from mercer.kernels.graph.graphlets import class_edges, graphlet_counts
 from mercer.kernels.graph.graphs import Graph, parse_graphs
 from mercer.kernels.graph.joined import Joined, join
@@ -31,7 +31,7 @@ from mercer.kernels.vocabulary import sparse_rows
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
-class ShortestPath(_GraphFeatures):
+class ShortestPath(GraphFeatures):
     r"""Pairs of nodes with equal end labels at equal distance.
 
     .. math:: k(G, H) = \sum_{a, b, d} n_{a,b,d}(G)\, n_{a,b,d}(H)
@@ -152,7 +152,7 @@ class RandomWalk(PairwiseKernel):
         return walk_sums(A, B, float(self.decay), same_objects(A, B))
 
 
-class Graphlet(_GraphFeatures):
+class Graphlet(GraphFeatures):
     r"""Induced subgraphs of a few nodes, by shape.
 
     .. math:: k(G, H) = \sum_F n_F(G)\, n_F(H)
@@ -204,7 +204,7 @@ class Graphlet(_GraphFeatures):
         return sparse_rows(starts, np.array(columns)[c], values, width=len(vocabulary))
 
 
-class Propagation(_GraphFeatures):
+class Propagation(GraphFeatures):
     r"""Nodes with similar label distributions around them, over rounds of propagation.
 
     .. math::

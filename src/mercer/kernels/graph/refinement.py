@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer import core
 from mercer.expressions import PairStatistic
 from mercer.expressions.sparse_rows import sparse_minima
-from mercer.kernels.graph.features import ROUNDS, _GraphFeatures
+from mercer.kernels.graph.features import ROUNDS, GraphFeatures
 from mercer.kernels.graph.graphs import Graph
 from mercer.kernels.graph.joined import Joined, join
 from mercer.kernels.keys import KeyVocabulary
@@ -20,7 +20,7 @@ from mercer.kernels.ragged import ragged_arange
 from mercer.kernels.structured import same_objects
 
 
-class _Refinements(_GraphFeatures):
+class _Refinements(GraphFeatures):
     """A kernel of the Weisfeiler-Lehman labels of the rounds 0, ..., iterations."""
 
     _parameter_constraints = {"iterations": [ROUNDS]}

@@ -219,12 +219,12 @@ def _leading(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The k largest mu and, per view, the blocks (r_v, k) of the unit eigenvectors."""
     U = [view.vectors for view in views]
-    N = _shrunk(_products(U), views, penalties)
+    N = _shrunk(products_of_views(U), views, penalties)
     if len(views) == 2:
         P, s, Q = _leading_singular(N, k)
         return 1.0 + s, [P / np.sqrt(2.0), Q / np.sqrt(2.0)]
     mu, vectors = largest_eigenpairs(N, k)
-    return mu[::-1], _split(vectors[:, ::-1], U)
+    return mu[::-1], split_by_view(vectors[:, ::-1], U)
 
 
 def _leading_singular(M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -245,7 +245,7 @@ def _crossed(A: Any, B: Any) -> np.ndarray:
     return as_numpy(A.T @ like(B, A))
 
 
-def _products(B: list[Any]) -> np.ndarray:
+def products_of_views(B: list[Any]) -> np.ndarray:
     """B_1^T B_2 of two views; of more, N: blocks B_v^T B_w, identities on the diagonal."""
     if len(B) == 2:
         return _crossed(*B)
@@ -273,7 +273,7 @@ def _offsets(whitened: list[Any]) -> list[slice]:
     return [slice(int(end) - B.shape[1], int(end)) for end, B in zip(ends, whitened, strict=True)]
 
 
-def _split(vectors: np.ndarray, whitened: list[Any]) -> list[np.ndarray]:
+def split_by_view(vectors: np.ndarray, whitened: list[Any]) -> list[np.ndarray]:
     return [vectors[rows] for rows in _offsets(whitened)]
 
 
@@ -312,7 +312,7 @@ def leading_correlations(
     """
     orders = orders or [slice(None)] * len(views)
     U = [view.vectors[order] for view, order in zip(views, orders, strict=True)]
-    N, found = _products(U), []
+    N, found = products_of_views(U), []
     for chosen in penalties:
         scaled = _shrunk(N, views, chosen)
         if len(views) == 2:
@@ -377,3 +377,10 @@ def best_pvalue(observed: np.ndarray, null: np.ndarray) -> float:
     as_large = [len(every) - np.searchsorted(np.sort(column), column - TIE) for column in every.T]
     least = np.min(as_large, axis=0)
     return float(np.mean(least <= least[0]))
+
+
+def column_correlations(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of each column of A with that of B, zero where one is constant."""
+    A, B = A - A.mean(axis=0), B - B.mean(axis=0)
+    sizes = np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
+    return np.sum(A * B, axis=0) / np.where(sizes > 0, sizes, 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from mercer.arrays import product, row_blocks
-from mercer.solvers.spectral.canonical import WhitenedView, _products, _split
+from mercer.solvers.spectral.canonical import WhitenedView, products_of_views, split_by_view
 
 
 def leave_one_out_correlation(views: Sequence[WhitenedView], penalties: Sequence[float]) -> float:
@@ -45,7 +45,7 @@ def leave_one_out_correlation(views: Sequence[WhitenedView], penalties: Sequence
     """
     whitened = [view.whitened(c) for view, c in zip(views, penalties, strict=True)]
     nu, vectors = _all_eigenpairs(whitened)
-    parts = _split(vectors, whitened)
+    parts = split_by_view(vectors, whitened)
     g = len(whitened[0]) / (len(whitened[0]) - 1)
     scores = []
     for rows in row_blocks(len(whitened[0]), bytes_per_row=8 * (len(views) + 3) * len(nu)):
@@ -58,9 +58,9 @@ def leave_one_out_correlation(views: Sequence[WhitenedView], penalties: Sequence
 def _all_eigenpairs(whitened: list[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Every eigenpair of N; for two views 1 +- s from the singular values s."""
     if len(whitened) != 2:
-        nu, vectors = scipy.linalg.eigh(_products(whitened))
+        nu, vectors = scipy.linalg.eigh(products_of_views(whitened))
         return nu, vectors
-    P, s, Qt = scipy.linalg.svd(_products(whitened), full_matrices=True)
+    P, s, Qt = scipy.linalg.svd(products_of_views(whitened), full_matrices=True)
     k, Q = len(s), Qt.T
     half = np.sqrt(0.5)
     upper = np.hstack([P[:, :k] * half, P[:, :k] * half, P[:, k:], np.zeros((len(P), len(Q) - k))])
