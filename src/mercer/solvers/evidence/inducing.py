@@ -89,7 +89,8 @@ class InducingEngine:
         """Whether the gradient by the inducing points is known, so that they can be improved."""
         Z = take_rows(self.Z, slice(0, 1))
         try:
-            self.problem.covariance.points_contracted(Z, Z, np.ones((1, 1)))
+            covariance = cast(KernelDerivatives, self.problem.covariance)
+            covariance.points_contracted(Z, Z, np.ones((1, 1)))
         except TypeError:
             return False
         return True
