@@ -38,9 +38,18 @@ OUTSIDE = {
     Classifier: "_labels_in_tensors",  # where labels come from tensors
     BaseEstimator: "feature_names_in_ n_features_in_",
     GramOperator: "dtype shape",  # which SciPy's operators have
-    mercer.KernelDensity: "adaptive",
+    mercer.KernelCCA: "loo_scores_ regularizations_",
+    mercer.KernelDensity: (
+        "X_fit_ _bounds _total_weight adaptive bandwidth_ kernel_ local_bandwidths_ "
+        "sample_weight_ selection_"
+    ),
     mercer.KernelMachineClassifier: MACHINE,
     mercer.KernelMachineRegressor: MACHINE,
+    mercer.KernelPCA: (
+        "X_fit_ X_transformed_fit_ corrected_ dual_coef_ eigenvalues_ eigenvectors_ "
+        "explained_variance_ explained_variance_ratio_ mean_coef_ mean_similarity_ projection_ "
+        "projection_offset_ residuals_ result_"
+    ),
     mercer.KernelRidge: RIDGE,
     mercer.KernelRidgeCV: RIDGE,
     mercer.KernelRidgeClassifier: RIDGE,

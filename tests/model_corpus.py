@@ -261,6 +261,26 @@ def automatic():
     yield "auto sparse", mercer.AutoKernelRegressor().fit(sparse, y), sparse[::9]
 
 
+def coordinates():
+    """Automatic models of tables whose categories have means of targets."""
+    rng = np.random.default_rng(1)
+    n = 60
+    table = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "kind": rng.choice(list("abcdef"), n),
+            "flag": rng.choice(["no", "yes"], n),
+        }
+    )
+    table.loc[::7, "size"] = np.nan
+    y = np.exp(np.sin(3 * table["size"].fillna(2.0)) + (table["kind"] < "c"))
+    yield "coordinates numbers", mercer.AutoKernelRegressor().fit(table, y), table[::9]
+    for classes in (2, 3):
+        labels = np.digitize(y, [1.0, 2.0][: classes - 1])
+        model = mercer.AutoKernelClassifier(metric="balanced_accuracy").fit(table, labels)
+        yield f"coordinates {classes} classes", model, table[::9]
+
+
 def libsvm():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
@@ -330,6 +350,7 @@ FAMILIES = (
     objects,
     pipelines,
     automatic,
+    coordinates,
     libsvm,
     values,
 )

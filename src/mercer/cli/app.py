@@ -18,8 +18,8 @@ from mercer.cli import INTERRUPTED
 from mercer.cli.escaping import escape
 from mercer.cli.output import (
     Output,
+    facts_table,
     load_model,
-    plain,
     require_html_suffix,
     require_table_suffix,
     require_writable,
@@ -28,6 +28,7 @@ from mercer.cli.output import (
     write_table,
 )
 from mercer.memory_errors import explained, is_bare
+from mercer.reports.summaries import plain
 from mercer.tables.readers import (
     MAX_GIB,
     READERS,
@@ -382,6 +383,31 @@ def predict(
 
 
 @app.command()
+def explain(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file written by fit.")],
+    data: DataArgument,
+    row: Annotated[int, typer.Option(min=0, help="Row of DATA to explain, from 0.")] = 0,
+    among: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="List the rows of this file that are most similar."),
+    ] = None,
+    form: FormatOption = None,
+    max_gib: MaxGibOption = MAX_GIB,
+    header: HeaderOption = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain the prediction for one row: the effect of each column, and similar rows."""
+    from mercer.cli.explaining import explanation, lines
+
+    _refuse_swapped(model, data)
+    found = read(data, form, header, max_gib=max_gib)
+    others = read(among, form, header, max_gib=max_gib) if among else None
+    fitted, notes = load_model(model, found.width)
+    shown = explanation(fitted, notes, found, row, others)
+    Output(as_json).result(shown, lines(shown))
+
+
+@app.command()
 def check(
     expression: Annotated[
         str, typer.Argument(help='A kernel, such as "RBF(0.5) * Polynomial(2) + 1".')
@@ -564,14 +590,21 @@ def report(
     require_writable(path, read=(model,))
     require_html_suffix(path)
     fitted, notes = load_model(model)
-    from mercer.cli.fitting import described
     from mercer.reports import pages
+    from mercer.reports.models import described
 
     summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
     name = summary.get("data") or Path(model).name
-    write(path, pages.page(f"Learning from {name}", [plain(summary)]))
+    try:
+        page = pages.page(f"Learning from {name}", [plain(summary)])
+        shown = facts_table(summary)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"the notes of {model} are not those that mercer fit writes ({error!s:.200})"
+        ) from error
+    write(path, page)
     if path != "-":
-        out.result(summary)
+        out.result(summary, shown)
         out.note(f"\nreport in {path}")
 
 

@@ -12,11 +12,14 @@ import numpy as np
 
 import mercer
 from mercer.arrays import take_rows
-from mercer.cli import evaluation, models, splits
+from mercer.cli import models, splits
 from mercer.cli.targets import complete, numbers_meant, refuse_unlearnable, targets
+from mercer.reports.comparison import compared
 from mercer.reports.evaluation import evaluated
+from mercer.reports.models import described
 from mercer.reports.novelty import stored_fingerprints
-from mercer.reports.scores import HeldOut, checked_metric
+from mercer.reports.report import explained
+from mercer.reports.scores import METRICS, HeldOut, checked_metric
 from mercer.tables import kinds as columns
 from mercer.tables.leaks import possible_leaks
 from mercer.tables.readers import Data, refuse_repeated
@@ -37,6 +40,8 @@ LEAK = (
     "column {!r} alone predicts the target ({} {:.3f}), a possible leak: if it is not known when "
     "predictions are needed, exclude it with --ignore {!r}"
 )
+# Rows up to which other models are fitted for comparison.
+MOST_COMPARED = 200_000
 NO_SCORE = "the target is {} in all held-out rows, so the model has no score"
 
 
@@ -114,9 +119,8 @@ def fit(
         "weights": class_weight if isinstance(class_weight, str | None) else str(class_weight),
         "threshold": _threshold(tested.trained),
         **found,
-        "importances": evaluation.importances(
-            tested.tester, tested.X, tested.y, task, random_state
-        ),
+        **explained(tested.tester, tested.X, tested.y, task, random_state),
+        **_comparison(data, tested, chosen, random_state),
         "tried": tested.trained.tried,
         "advice": [
             *advice,
@@ -147,8 +151,8 @@ class Tested:
         The rows that importances are computed on.
     tester : model
         A model that was not trained on X.
-    y_train : array
-        Targets of the tested model's training rows.
+    X_tested, y_train : table and array
+        The tested model's training rows and targets.
     words : str
         How the test was done.
     refitted_on : int
@@ -163,6 +167,7 @@ class Tested:
     X: Any
     y: np.ndarray
     tester: Any
+    X_tested: Any
     y_train: np.ndarray
     words: str
     refitted_on: int
@@ -190,7 +195,7 @@ def _tested(
         words = "whole groups" if data.groups is not None else words
     step("training")
     started = time.perf_counter()
-    X_trained = take_rows(X, train)
+    X_trained = X_tested = take_rows(X, train)
     trained = trainer.train(X_trained, y[train])
     seconds = time.perf_counter() - started
     step("testing")
@@ -209,6 +214,7 @@ def _tested(
         X=X_test,
         y=y_test,
         tester=trained.model,
+        X_tested=X_tested,
         y_train=data.y[train],
         words=words,
         refitted_on=refitted_on,
@@ -245,6 +251,7 @@ def _cross_validated(data: Data, trainer: models.Trainer, cv: int, step: Callabl
         X=take_rows(data.X, test),
         y=y[test],
         tester=trained.model,
+        X_tested=data.X,
         y_train=y,
         words=f"{cv}-fold cross-validation",
         refitted_on=0,
@@ -284,6 +291,16 @@ def _advice_on(data: Data, task: str, tested: Tested, found: dict[str, Any]) -> 
     return advice
 
 
+def _comparison(data: Data, tested: Tested, metric: str, random_state: int) -> dict[str, Any]:
+    """Other models on the same rows, by AUC where classes depend on a threshold."""
+    if tested.words.endswith("cross-validation") or len(data.y) > MOST_COMPARED:
+        return {}
+    by_area = metric in models.THRESHOLDED and tested.held.is_binary
+    metric = "auc" if by_area else metric
+    found = compared(tested.held, tested.X, tested.X_tested, tested.y_train, metric, random_state)
+    return {"comparison": found, "comparison metric": METRICS[metric].name}
+
+
 def _class_weights(given: Any, y: np.ndarray) -> Any:
     """The weights by class, with the classes as they are in y."""
     if not isinstance(given, dict):
@@ -302,34 +319,6 @@ def _threshold(trained: models.Trained) -> dict[str, Any] | None:
     if trained.threshold is None:
         return None
     return {"class": str(trained.model.classes_[1]), "value": trained.threshold}
-
-
-def described(model: Any) -> dict[str, Any]:
-    """Facts of a fitted model: its kernel and proof, its size, its certificate."""
-    inner = models.final_estimator(model)
-    inside = "" if inner is model else f": {type(inner).__name__}"
-    found: dict[str, Any] = {"model": type(model).__name__ + inside}
-    kernel = getattr(model, "kernel_", getattr(inner, "kernel_", None))
-    if isinstance(kernel, mercer.kernels.Kernel):
-        validity = kernel.validity
-        found["kernel"] = repr(kernel)
-        found["kernel is"] = validity.status
-        found["proof"] = str(validity.proof or validity.counterexample or validity.reason)
-    if hasattr(inner, "support_"):
-        found["size"] = {"name": "support vectors", "value": len(inner.support_)}
-    elif hasattr(inner, "dual_coef_"):
-        name = "centres" if getattr(inner, "solver", None) == "nystrom" else "points"
-        found["size"] = {"name": name, "value": int(np.shape(inner.dual_coef_)[0])}
-    result = getattr(inner, "result_", None)
-    if result is not None:
-        found["certificate"] = {
-            "status": result.status.name.lower(),
-            "gap": float(result.gap),
-            "message": result.message,
-            "gaps": [float(gap) for gap in result.history][-200:],
-        }
-    found["spectrum"] = evaluation.spectrum(model)
-    return found
 
 
 def _described(model: Any, X: Any) -> list[dict[str, Any]]:

@@ -141,12 +141,6 @@ class Trainer:
         return Trained(search.best_estimator_, tried)
 
 
-def final_estimator(model: Any) -> Any:
-    """The last step of a pipeline, or the model inside an automatic one."""
-    model = model[-1] if hasattr(model, "steps") else model
-    return getattr(model, "model_", model)
-
-
 def left_out_probabilities(
     model: Any, X: Any, y: np.ndarray, weight: np.ndarray | None
 ) -> np.ndarray:

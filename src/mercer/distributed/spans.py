@@ -17,7 +17,7 @@ from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
 from mercer.solvers.losses import Loss, PointwiseLoss
-from mercer.solvers.nystrom.ridge import ProductSums, Pulled, Totals
+from mercer.solvers.nystrom.sums import ProductSums, Pulled, Totals
 from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.risk.span import Span, solve_scaled
 

@@ -27,24 +27,17 @@ from mercer.arrays import (
 from mercer.arrays.libraries import to_native
 from mercer.arrays.remote import is_remote
 from mercer.estimators.array_support import array_support
-from mercer.estimators.inputs import (
-    is_precomputed,
-    refuse_non_finite,
-    takes_vectors,
-    training_gram,
-)
+from mercer.estimators.inputs import is_precomputed, takes_vectors
 from mercer.estimators.progress import reporter
+from mercer.estimators.training_gram import refuse_non_finite, training_gram
 from mercer.operators import DenseGram, GramOperator, TensorGram, TiledGram, gram, streamed
 from mercer.solvers.nystrom.ridge import (
-    Block,
-    FeatureMoments,
     NystromSolution,
-    accumulated,
     distance_bound,
-    estimated,
     rounding_is_small,
     solve_nystrom,
 )
+from mercer.solvers.nystrom.sums import Block, FeatureMoments, accumulated, estimated
 from mercer.solvers.nystrom.whitening import whitened
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 from mercer.solvers.result import Result, Status

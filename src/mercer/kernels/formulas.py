@@ -164,8 +164,9 @@ def _product(e: nodes.Multiply) -> Part:
         elif isinstance(factor, nodes.Function) and factor.name == "inverse_sqrt":
             below.append(Part("root", _written(factor.operand)))
         else:
-            number *= 4.0 if _is_periodic(factor) else 1.0
-            inner = _statistic(factor) if _is_periodic(factor) else _written(factor)
+            inner = _written(factor)
+            if isinstance(factor, nodes.Statistic) and _is_periodic(factor):
+                number, inner = 4 * number, _statistic(factor)
             above.append(Part("bracket", inner) if isinstance(factor, nodes.Add) else inner)
     head = [Part("sign", "−")] if number < 0 else []
     if abs(abs(number) - 1) > 1e-12 or not (above or below):
@@ -263,14 +264,14 @@ def _latex(part: Part) -> str:
         digits, e, exponent = inside.partition("e")
         return rf"{digits}\cdot 10^{{{int(exponent)}}}" if e else digits
     if form == "name":
-        return r"\ell" if inside == "ℓ" else inside
+        return r"\ell" if inside == "ℓ" else str(inside)
     if form == "word":
         plain = "".join(letter for letter in inside if letter.isalnum())
         if len(plain) == 1:
             return plain
-        return LATEX_WORDS.get(inside, rf"\mathrm{{{plain}}}")
+        return LATEX_WORDS.get(str(inside), rf"\mathrm{{{plain}}}")
     if form == "sign":
-        return LATEX_SIGNS.get(inside, inside)
+        return LATEX_SIGNS.get(str(inside), str(inside))
     if form == "bracket":
         return rf"\left({_latex(inside)}\right)"
     if form == "root":

@@ -28,6 +28,7 @@ from mercer.kernels import Kernel
 PARTS = {
     "mercer.tables.sparse": {"coding.Sparse": "SparseCoding"},
     "mercer.tables.coding": {"coding.Table": "TableCoding"},
+    "mercer.tables.coordinates": {"coding.Coordinates": "TableCoordinates"},
     "mercer.estimators.gaussian_process.classification": {"gaussian.Binary": "BinaryModel"},
     "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
     "mercer.estimators.gaussian_process.sklearn_kernels": {"gaussian.Gram": "GramCovariance"},
@@ -85,7 +86,7 @@ PARTS = {
         "smoothing.Triangular": "Triangular",
         "smoothing.Triweight": "Triweight",
     },
-    "mercer.kernels.transformations": {"map.PickColumns": "PickColumns"},
+    "mercer.kernels.columns": {"map.PickColumns": "PickColumns"},
     "mercer.kernels.tree.trees": {"data.Tree": "Tree", "vocabulary.Subtrees": "SubtreeVocabulary"},
     "mercer.kernels.vocabulary": {
         "map.Vocabulary": "VocabularyMap",
@@ -118,11 +119,9 @@ PARTS = {
         "loss.Squared": "Squared",
         "loss.SquaredHinge": "SquaredHinge",
     },
-    "mercer.solvers.nystrom.ridge": {
-        "nystrom.Moments": "FeatureMoments",
-        "nystrom.Solution": "NystromSolution",
-        "nystrom.Whitening": "CentreWhitening",
-    },
+    "mercer.solvers.nystrom.ridge": {"nystrom.Solution": "NystromSolution"},
+    "mercer.solvers.nystrom.sums": {"nystrom.Moments": "FeatureMoments"},
+    "mercer.solvers.nystrom.whitening": {"nystrom.Whitening": "CentreWhitening"},
     "mercer.solvers.linear.pcg": {"pcg.Solution": "PcgSolution"},
     "mercer.solvers.online.perceptron": {"perceptron.State": "PerceptronState"},
     "mercer.solvers.linear.primal": {"primal.Solution": "PrimalSolution"},
@@ -196,7 +195,19 @@ RENAMED: dict[str, str] = {}
 # the last. It takes the attributes an object has in a file, by name, and returns those of the next
 # version. It runs on files of strangers, so it only renames, drops, and adds constants.
 Attributes = dict[str, Any]
-UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {}
+UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
+    "AutoKernelClassifier": [
+        lambda old: {
+            **old,
+            "quality": "best",
+            "metric": "log_loss",
+            "class_weight": None,
+            "loss_": "squared",
+            "offsets_": 0.0,
+        }
+    ],
+    "AutoKernelRegressor": [lambda old: {**old, "quality": "best", "log_target_": None}],
+}
 
 
 @functools.cache

@@ -69,6 +69,30 @@ def novelty(model: Any, X: Any) -> np.ndarray | None:
     """
     if hasattr(model, "novelty"):
         return np.asarray(model.novelty(X))
+    parts = _points_and_kernel(model, X)
+    if parts is None:
+        return None
+    rows, points, kernel = parts
+    n = n_rows(points)
+    some = np.unique(np.linspace(0, n - 1, min(n, REFERENCE_POINTS)).astype(int))
+    reference = np.sort(_nearest(kernel, take_rows(points, some), points, some))
+    found = _nearest(kernel, rows, points)
+    return 1 - np.searchsorted(reference, found, side="right") / len(reference)
+
+
+def similarities(model: Any, X: Any, others: Any) -> np.ndarray | None:
+    """k(x, z) / sqrt(k(x, x) k(z, z)) of one row with others, (m,); None without a kernel."""
+    parts, many = _points_and_kernel(model, X), _points_and_kernel(model, others)
+    if parts is None or many is None:
+        return None
+    (row, _, kernel), (rows, _, _) = parts, many
+    roots = np.sqrt(np.maximum(np.asarray(kernel.diag(rows), dtype=float), 1e-300))
+    own = np.sqrt(max(float(np.asarray(kernel.diag(row))[0]), 1e-300))
+    return np.asarray(kernel(row, rows), dtype=float)[0] / roots / own
+
+
+def _points_and_kernel(model: Any, X: Any) -> tuple[Any, Any, Kernel] | None:
+    """The rows as the kernel sees them, the training points, and the kernel."""
     inner = getattr(model, "model_", model)
     points = getattr(inner, "X_fit_", getattr(inner, "support_vectors_", None))
     kernel = getattr(inner, "kernel_", None)
@@ -77,11 +101,7 @@ def novelty(model: Any, X: Any) -> np.ndarray | None:
     rows = model.coding_.transform(X) if hasattr(model, "coding_") else X
     if not n_rows(points) or (hasattr(points, "shape") and not points.shape[1]):
         return None
-    n = n_rows(points)
-    some = np.unique(np.linspace(0, n - 1, min(n, REFERENCE_POINTS)).astype(int))
-    reference = np.sort(_nearest(kernel, take_rows(points, some), points, some))
-    found = _nearest(kernel, rows, points)
-    return 1 - np.searchsorted(reference, found, side="right") / len(reference)
+    return rows, points, kernel
 
 
 def _nearest(kernel: Kernel, A: Any, B: Any, own: np.ndarray | None = None) -> np.ndarray:

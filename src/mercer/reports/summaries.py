@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
+
+import numpy as np
+
+from mercer.reports.models import shortened
 
 
 def score_text(score: dict[str, Any]) -> str:
@@ -18,11 +21,6 @@ def score_text(score: dict[str, Any]) -> str:
 def rounded(value: float | None) -> str:
     """Three decimals, without a negative zero."""
     return "unknown" if value is None or math.isnan(value) else f"{round(value, 3) + 0.0:.3f}"
-
-
-def readable(text: str) -> str:
-    """The text with long decimals rounded to four significant digits."""
-    return re.sub(r"-?\d*\.\d{5,}(e-?\d+)?", lambda m: f"{float(m.group()):.4g}", text)
 
 
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
@@ -73,7 +71,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary.get("weights"):
         add("class weights", summary["weights"])
     add("model", summary.get("model"))
-    add("kernel", _shortened(readable(summary.get("kernel") or "")))
+    add("kernel", _shortened(shortened(summary.get("kernel") or "")))
     if "size" in summary:
         add(summary["size"]["name"], f"{summary['size']['value']:,}")
     add("bandwidth", _shortened(summary.get("bandwidth") or ""))
@@ -93,3 +91,18 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _shortened(text: str, most: int = 400) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON types; numbers that are not finite become null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -36,14 +36,21 @@ def described(X: Any, kinds: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _values(column: Any, kind: str) -> dict[str, list]:
-    """The range of a column of numbers or times, or the levels of a category."""
-    if kind == "category":
-        levels = sorted(map(str, column.unique()))
-        return {"levels": levels} if 0 < len(levels) <= MOST_LEVELS else {}
-    numbers = as_numbers(column) if kind == "number" else np.empty(0)
+def _values(column: Any, kind: str) -> dict[str, Any]:
+    """The range of a column of numbers or times, or the levels of a category; a typical value."""
+    if not len(column):
+        return {}
+    if kind != "number":
+        typical = {"example": str(column.iloc[0])[:60], "typical": str(column.mode().iloc[0])}
+        levels = sorted(map(str, column.unique())) if kind == "category" else []
+        return typical | ({"levels": levels} if 0 < len(levels) <= MOST_LEVELS else {})
+    example = {"example": str(column.iloc[0])}
+    numbers = as_numbers(column)
     numbers = numbers[np.isfinite(numbers)]
-    return {"range": [float(numbers.min()), float(numbers.max())]} if numbers.size else {}
+    if not numbers.size:
+        return example
+    limits = [float(numbers.min()), float(numbers.max())]
+    return {**example, "range": limits, "typical": float(np.median(numbers))}
 
 
 def as_numbers(column: Any) -> np.ndarray:

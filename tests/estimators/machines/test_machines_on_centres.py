@@ -14,10 +14,8 @@ from sklearn.datasets import load_iris
 from mercer import kernels as K
 from mercer.estimators.losses import PointwiseLoss
 from mercer.estimators.machines import engine as machine_solution
-from mercer.estimators.machines.kernel_machines import (
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-)
+from mercer.estimators.machines.classification import KernelMachineClassifier
+from mercer.estimators.machines.regression import KernelMachineRegressor
 from mercer.solvers.result import Status
 
 CLASSIFIER_LOSSES = ["logistic", "hinge", "squared_hinge"]

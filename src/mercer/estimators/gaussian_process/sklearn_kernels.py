@@ -12,9 +12,10 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer import kernels as K
-from mercer.kernels.algebra import Power, Product, Sum
+from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.hyperparameters import Entry
 from mercer.kernels.kernel import Kernel
+from mercer.kernels.power import Power
 from mercer.solvers.evidence.covariance import KernelCovariance
 
 MODULE = "sklearn.gaussian_process.kernels"
@@ -119,7 +120,7 @@ class _Conversion:
 
 def _last_noise(kernel: Any) -> float | None:
     """The level of white noise that is the last term of a sum, and learnt."""
-    last = getattr(kernel, "k2", None)
+    last: Any = getattr(kernel, "k2", None)
     if not (_is_theirs(kernel, "Sum") and _is_theirs(last, "WhiteKernel")):
         return None
     return None if last.hyperparameter_noise_level.fixed else float(last.noise_level)

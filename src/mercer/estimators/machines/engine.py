@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer._sklearn import StrOptions
 from mercer.arrays import (
     backend,
     n_rows,
@@ -16,9 +17,13 @@ from mercer.arrays import (
 )
 from mercer.arrays.remote import is_collection, is_remote
 from mercer.estimators.centres import centres_of
-from mercer.estimators.inputs import stored, training_gram
+from mercer.estimators.constraints import (
+    POSITIVE,
+    at_least,
+)
 from mercer.estimators.labels import weight_unit
 from mercer.estimators.progress import reporter
+from mercer.estimators.training_gram import stored, training_gram
 from mercer.operators import DenseGram, GramOperator
 from mercer.solvers import losses
 from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss, check_derivative
@@ -42,6 +47,17 @@ SMALLEST_ALPHA, LARGEST_ALPHA = 1e-150, 1e150
 # fit where there are at most this many times as many points as centres, or few points.
 BOUND_PAYS, BOUND_AT_ONCE = 20, 2_000
 
+SOLUTION: dict = {
+    "alpha": [POSITIVE],
+    "fit_intercept": ["boolean"],
+    "tol": [POSITIVE],
+    "max_iter": [at_least(1), None],
+    "max_time": [POSITIVE, None],
+    "solver": [StrOptions(SOLVERS)],
+    "n_centers": [at_least(1), None],
+    "centers": [StrOptions({"pivoted", "uniform"}), "array-like", list],
+    "random_state": ["random_state"],
+}
 CLASSIFICATION: dict[str, Callable[[], Loss]] = {
     "logistic": losses.Logistic,
     "hinge": losses.Hinge,

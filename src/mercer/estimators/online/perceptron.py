@@ -16,12 +16,7 @@ from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import (
-    input_tags,
-    is_precomputed,
-    training_gram,
-    validate_query,
-)
+from mercer.estimators.inputs import input_tags, is_precomputed, validate_query
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     class_labels,
@@ -31,6 +26,7 @@ from mercer.estimators.labels import (
     validate_supervised,
 )
 from mercer.estimators.scores import Classifier
+from mercer.estimators.training_gram import training_gram
 from mercer.operators import (
     CorrectedGram,
     DenseGram,

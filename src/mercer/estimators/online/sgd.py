@@ -14,7 +14,7 @@ from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
 from mercer.estimators.decision_values import expansion_at
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import input_tags, training_gram
+from mercer.estimators.inputs import input_tags
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
@@ -25,6 +25,7 @@ from mercer.estimators.labels import (
     validate_supervised,
 )
 from mercer.estimators.scores import Classifier
+from mercer.estimators.training_gram import training_gram
 from mercer.solvers.online.sgd import kernel_sgd
 
 

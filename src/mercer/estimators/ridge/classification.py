@@ -29,13 +29,8 @@ from mercer.estimators.labels import (
     signed_targets,
     validate_supervised,
 )
-from mercer.estimators.ridge.engine import (
-    fit_on_moments,
-    fit_ridge,
-    last_coefficients,
-    store,
-    with_more_points,
-)
+from mercer.estimators.ridge.chunks import fit_on_moments, with_more_points
+from mercer.estimators.ridge.engine import fit_ridge, last_coefficients, store
 from mercer.estimators.ridge.regression import SOLVER
 from mercer.estimators.scores import Classifier
 

@@ -26,7 +26,7 @@ from mercer.estimators.centres import centres_of
 from mercer.estimators.constraints import KERNEL, at_least
 from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import input_tags, is_precomputed, training_gram
+from mercer.estimators.inputs import input_tags, is_precomputed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, validate_supervised
 from mercer.estimators.progress import reporter
@@ -35,10 +35,12 @@ from mercer.estimators.ridge.tensors import EIGH_MATRICES
 from mercer.estimators.ridge.uncertainty import RidgeUncertainty
 from mercer.estimators.ridge.undetermined import warn_if_undetermined
 from mercer.estimators.scores import Regressor
+from mercer.estimators.training_gram import training_gram
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.linear.eigh import solve_eigh
 from mercer.solvers.nystrom.path import LeaveOneOutSums, NystromPath
-from mercer.solvers.nystrom.ridge import Block, accumulated, solve_nystrom, summed
+from mercer.solvers.nystrom.ridge import solve_nystrom
+from mercer.solvers.nystrom.sums import Block, accumulated, summed
 
 
 class KernelRidgeCV(

@@ -20,14 +20,8 @@ from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, require_fitted, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, validate_supervised
-from mercer.estimators.ridge.engine import (
-    SOLVERS,
-    fit_on_moments,
-    fit_ridge,
-    last_coefficients,
-    store,
-    with_more_points,
-)
+from mercer.estimators.ridge.chunks import fit_on_moments, with_more_points
+from mercer.estimators.ridge.engine import SOLVERS, fit_ridge, last_coefficients, store
 from mercer.estimators.ridge.uncertainty import RidgeUncertainty
 from mercer.estimators.scores import Regressor
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import as_numpy, backend, like, refuse_beyond_memory, to_float64
-from mercer.estimators.inputs import training_gram
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.undetermined import warn_if_undetermined
+from mercer.estimators.training_gram import training_gram
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.linear.cholesky import solve_cholesky
 from mercer.solvers.linear.eigh import solve_eigh

@@ -38,7 +38,8 @@ from mercer.estimators.smoothing.neighbourhoods import (
     local_constant,
     local_linear,
 )
-from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.window import RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS
 
 BANDWIDTH_CONSTRAINTS = [
     Interval(Real, 0, None, closed="neither"),

@@ -22,7 +22,8 @@ from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import partial
 from mercer.expressions.nodes import ZERO
 from mercer.kernels.smoothing.densities import quiet_log
-from mercer.kernels.smoothing.windows import FUSED_UP_TO, Gaussian, RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.window import RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.windows import FUSED_UP_TO, Gaussian
 
 # A direction in which the spread of weighted points is below this part of their mean square
 # distance along each coordinate is left to a decomposition that keeps more digits.

@@ -29,7 +29,8 @@ from mercer.estimators.smoothing.local_estimates import is_fused
 from mercer.estimators.smoothing.local_fits import LocalFits
 from mercer.estimators.smoothing.neighbourhoods import carried_targets, linear_weights
 from mercer.kernels.smoothing.densities import FunctionKernel, JointDensity
-from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS
 
 TARGET_BANDWIDTH_CONSTRAINTS = [
     Interval(Real, 0, None, closed="neither"),

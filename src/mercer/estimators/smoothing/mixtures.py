@@ -14,7 +14,7 @@ from mercer.arrays import backend, median_row, row_major
 from mercer.estimators.smoothing.bandwidths import Bandwidth
 from mercer.expressions import PairMatrix
 from mercer.kernels.smoothing.densities import quiet_log
-from mercer.kernels.smoothing.windows import FormulaKernel, RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.window import FormulaKernel, RadialKernel, SmoothingKernel
 
 METHODS = ("auto", "exact", "tree", "grid")
 # Pairs from which a tree is worth building, for compact kernels and within a tolerance, and the

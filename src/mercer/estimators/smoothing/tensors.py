@@ -17,7 +17,7 @@ from mercer.arrays import (
 )
 from mercer.estimators.smoothing.local_fits import LocalMoments
 from mercer.expressions import Point, View, exp, over
-from mercer.kernels.smoothing.windows import FormulaKernel, SmoothingKernel
+from mercer.kernels.smoothing.window import FormulaKernel, SmoothingKernel
 
 EPS = float(np.finfo(np.float64).eps)
 # Where a point has all but this power of the rounding error of the weight at itself, the others are

@@ -12,7 +12,7 @@ from mercer.arrays import n_rows
 from mercer.arrays.remote import is_remote
 from mercer.estimators.centres import Centres, centres_of
 from mercer.operators import CorrectedGram
-from mercer.solvers.nystrom.ridge import Block, Totals, accumulated, summed
+from mercer.solvers.nystrom.sums import Block, Totals, accumulated, summed
 from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import EPS

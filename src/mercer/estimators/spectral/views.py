@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import BaseEstimator
+from sklearn.base import (
+    BaseEstimator,
+)
 
 from mercer.arrays import (
     as_numpy,
@@ -26,15 +28,15 @@ from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.inputs import (
     is_precomputed,
     takes_vectors,
-    training_gram,
     validate_query,
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.training_gram import training_gram
 from mercer.operators import CentredGram, GramOperator, TensorGram, expansion
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.spectral.canonical import WhitenedView
-from mercer.solvers.spectral.eigenpairs import centred_projection, rounding_floor
+from mercer.solvers.spectral.centring import centred_projection, rounding_floor
 
 # Up to so many points the whole Gram matrix is decomposed at once.
 FEW = 500
@@ -245,3 +247,14 @@ def errors_name_view(v: int) -> Iterator[None]:
             message = f"{name}{message[1:]}" if message[:2] == "X " else f"{name}: {message}"
             error.args = (message, *error.args[1:])
         raise
+
+
+def in_each(
+    views: list[KernelView], data: list[Any], method: Callable[[KernelView, Any], Any]
+) -> list[Any]:
+    """``method(view, points)`` of each view, vectors after the first made columns."""
+    found = []
+    for v, (view, points) in enumerate(zip(views, data, strict=True)):
+        with errors_name_view(v):
+            found.append(method(view, view.as_column(points) if v else points))
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
@@ -25,12 +24,7 @@ from mercer.arrays import (
 from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import (
-    input_tags,
-    is_precomputed,
-    refuse_indefinite_among,
-    training_gram,
-)
+from mercer.estimators.inputs import input_tags, is_precomputed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import validate_supervised
 from mercer.estimators.progress import reporter
@@ -53,10 +47,11 @@ from mercer.estimators.svm.training import (
     refuse_overflow,
 )
 from mercer.estimators.svm.values import in_fastest_form, is_function
+from mercer.estimators.training_gram import refuse_indefinite_among, training_gram
 from mercer.operators import GramOperator
-from mercer.solvers.qp.quadratic_program import restrict
+from mercer.solvers.qp.restricted_gram import restrict
 from mercer.solvers.qp.support_vectors import joint_result, solve_programs
-from mercer.solvers.result import Result, Status
+from mercer.solvers.result import Budget, Result, Status
 
 PARAMETERS: dict = {
     **{name: KERNEL[name] for name in ("kernel", "gamma", "degree", "coef0", "indefinite")},
@@ -140,13 +135,17 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Check the data, settle the kernel, and bring the points in order."""
-        begun = time.perf_counter()
+        limits = self._limits()
         X, y = self._checked(X, y)
         codes, order, tasks = self._tasks(y, positive_weights(sample_weight, X))
         if not (is_function(self.kernel) or is_precomputed(self.kernel)):
             refuse_overflow(X)
         kernel = resolve_kernel(self, X)
-        return Training(X, y, codes, order, kernel, tasks, begun)
+        return Training(X, y, codes, order, kernel, tasks, limits)
+
+    def _limits(self) -> Budget:
+        """The steps and seconds of a fit that begins now."""
+        return Budget(None if self.max_iter == -1 else self.max_iter, self.max_time, reporter(self))
 
     def _train(self, training: Training) -> Self:
         """Solve every task and keep what was learned."""
@@ -181,7 +180,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     ) -> Self:
         """`_train` on a Gram operator made before, with all that goes around a fit."""
         forms = self._forms(training.tasks, operator)
-        results = self._solve(forms, starts or self._last_points(forms), training.begun)
+        results = self._solve(forms, starts or self._last_points(forms), training.limits)
         return self._set_fitted(training, Solved(operator, forms, results))
 
     def _forms(self, tasks: Sequence[Task], gram_matrix: Any) -> list[Form]:
@@ -216,7 +215,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """The solver itself measures in float64 what it finds in float32."""
         operator = self._operator(training, double=False, store=False)
         forms = self._forms(training.tasks, operator)
-        results = self._solve(forms, self._last_points(forms), training.begun)
+        results = self._solve(forms, self._last_points(forms), training.limits)
         return Solved(operator, forms, results)
 
     def _solve_on_host(self, training: Training) -> Solved:
@@ -236,15 +235,16 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             forms = self._forms(training.tasks, operator)
         starts = self._last_points(forms)
         if not single:
-            return Solved(operator, forms, self._solve(forms, starts, training.begun))
-        results = self._solve(forms, starts, training.begun, (1 - RESERVED_FOR_ROUNDING) * self.tol)
+            return Solved(operator, forms, self._solve(forms, starts, training.limits))
+        tol = (1 - RESERVED_FOR_ROUNDING) * self.tol
+        results = self._solve(forms, starts, training.limits, tol)
         error = measured_rounding(training, forms, results)
         results = [with_error(form, r, error) for form, r in zip(forms, results, strict=True)]
         if any(r.status.ok and r.value.violation > self.tol for r in results):
             operator = self._operator(training, store=False)
             forms = self._forms(training.tasks, operator)
             ends, taken = [r.value.a for r in results], max(r.n_iter for r in results)
-            again = self._solve(forms, ends, training.begun, taken=taken)
+            again = self._solve(forms, ends, training.limits, taken=taken)
             results = [s.after(r) for r, s in zip(results, again, strict=True)]
         return Solved(operator, forms, results)
 
@@ -256,23 +256,20 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         self,
         forms: list[Form],
         starts: Sequence[np.ndarray | None],
-        begun: float,
+        limits: Budget,
         tol: float | None = None,
         taken: int = 0,
     ) -> list[Result]:
         """Solve forms on one Gram matrix, in what is left of ``max_time`` after steps taken."""
-        left = None
-        if self.max_time is not None:
-            left = max(0.0, self.max_time - (time.perf_counter() - begun))
         results = solve_programs(
             [form.program for form in forms],
             solver=self.solver,
             tol=self.tol if tol is None else tol,
-            max_iter=None if self.max_iter == -1 else max(0, self.max_iter - taken),
-            max_time=left,
+            max_iter=limits.steps_left(taken),
+            max_time=limits.seconds_left,
             starts=starts,
             budget=self._budget(),
-            report=reporter(self),
+            report=limits.report,
         )
         if any(result.status is Status.INFEASIBLE for result in results):
             raise ValueError(self._infeasible())

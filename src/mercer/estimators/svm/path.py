@@ -131,7 +131,9 @@ def _upward(
             if starts is not None:
                 moved = zip(starts, training.tasks, strict=True)
                 starts = [_at_price(a, task.weight, last, fitted.C) for a, task in moved]
-            machines[i] = fitted._train_on(training.now(), operator, starts)
+            machines[i] = fitted._train_on(
+                training._replace(limits=fitted._limits()), operator, starts
+            )
             starts, last = end_points(fitted.result_), fitted.C
         yield machines
 
@@ -142,7 +144,7 @@ def _at_once(
     """The same with all of them solved together, which a device is made for."""
     forms = [_like(first, C)._forms(part.tasks, operator) for part in trainings for C in prices]
     flat = [form for some in forms for form in some]
-    results = iter(first._solve(flat, [None] * len(flat), trainings[0].now().begun))
+    results = iter(first._solve(flat, [None] * len(flat), first._limits()))
     remaining = iter(forms)
     for training in trainings:
         machines = []
@@ -261,7 +263,7 @@ def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarr
     """
     tasks, operator = training.tasks, machine._operator(training)
     forms = machine._forms(tasks, operator)
-    results = machine._solve(forms, [None] * len(forms), training.begun)
+    results = machine._solve(forms, [None] * len(forms), training.limits)
     values = np.empty((len(training.codes), len(tasks)))
     worst, n_refits = results[0], 0
     for column, (task, form, result) in enumerate(zip(tasks, forms, results, strict=True)):
@@ -296,7 +298,7 @@ def _refit(
     """The task without one of its points, and the function so learned at that point."""
     others = task.without(position)
     (form,) = machine._forms([others], operator)
-    (result,) = machine._solve([form], [start], training.begun)
+    (result,) = machine._solve([form], [start], training.limits)
     model = machine._model(form, result)
     point = task.index[position]
     row = operator.rows(np.array([point]))[0]

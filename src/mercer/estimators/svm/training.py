@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from mercer.arrays import n_rows
 from mercer.estimators.labels import weights_of
 from mercer.estimators.svm.forms import Form
 from mercer.operators import GramOperator
-from mercer.solvers.result import Result
+from mercer.solvers.result import Budget, Result
 
 NOT_FINITE = "The dual coefficients or intercepts are not finite:"
 
@@ -44,11 +43,7 @@ class Training(NamedTuple):
     order: np.ndarray
     kernel: K.Kernel
     tasks: Any  # a sequence of Task
-    begun: float
-
-    def now(self) -> Training:
-        """The same, with the clock of ``max_time`` set to zero."""
-        return self._replace(begun=time.perf_counter())
+    limits: Budget
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
         """Values of the points in order, (n, c), as X has them."""

@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve, lapack
@@ -39,7 +39,13 @@ from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.inducing_points import means, pivots
 from mercer.solvers.evidence.maximisation import maximise
 from mercer.solvers.evidence.mean_coefficients import Profile, profiled
-from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
+from mercer.solvers.evidence.problem import (
+    Covariance,
+    Evidence,
+    EvidenceProblem,
+    KernelDerivatives,
+    Posterior,
+)
 from mercer.solvers.result import Result, Status
 
 # Noise of the inducing variables relative to their variances. The bound holds with it as well.
@@ -77,6 +83,17 @@ class InducingEngine:
         self.problem, self.choose, self.random_state = problem, choose, random_state
         self.n_inducing = n_inducing if Z is None else n_rows(Z)
         self.Z = self._chosen(problem.covariance) if Z is None else Z
+
+    @property
+    def moves(self) -> bool:
+        """Whether the gradient by the inducing points is known, so that they can be improved."""
+        Z = take_rows(self.Z, slice(0, 1))
+        try:
+            covariance = cast(KernelDerivatives, self.problem.covariance)
+            covariance.points_contracted(Z, Z, np.ones((1, 1)))
+        except TypeError:
+            return False
+        return True
 
     def rechosen(self, theta: np.ndarray) -> InducingEngine:
         """The engine with inducing points chosen at theta."""
@@ -201,7 +218,8 @@ class Sums:
     """
 
     def __init__(self, problem: EvidenceProblem, covariance: Covariance, Z: Any):
-        self.problem, self.covariance, self.Z = problem, covariance, Z
+        self.problem, self.Z = problem, Z
+        self.covariance = cast(KernelDerivatives, covariance)
         K = covariance.gram(Z)
         K.reshape(-1)[:: len(K) + 1] *= 1 + JITTER
         self.U = _upper(K)

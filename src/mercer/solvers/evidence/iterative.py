@@ -238,7 +238,7 @@ class IterativePosterior(Posterior):
         self.alpha = V[:, :t] - self.of_basis @ profile.beta
         self.mean_coefficients, self.mean_covariance = profile.beta, np.linalg.inv(profile.A)
         status = Status.STALLED if stalled else monitor.status
-        method = f"iterative: preconditioner of rank {system.P.factor.shape[1]}"
+        method = f"iterative: preconditioner of rank {system.P.G.shape[1]}"
         result = monitor.result(self.alpha, self._residual(), status=status, method=method)
         steps, seconds = result.n_iter + probed.n_iter, time.perf_counter() - start
         self.result: Result = replace(result, n_iter=steps, seconds=seconds)

@@ -4,7 +4,7 @@ With F of shape (n, r), :math:`G = D^{-1/2} F` and :math:`G^T G = V \Lambda V^T`
 
 .. math::
     P = F F^T + D = D^{1/2} (I + G G^T) D^{1/2}, \qquad
-    f(I + G G^T) = f(1) I + (G V) \frac{f(1 + \Lambda) - f(1)}{\Lambda} (G V)^T
+    f(I + G G^T) = f(1) I + G \left( V \frac{f(1 + \Lambda) - f(1)}{\Lambda} V^T \right) G^T
 
 where the quotients for :math:`f(z) = 1/z` and :math:`\sqrt z` are numbers that no division by a
 small eigenvalue spoils. Where F comes from a Nyström approximation of K, P is at most
@@ -45,9 +45,9 @@ class Preconditioner:
         F /= self.root
         values, V = np.linalg.eigh(F.T @ F)
         values = np.maximum(values, 0.0)
-        self.factor = F @ V
-        self.of_inverse = -1 / (1 + values)
-        self.of_root = 1 / (1 + np.sqrt(1 + values))
+        self.G = F
+        self.of_inverse = (V * (-1 / (1 + values))) @ V.T
+        self.of_root = (V * (1 / (1 + np.sqrt(1 + values)))) @ V.T
         self.log_det = float(np.log(D).sum() + np.log1p(values).sum())
         excess = 0.0 if left is None else float((np.maximum(left, 0.0) / D).sum())
         self.log_det_slack = len(D) * float(np.log1p(excess / len(D)))
@@ -61,8 +61,8 @@ class Preconditioner:
         """P^1/2 W, for one square root: its product with its transpose is P."""
         return self.root * (W + self._low(self.of_root, W))
 
-    def _low(self, scales: np.ndarray, R: np.ndarray) -> np.ndarray:
-        return self.factor @ (scales[:, None] * (self.factor.T @ R))
+    def _low(self, inner: np.ndarray, R: np.ndarray) -> np.ndarray:
+        return self.G @ (inner @ (self.G.T @ R))
 
 
 def of_pivots(covariance: Covariance, X: Any, at: np.ndarray, D: np.ndarray) -> Preconditioner:

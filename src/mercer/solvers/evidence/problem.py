@@ -75,6 +75,10 @@ class Covariance(Protocol):
         """
         ...
 
+
+class KernelDerivatives(Covariance, Protocol):
+    """A covariance whose kernel has derivatives between two sets of points."""
+
     def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
         """``Σ_ij W_ij ∂k(x_i, z_j)/∂theta`` for each theta: (p,), without errors.
 
