@@ -157,7 +157,7 @@ def _radial(state: _Conversion, kernel: Any, path: str, nu: float) -> Kernel:
         state.learn(kernel, "length_scale", path + "length_scale")
         return K.Matern(nu, float(np.squeeze(kernel.length_scale)))
     state.learn(kernel, "length_scale", path + "scales")
-    return K.Matern(nu, 1.0, scales)
+    return K.RBF(0.5, scales) if nu == math.inf else K.Matern(nu, 1.0, scales)
 
 
 def _rational_quadratic(state: _Conversion, kernel: Any, path: str) -> Kernel:
