@@ -38,7 +38,7 @@ LAZY = {
 }
 AT_ONCE = [
     "calibrate_intervals", "fit", "fit_predict", "fit_transform", "leave_one_out", "partial_fit",
-    "path", "predict_interval", "sample_y", "score",
+    "path", "predict_interval", "predict_parts", "sample_y", "score",
 ]  # fmt: skip
 MORE = {
     "NuSVC": {"nu": 0.2},

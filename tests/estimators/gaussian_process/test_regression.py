@@ -486,3 +486,38 @@ def test_white_noise_that_comes_last_is_the_noise():
     ]
     with pytest.raises(ValueError, match="its WhiteKernel is the noise"):
         GaussianProcessRegressor(1.0 * S.RBF() + S.WhiteKernel(0.1), noise="learn").fit(X, Y)
+
+
+@pytest.mark.parametrize("engine", ["exact", "inducing"])
+def test_parts_add_up_to_the_prediction(engine):
+    kernel = 1.0 * K.RBF() + 0.5 * K.Linear() + 1.0
+    model = GaussianProcessRegressor(
+        kernel, noise=0.1, engine=engine, n_inducing=40, optimizer=None, normalize_y=True
+    ).fit(X, np.stack([Y, Y**2], axis=1))
+    parts = model.predict_parts(NEW)
+    assert [repr(part.kernel) for part in parts] == [
+        "1.0 * RBF(gamma=1.0)",
+        "0.5 * Linear()",
+        "Constant(value=1.0)",
+    ]
+    total = sum(part.mean for part in parts) + model._y_train_mean
+    np.testing.assert_allclose(total, model.predict(NEW), atol=1e-6)
+    # A part that is the rest of the covariance's noise: the posterior by inverses.
+    C = kernel(X) + 0.1 * np.eye(40)
+    first = 1.0 * K.RBF()
+    cross = first(NEW, X)
+    targets = (Y - Y.mean()) / Y.std()
+    expected = cross @ np.linalg.solve(C, targets) * Y.std()
+    spread = np.sqrt(1 - np.einsum("ij,ji->i", cross, np.linalg.solve(C, cross.T))) * Y.std()
+    np.testing.assert_allclose(parts[0].mean[:, 0], expected, atol=1e-5)
+    np.testing.assert_allclose(parts[0].std[:, 0], spread, atol=1e-5)
+
+
+def test_parts_of_their_kernels_leave_the_white_noise_out():
+    kernel = S.WhiteKernel(0.1) + 1.0 * S.RBF() + S.DotProduct()
+    model = GaussianProcessRegressor(kernel, optimizer=None).fit(X, Y)
+    parts = model.predict_parts(NEW)
+    assert len(parts) == 3  # the dot product is a constant and a linear kernel
+    np.testing.assert_allclose(sum(part.mean for part in parts), model.predict(NEW), atol=1e-8)
+    with pytest.raises(ValueError, match="converted"):
+        GaussianProcessRegressor(S.Matern(nu=0.7), alpha=0.1).fit(X, Y).predict_parts(NEW)

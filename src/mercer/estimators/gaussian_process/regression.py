@@ -38,7 +38,7 @@ from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
 from mercer.estimators.inputs import input_tags, takes_vectors, validate_query
 from mercer.estimators.labels import validate_supervised
 from mercer.estimators.scores import Regressor
-from mercer.kernels import Kernel
+from mercer.kernels import Constant, Kernel, Sum
 from mercer.solvers.evidence.covariance import NOISE
 from mercer.solvers.evidence.problem import EvidenceProblem
 from mercer.solvers.evidence.samples import function_samples
@@ -63,6 +63,20 @@ class LeaveOneOut(NamedTuple):
     mean: np.ndarray
     std: np.ndarray
     log_density: np.ndarray
+
+
+class Part(NamedTuple):
+    """The posterior of one term of a sum of kernels.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    mean, std : ndarrays of shape (m,) or (m, n_targets)
+    """
+
+    kernel: Kernel
+    mean: np.ndarray
+    std: np.ndarray
 
 
 class FunctionSample:
@@ -393,6 +407,34 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         drawn = function_samples(self.posterior_, n_samples, random_state=random_state)
         return [FunctionSample(self, sample) for sample in drawn]
 
+    def predict_parts(self, X: Any) -> list[Part]:
+        """The prediction as a sum of parts, one for each term of the kernel.
+
+        With a kernel k1 + k2 the function is the sum of independent functions with covariances k1
+        and k2. Given the targets each has a posterior of its own. The means add up to the
+        prediction, less the mean function; the variances do not, since the parts are dependent.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
+
+        Returns
+        -------
+        list of Part, in the order of the kernel
+        """
+        check_is_fitted(self, "posterior_")
+        X, posterior = validate_query(self, X), self.posterior_
+        kernel = posterior.prior.kernel
+        if kernel is None:
+            raise ValueError("predict_parts needs a kernel of this library, or one converted to it")
+        scales = np.broadcast_to(self._y_train_std, posterior.problem.Y.shape[1])
+        found = []
+        for term in summands(kernel):
+            mean = posterior.mean(X, part=term) * scales
+            std = np.sqrt(posterior.variance(X, part=term))[:, None] * scales
+            found.append(Part(term, _squeezed(mean), _squeezed(std)))
+        return found
+
     def log_marginal_likelihood(
         self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True
     ) -> Any:
@@ -529,6 +571,20 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         tags = input_tags(self, super().__sklearn_tags__())
         tags.requires_fit = False
         return tags
+
+
+def summands(kernel: Kernel) -> list[Kernel]:
+    """The terms of a sum of kernels, without those that are zero.
+
+    Examples
+    --------
+    >>> from mercer import kernels as K
+    >>> summands(2.0 * K.RBF() + K.Linear() + 1.0)
+    [2.0 * RBF(gamma=1.0), Linear(), Constant(value=1.0)]
+    """
+    if isinstance(kernel, Sum):
+        return [*summands(kernel.left), *summands(kernel.right)]
+    return [] if isinstance(kernel, Constant) and kernel.value == 0 else [kernel]
 
 
 def _squeezed(values: np.ndarray) -> np.ndarray:
