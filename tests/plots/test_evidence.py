@@ -15,7 +15,7 @@ from mercer import (  # noqa: E402
     KernelRidge,
 )
 from mercer import kernels as K  # noqa: E402
-from mercer.plots import EvidenceDisplay, RegressionDisplay  # noqa: E402
+from mercer.plots import EvidenceDisplay, PartsDisplay, RegressionDisplay  # noqa: E402
 
 x = np.linspace(0, 6, 30)[:, None]
 t = 5 + np.sin(x[:, 0]) + 0.2 * np.random.default_rng(0).normal(size=30)
@@ -55,3 +55,19 @@ def test_a_process_has_a_band_and_samples():
     assert display.band_.get_label() == "90% band for new targets"
     with pytest.raises(ValueError, match="n_samples=2: KernelRidge"):
         RegressionDisplay.from_estimator(KernelRidge().fit(x, t), n_samples=2)
+
+
+def test_parts_each_have_axes():
+    model = GaussianProcessRegressor(1.0 * K.RBF() + 0.1 * K.Linear() + 1.0).fit(x, t)
+    display = PartsDisplay.from_estimator(model, level=0.9, n_points=11)
+    parts = model.predict_parts(display.x[:, None])
+    assert len(display.axes_) == len(parts) == 3
+    for ax, part in zip(display.axes_, parts, strict=True):
+        np.testing.assert_allclose(ax.lines[0].get_ydata(), part.mean)
+    assert display.axes_[1].get_title() == repr(parts[1].kernel)[:60]
+    assert display.axes_[-1].get_xlabel() == "x0"
+    with pytest.raises(TypeError, match="KernelRidge has no parts"):
+        PartsDisplay.from_estimator(KernelRidge().fit(x, t))
+    two = GaussianProcessRegressor(1.0 * K.RBF()).fit(x, np.stack([t, t], axis=1))
+    with pytest.raises(ValueError, match="2 targets"):
+        PartsDisplay.from_estimator(two)

@@ -3,6 +3,7 @@
 from mercer.plots.evidence import EvidenceDisplay
 from mercer.plots.kernels import GramDisplay, ProofDisplay, SpectrumDisplay
 from mercer.plots.machines import DecisionDisplay, GapDisplay, RegularizationDisplay
+from mercer.plots.parts import PartsDisplay
 from mercer.plots.regression import RegressionDisplay
 from mercer.plots.smoothing import BandwidthDisplay, DensityDisplay
 from mercer.plots.spectral import (
@@ -20,6 +21,7 @@ __all__ = [
     "EvidenceDisplay",
     "GapDisplay",
     "GramDisplay",
+    "PartsDisplay",
     "PreImageDisplay",
     "ProjectionDisplay",
     "ProofDisplay",

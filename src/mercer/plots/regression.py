@@ -126,7 +126,7 @@ class RegressionDisplay:
         """
         last, _ = last_step(estimator)
         _require_numbers(estimator, last)
-        points = _points(estimator, X)
+        points = regression_points(estimator, X)
         names = feature_names(estimator, points.shape[1], X)
         if feature not in (*range(len(names)), *names):
             raise ValueError(f"feature={feature!r} is none of {names}")
@@ -198,7 +198,7 @@ def _require_numbers(estimator: Any, last: Any) -> None:
         raise ValueError("a smoother of one output, without categories, can be shown")
 
 
-def _points(estimator: Any, X: Any) -> np.ndarray:
+def regression_points(estimator: Any, X: Any) -> np.ndarray:
     """The points that tell how far the curve reaches: (n, d)."""
     own = getattr(estimator, "X_fit_", getattr(estimator, "X_train_", None))
     kept = own if X is None else X
