@@ -27,6 +27,8 @@ __all__ = [
     "SVR",
     "AutoKernelClassifier",
     "AutoKernelRegressor",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",

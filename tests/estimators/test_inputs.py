@@ -25,6 +25,7 @@ from mercer import (
     NuSVR,
 )
 from mercer import kernels as K
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.inputs import (
     training_gram,
     validate_query,
@@ -97,7 +98,7 @@ def test_functions_of_rows_and_of_arrays():
     )
     np.testing.assert_allclose(rows(X), K.Polynomial(2, coef0=0.0)(X))
     probe = Probe(lambda A, B: A @ B.T)
-    probe._kernel_callable = "gram"
+    probe._arrays = ArraySupport(function_of="sets")
     np.testing.assert_allclose(resolve_kernel(probe, X)(X), K.Linear()(X))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import warnings
@@ -78,6 +79,11 @@ def same(a, b, seen=None):
         return np.array_equal(a.keys(), b.keys())
     if isinstance(a, np.random.RandomState):
         return same(list(a.get_state()), list(b.get_state()))
+    if dataclasses.is_dataclass(a):  # without what is computed when asked for
+        return type(a) is type(b) and all(
+            same(getattr(a, field.name), getattr(b, field.name), seen)
+            for field in dataclasses.fields(a)
+        )
     if hasattr(a, "__dict__"):
         return same(vars(a), vars(b), seen)
     return a == b

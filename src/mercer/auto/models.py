@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from mercer._sklearn import Interval, check_n_features, check_y
 from mercer.arrays import row_blocks, to_cpu
 from mercer.arrays.remote import over_blocks
+from mercer.arrays.threads import one_blas_thread
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, Search, take
-from mercer.auto.threads import one_blas_thread
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import require_fitted

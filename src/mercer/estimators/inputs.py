@@ -12,13 +12,14 @@ from mercer import kernels as K
 from mercer._sklearn import check_feature_names, check_n_features, check_y
 from mercer.arrays import (
     FLOATS,
+    NUMPY,
+    Backend,
     as_dense,
     as_numpy,
     as_vectors,
-    device_budget,
+    backend,
     is_plain,
     is_tensor,
-    like,
     memory_budget,
     n_rows,
     namespace,
@@ -26,16 +27,14 @@ from mercer.arrays import (
     refuse_dates,
     refuse_masked,
     refuse_missing,
+    refuse_tensors,
     refuse_text,
-    require_cpu,
-    row_blocks,
     take_rows,
     to_cpu,
 )
-from mercer.arrays.libraries import is_recorded
 from mercer.core import symmetry
+from mercer.estimators.array_support import array_support
 from mercer.estimators.kernel_parameter import refuse_unknown
-from mercer.estimators.prediction_cache import cached_sum, packed_sums
 from mercer.kernels import Kernel
 from mercer.kernels.given import asymmetry_allowed, refuse_asymmetric
 from mercer.kernels.validity import Counterexample, shrink
@@ -44,10 +43,8 @@ from mercer.operators import (
     DenseGram,
     GramOperator,
     corrected,
-    expansion,
     first_indefinite,
     gram,
-    streamed,
 )
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
@@ -57,8 +54,6 @@ INDEFINITE = {"error", "clip", "flip", "shift"}
 MOST_JUDGED = 120
 # Relative rounding error of kernel values that a user's function returns.
 FUNCTION_EPS = float(np.finfo(np.float32).eps)
-# Bytes of a block of points that is brought to a device, with all that is made of it.
-BLOCK_BYTES = 2**30
 
 
 def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> Any:
@@ -67,11 +62,15 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     Numbers for vector kernels, names and functions; a square, symmetric matrix for a precomputed
     kernel; any collection of objects for the others. ``check`` goes to
     `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``). Tensors stay where
-    they are if the estimator has ``_takes_tensors``; their y comes to the host.
+    they are as far as the estimator's `ArraySupport` says; their y comes to the host.
     """
-    refuse_unknown(estimator.kernel)
+    if estimator.kernel is not None:
+        refuse_unknown(estimator.kernel)
     if is_tensor(X):
-        return _tensors(estimator, X, y, **check)
+        found = _backend(estimator, X).accept(X, type(estimator).__name__)
+        y = None if y is None else as_numpy(y)
+        train = _tensors if found is X else validate_training
+        return train(estimator, found, y, **check)
     if _reads_vectors(estimator, X):
         given = (X,) if y is None else (X, y)
         precomputed = is_precomputed(estimator.kernel)
@@ -126,11 +125,12 @@ def require_fitted(estimator: Any) -> None:
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
     fitted: Any = getattr(estimator, "X_fit_", getattr(estimator, "support_vectors_", None))
-    were, are = (is_tensor(P) and _stays(estimator, P) for P in (fitted, X))
-    if were != are and not _comes(estimator, X):
-        raise TypeError(_of_another_kind(estimator, fitted if were else None, X))
+    library = _backend(estimator, X)
+    if library is not _backend(estimator, fitted) and not comes_to_centres(estimator, X):
+        raise TypeError(_of_another_kind(estimator, fitted, X))
+    X = library.accept(X, type(estimator).__name__)
     if is_tensor(X):
-        return _tensors(estimator, X, reset=False)
+        return tensor_of_points(estimator, X, reset=False)
     known = getattr(estimator, "n_features_in_", None), hasattr(estimator, "feature_names_in_")
     if is_plain(X) and known == (X.shape[1], False) and takes_vectors(estimator.kernel):
         return X  # what scikit-learn would find, too
@@ -139,14 +139,20 @@ def validate_query(estimator: Any, X: Any) -> Any:
     return _collection(estimator, X, reset=False)
 
 
-def query_beside(estimator: Any, X: Any) -> Any:
-    """X checked where it is for an estimator fitted on tensors; from the host for one on arrays."""
-    fitted = estimator.X_fit_
-    if not is_tensor(fitted):
-        return require_cpu(X, type(estimator).__name__)
-    if not is_tensor(X):
-        raise TypeError(_of_another_kind(estimator, fitted, X))
-    return tensor_of_points(estimator, X, reset=False)
+def query_points(estimator: Any, X: Any) -> Any:
+    """Rows of numbers checked for predict by an estimator that has no kernel between points."""
+    library = backend(estimator.X_fit_)
+    X = library.accept(X, type(estimator).__name__)
+    if backend(X) is not library:
+        raise TypeError(_of_another_kind(estimator, estimator.X_fit_, X))
+    return points_in_double(estimator, X, reset=False)
+
+
+def points_in_double(estimator: Any, X: Any, reset: bool) -> Any:
+    """Rows of numbers, checked: arrays in float64, tensors as they are."""
+    if is_tensor(X):
+        return tensor_of_points(estimator, X, reset)
+    return validated(estimator, X, dtype=np.float64, order="C", reset=reset)
 
 
 def tensor_of_points(estimator: Any, X: Any, reset: bool) -> Any:
@@ -158,7 +164,7 @@ def tensor_of_points(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def _of_another_kind(estimator: Any, fitted: Any, X: Any) -> str:
-    was = "arrays in memory" if fitted is None else f"tensors on {fitted.device}"
+    was = _backend(estimator, fitted).note(fitted) or "arrays in memory"
     return (
         f"X is a {type(X).__name__} and {type(estimator).__name__} was fitted on {was}; pass "
         "points of the same kind"
@@ -189,10 +195,9 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
         found = _counterexample(operator, X, is_precomputed(kernel))
         if found is None:
             return operator
-    if method != "error" and is_tensor(X):
-        raise ValueError(f"indefinite={method!r} is not there for tensors; pass X.cpu().numpy()")
     if method == "error":
         raise ValueError(_refusal(estimator, kernel, found))
+    refuse_tensors(X, f"indefinite={method!r}", ValueError)
     fixed, P = corrected(stored(operator), method)
     return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
 
@@ -208,7 +213,7 @@ def _stored_function(kernel: Kernel, X: Any) -> DenseGram | None:
 def _refuse_unusable(operator: GramOperator, kernel: Kernel) -> None:
     """Raise a ValueError where the training Gram matrix is not finite, or not symmetric."""
     K = operator.dense() if isinstance(operator, DenseGram) else operator.diagonal()
-    if is_tensor(K) or K.ndim == 1:
+    if K.ndim == 1:
         return refuse_non_finite(K, kernel)
     gap, largest = symmetry(K)
     if largest == np.inf:
@@ -234,57 +239,11 @@ def refuse_non_finite(values: Any, kernel: Kernel) -> None:
         )
 
 
-def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
-    """The fitted functions ``sum_i coef_i k(x, x_i)`` at new points, shape (m,) or (m, t).
-
-    ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
-    """
-    columns = coef.reshape(len(coef), -1)
-    if type(columns) is np.ndarray:
-        plain = packed_sums(estimator, X, estimator.X_fit_, columns)
-        if plain is not None:
-            return plain.reshape(-1, *coef.shape[1:])
-    given, X = X, validate_query(estimator, X)
-    if is_recorded(given) and not is_tensor(X) and not is_precomputed(estimator.kernel):
-        return expand_tensor(estimator.kernel_, as_vectors(given), estimator.X_fit_, coef)
-    if _comes(estimator, X) and is_tensor(estimator.X_fit_):
-        return _brought(estimator, X, coef)
-    kept = None if is_tensor(X) else cached_sum(estimator, estimator.X_fit_, columns)
-    if kept is not None:
-        return kept(X).reshape(-1, *coef.shape[1:])
-    return expansion(estimator.kernel_, X, estimator.X_fit_, coef)
-
-
-def expand_tensor(kernel: Kernel, X: Any, points: Any, coef: Any) -> Any:
-    """``sum_i coef_i k(x, x_i)`` at new points that are a tensor, where that is."""
-    points, coef = (like(as_dense(A), X) for A in (points, coef))
-    return gram(kernel, X, points, store=False) @ coef
-
-
-def values_at(estimator: Any, X: Any) -> Any:
-    """The fitted functions with their intercepts at new points, shape (m,) or (m, t)."""
-    values, level = expand(estimator, X, estimator.dual_coef_), estimator.intercept_
-    return values + (like(level, values) if is_tensor(values) else to_cpu(level))
-
-
-def _comes(estimator: Any, X: Any) -> bool:
+def comes_to_centres(estimator: Any, X: Any) -> bool:
     """Whether points of the host are brought to centres that were given as a tensor."""
     centres: Any = getattr(estimator, "centers", None)
-    if not is_tensor(centres) or sp.issparse(X):
-        return False
-    return not is_tensor(X) or X.device.type == "cpu" != centres.device.type
-
-
-def _brought(estimator: Any, X: Any, coef: Any) -> Any:
-    """`expand` with points brought to the centres some at a time, and values brought back."""
-    points = estimator.X_fit_
-    budget = min(BLOCK_BYTES, device_budget(points.device) // 4)
-    parts = row_blocks(len(X), 64 * (X.shape[1] + coef[:1].numel() + 4), budget)
-    found = [
-        as_numpy(expansion(estimator.kernel_, some, points, coef))
-        for (some,) in streamed((X,), parts, points.device)
-    ]
-    return like(np.concatenate(found), X)
+    library = backend(centres)
+    return library.brings(X, centres) and library is backend(estimator.X_fit_)
 
 
 def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
@@ -306,6 +265,8 @@ def input_tags(estimator: Any, tags: Any) -> Any:
     kernel = estimator.kernel
     tags.input_tags.pairwise = is_precomputed(kernel)
     tags.input_tags.sparse = takes_vectors(kernel) and not callable(kernel)
+    if not takes_vectors(kernel):
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
     if isinstance(kernel, Kernel):
         tags.input_tags.sparse = kernel.domain.is_vectors
         tags.input_tags.positive_only = kernel.domain.name.startswith("non-negative")
@@ -320,14 +281,16 @@ def is_precomputed(kernel: Any) -> bool:
 
 def takes_vectors(kernel: Any) -> bool:
     """Whether the kernel's points are rows of a numeric array."""
-    return kernel.domain.is_vectors if isinstance(kernel, Kernel) else True
+    if isinstance(kernel, Kernel):
+        return kernel.domain.is_vectors
+    return bool(getattr(kernel, "requires_vector_input", True))  # which scikit-learn's have
 
 
 def _reads_vectors(estimator: Any, X: Any) -> bool:
     """Whether X is to be rows of numbers: a function of two sets of points takes what it can."""
     kernel = estimator.kernel
-    whole = getattr(estimator, "_kernel_callable", "rows") == "gram"
-    if isinstance(kernel, Kernel) or not (callable(kernel) and whole) or sp.issparse(X):
+    whole = callable(kernel) and array_support(estimator).function_of == "sets"
+    if isinstance(kernel, Kernel) or not whole or sp.issparse(X):
         return takes_vectors(kernel)
     try:
         return np.asarray(X).dtype.kind in "biuf"
@@ -346,29 +309,23 @@ def _vectors(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
     return validated(estimator, X, *y, accept_sparse="csr", dtype=(np.float64, np.float32), **check)
 
 
-def _stays(estimator: Any, X: Any) -> bool:
-    """Whether the estimator computes where the tensor X is."""
-    takes = getattr(estimator, "_takes_tensors", False)
-    takes = takes(X) if callable(takes) else takes
-    return bool(takes) and not is_precomputed(estimator.kernel)
+def _backend(estimator: Any, X: Any) -> Backend:
+    """What the estimator computes with points X with; a given matrix is an array."""
+    return NUMPY if is_precomputed(estimator.kernel) else array_support(estimator).backend(X)
 
 
-def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check: Any) -> Any:
-    """A tensor of points checked where it is, and y on the host; or both on the host."""
+def _tensors(estimator: Any, X: Any, y: Any, **check: Any) -> Any:
+    """A training tensor checked where it is, and y, which is on the host."""
     check.pop("copy", None)
-    if not _stays(estimator, X):
-        X = require_cpu(X, type(estimator).__name__)
-        given = (X,) if y is None else (X, as_numpy(y))
-        return _vectors(estimator, *given, **({} if reset else {"reset": False}), **check)
     if not isinstance(estimator.kernel, Kernel) and callable(estimator.kernel):
         raise TypeError("kernel is a function of arrays; with tensors pass a kernel object")
-    X = tensor_of_points(estimator, X, reset)
+    X = tensor_of_points(estimator, X, reset=check.pop("reset", True))
     least = check.pop("ensure_min_samples", 1)
     if len(X) < least:
         raise ValueError(f"X has {len(X)} samples; {type(estimator).__name__} needs {least}")
     if y is None:
         return X
-    y = check_y(as_numpy(y), estimator=estimator, **check)
+    y = check_y(y, estimator=estimator, **check)
     if len(y) != len(X):
         raise ValueError(f"X has {len(X)} samples and y has {len(y)}; expected as many")
     return X, y

@@ -11,22 +11,17 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays.remote import over_blocks
-from mercer.estimators.centres import Centres
+from mercer.estimators.array_support import ArraySupport
+from mercer.estimators.centres import centres_of
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE, at_least
+from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, require_fitted, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, validate_supervised
-from mercer.estimators.ridge.engine import (
-    SOLVERS,
-    evaluate,
-    fit_on_moments,
-    fit_ridge,
-    last_coefficients,
-    store,
-    with_more_points,
-)
+from mercer.estimators.ridge.chunks import fit_on_moments, with_more_points
+from mercer.estimators.ridge.engine import SOLVERS, fit_ridge, last_coefficients, store
 from mercer.estimators.scores import Regressor
 
 SOLVER: dict = {
@@ -167,7 +162,7 @@ default="pivoted"
     """
 
     moments_: Any
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {**KERNEL, **SOLVER}
 
     def __init__(
@@ -299,7 +294,7 @@ default="pivoted"
         weight = checked_weights(sample_weight, X)
         if first:
             self.kernel_ = resolve_kernel(self, X, weight)
-            self.centres_, self.moments_ = Centres(self, X, weight), None
+            self.centres_, self.moments_ = centres_of(self, X, weight), None
         self._flat = y.ndim == 1
         y = np.asarray(y, dtype=np.float64)
         self.moments_ = with_more_points(self.centres_, self.moments_, X, y, weight)
@@ -322,7 +317,7 @@ default="pivoted"
         ndarray of shape (m,) or (m, n_targets)
         """
         require_fitted(self)
-        return evaluate(self, X)
+        return decision_values(self, X)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

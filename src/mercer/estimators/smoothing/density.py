@@ -13,10 +13,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import Interval, StrOptions
-from mercer.arrays import as_numpy, is_tensor, like, namespace, row_blocks, to_cpu, to_float64
+from mercer.arrays import (
+    as_numpy,
+    is_tensor,
+    namespace,
+    refuse_tensors,
+    row_blocks,
+    to_cpu,
+    to_device_of,
+    to_float64,
+)
 from mercer.arrays.remote import over_blocks
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import query_beside, tensor_of_points, validated
+from mercer.estimators.inputs import points_in_double, query_points, tensor_of_points, validated
 from mercer.estimators.labels import checked_weights
 from mercer.estimators.smoothing.bandwidth_rules import RULES, rule_bandwidth
 from mercer.estimators.smoothing.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
@@ -24,7 +34,8 @@ from mercer.estimators.smoothing.density_parts import conditional, marginal
 from mercer.estimators.smoothing.mixtures import LARGEST_GRID, METHODS, Mixture
 from mercer.estimators.smoothing.supports import BoxSupport
 from mercer.kernels.smoothing.densities import quiet_log, smoothing_kernel
-from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian, SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian
 
 
 class KernelDensity(BaseEstimator):
@@ -116,6 +127,7 @@ class KernelDensity(BaseEstimator):
     Statistics 33 (1962).
     """
 
+    _arrays = ArraySupport(tensors="everywhere")
     n_features_in_: int
     bandwidth_: Any
     sample_weight_: np.ndarray
@@ -195,7 +207,7 @@ class KernelDensity(BaseEstimator):
         self._refuse_other_metrics()
         if is_tensor(X):
             return self._fit_tensor(X, checked_weights(sample_weight, X))
-        X = validated(self, X, dtype=np.float64, order="C")
+        X = points_in_double(self, X, reset=True)
         return self._settle(X, checked_weights(sample_weight, X))
 
     def _fit_tensor(self, X: Any, weight: np.ndarray | None) -> KernelDensity:
@@ -203,8 +215,8 @@ class KernelDensity(BaseEstimator):
         X = tensor_of_points(self, X, reset=True)
         if self.bounds is not None or np.any(self.adaptive) or self.method not in ("auto", "exact"):
             raise ValueError(
-                "bounds, adaptive and the methods 'tree' and 'grid' are not there for tensors; "
-                "pass X.cpu().numpy()"
+                "bounds, adaptive and the methods 'tree' and 'grid' are not available for "
+                "tensors; pass X.cpu().numpy()"
             )
         if not isinstance(self.kernel, str):
             raise TypeError("kernel is a function of arrays; with tensors name one")
@@ -251,11 +263,8 @@ class KernelDensity(BaseEstimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """log p(x) at each row of ``X: (m, d)``, shape (m,)."""
         check_is_fitted(self)
-        X = query_beside(self, X)
-        if is_tensor(X):
-            return like(self._mixture().log_density(X), X)
-        X = validated(self, X, dtype=np.float64, reset=False)
-        return self._log_density(X, self.method, self.rtol, self.atol)
+        X = query_points(self, X)
+        return to_device_of(self._log_density(X, self.method, self.rtol, self.atol), X)
 
     @over_blocks
     def pdf(self, X: Any) -> np.ndarray:
@@ -403,8 +412,8 @@ class KernelDensity(BaseEstimator):
         return conditional(self, given)
 
     def _refuse_tensors(self, what: str, X: Any) -> None:
-        if is_tensor(X) or is_tensor(getattr(self, "X_fit_", None)):
-            raise TypeError(f"{what} is not there for tensors; fit on X.cpu().numpy()")
+        for points in (X, getattr(self, "X_fit_", None)):
+            refuse_tensors(points, what)
 
     def _settle(self, X: np.ndarray, weight: np.ndarray | None) -> KernelDensity:
         n, d = X.shape
@@ -470,6 +479,8 @@ class KernelDensity(BaseEstimator):
         self, X: np.ndarray, method: str = "exact", rtol: float = 0.0, atol: float = 0.0
     ) -> np.ndarray:
         mixture, box = self._mixture(), self._box()
+        if not box.is_bounded:
+            return mixture.log_density(X, method, rtol, atol)
         images = box.images(X, self._reach())
         parts = [mixture.log_density(image, method, rtol, atol / len(images)) for image in images]
         log_p = parts[0] if len(parts) == 1 else logsumexp(parts, axis=0)

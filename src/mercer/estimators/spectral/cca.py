@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from numbers import Integral
 from typing import Any
@@ -23,6 +23,7 @@ from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
+from mercer.estimators.spectral.permutation_test import PermutationTest
 from mercer.estimators.spectral.views import (
     Decomposition,
     KernelView,
@@ -35,9 +36,9 @@ from mercer.solvers.spectral.canonical import (
     best_pvalue,
     canonical_variates,
     leading_correlations,
-    leave_one_out_correlation,
     permuted_correlations,
 )
+from mercer.solvers.spectral.held_out_correlation import leave_one_out_correlation
 
 #: Parameters of which each view may have its own.
 PER_VIEW = ("kernel", "gamma", "degree", "coef0", "kernel_params")
@@ -47,26 +48,6 @@ ENOUGH = 1e4
 
 #: Candidates of ``regularization="loo"``.
 REGULARIZATIONS = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 1, 11))
-
-
-@dataclass(frozen=True)
-class PermutationTest:
-    """Outcome of a permutation test.
-
-    Attributes
-    ----------
-    statistic : float
-        The observed leading canonical correlation.
-    pvalue : float
-        (b + 1) / (m + 1), where b of the m permutations are at least as correlated; with "loo",
-        that of the best candidate.
-    null_distribution : ndarray of shape (m,)
-        The leading correlation under each permutation.
-    """
-
-    statistic: float
-    pvalue: float
-    null_distribution: np.ndarray = field(repr=False)
 
 
 class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

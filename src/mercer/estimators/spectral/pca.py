@@ -16,16 +16,18 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays import (
+    backend,
+    dtype_of,
     is_single,
-    is_tensor,
-    like,
     n_rows,
     refuse_masked,
+    refuse_tensors,
     to_device_of,
     to_float64,
 )
 from mercer.arrays.libraries import to_input_type
 from mercer.arrays.remote import is_collection, is_remote, over_blocks
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import (
@@ -44,12 +46,8 @@ from mercer.estimators.spectral.pre_images import nearest_images, refuse_no_imag
 from mercer.kernels import Kernel
 from mercer.operators import CentredGram, CorrectedGram, expansion
 from mercer.solvers.result import Status
-from mercer.solvers.spectral.eigenpairs import (
-    Eigenpairs,
-    centred_projection,
-    leading_eigenpairs,
-    rounding_floor,
-)
+from mercer.solvers.spectral.centring import centred_projection, rounding_floor
+from mercer.solvers.spectral.eigenpairs import Eigenpairs, leading_eigenpairs
 
 # Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
 # kept so that the same components survive.
@@ -197,7 +195,7 @@ class KernelPCA(
     array([0.68, 0.18])
     """
 
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {
         **KERNEL,
         "n_components": [at_least(1), None],
@@ -280,11 +278,9 @@ class KernelPCA(
                 "and only their Gram is known; pass the points and a kernel"
             )
         X = validate_training(self, X, copy=self.copy_X)
-        if is_tensor(X) and (self.fit_inverse_transform or self.eigen_solver == "nystrom"):
-            raise ValueError(
-                "fit_inverse_transform=True and eigen_solver='nystrom' are not there for tensors; "
-                "pass X.cpu().numpy()"
-            )
+        for name, value in (("fit_inverse_transform", True), ("eigen_solver", "nystrom")):
+            if getattr(self, name) == value:
+                refuse_tensors(X, f"{name}={value!r}", ValueError)
         self.kernel_ = resolve_kernel(self, X)
         self._check_invertible(X)
         if self.eigen_solver == "nystrom":
@@ -314,7 +310,7 @@ class KernelPCA(
         more = "raise max_iter (or iterated_power of 'randomized'), or use eigen_solver='dense'"
         self.result_ = found if found.status is Status.STOPPED else found.advised(more)
         total = float(np.sum(centred.diagonal(), dtype=np.float64))
-        self._keep(self.result_.value, total, floor, dtype, n)
+        self._set_pairs(self.result_.value, total, floor, dtype, n)
         # v_j / sqrt(lam_j), zero where lam_j is.
         values = self.eigenvalues_.astype(np.float64)
         scale = np.zeros_like(values)
@@ -325,9 +321,8 @@ class KernelPCA(
         self.projection_ = K.extend_coefficients(coef)
         self.mean_coef_ = K.extend_coefficients(np.full(n, 1 / n))
         self.mean_similarity_ = centred.grand_mean
-        if is_tensor(self.X_fit_):
-            for name in TENSORS:
-                setattr(self, name, like(getattr(self, name), self.X_fit_))
+        for name in TENSORS:
+            setattr(self, name, to_device_of(getattr(self, name), self.X_fit_))
         self.corrected_ = isinstance(K, CorrectedGram)
 
     def _fit_centres(self, X: Any) -> None:
@@ -336,14 +331,14 @@ class KernelPCA(
         floor = rounding_floor(n_rows(X), np.max(np.abs(diagonal)))
         found = nystrom_components(self, X, self.n_components, floor)
         self.result_, self.X_fit_ = found.result, found.points
-        kept = self._keep(found.result.value, found.trace, floor, _float_type(X), n_rows(X))
+        kept = self._set_pairs(found.result.value, found.trace, floor, _float_type(X), n_rows(X))
         nonzero = self.eigenvalues_ > 0
         self.projection_ = found.projection[:, kept] * nonzero
         self.projection_offset_ = found.offset[kept] * nonzero
         self.mean_coef_, self.mean_similarity_ = found.mean_coef, found.mean_similarity
         self.corrected_ = found.corrected
 
-    def _keep(
+    def _set_pairs(
         self, pairs: Eigenpairs, total: float, floor: float, dtype: np.dtype, n: int
     ) -> np.ndarray:
         """Keep the pairs with what follows from them; which ones they are, as a mask.
@@ -408,15 +403,13 @@ class KernelPCA(
         return self._components(validate_query(self, X))
 
     def _components(self, X: Any) -> np.ndarray:
-        kept = None if is_tensor(X) else cached_sum(self, self.X_fit_, self.projection_)
+        kept = cached_sum(self, self.X_fit_, self.projection_)
         if kept is not None:
             return kept(X) - self.projection_offset_
         components = expansion(self.kernel_, X, self.X_fit_, self.projection_)
         components = components - self.projection_offset_
-        if is_tensor(components):
-            return components
-        dtype = np.result_type(_float_type(X), self.eigenvectors_.dtype)
-        return components.astype(dtype, copy=False)
+        dtype = np.result_type(_float_type(X), dtype_of(self.eigenvectors_))
+        return backend(components).asarray(components, dtype)
 
     @over_blocks
     def reconstruction_error(self, X: Any) -> np.ndarray:

@@ -11,16 +11,11 @@ from mercer import core
 from mercer.arrays import memory_budget
 from mercer.core.reference.working_sets import MOST_WORK, TIGHTER, State, flat_below
 from mercer.solvers.qp.coordinate_descent import descend
-from mercer.solvers.qp.quadratic_program import (
-    LARGEST_GAP,
-    QuadraticProgram,
-    RestrictedGram,
-    Solution,
-    close,
-)
+from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.qp.restricted_gram import RestrictedGram
 from mercer.solvers.qp.row_cache import KeptRows, kept_bytes, origin
 from mercer.solvers.qp.shrinking import Returns, undecided
-from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.result import Budget, Monitor, Result, Status
 
 # Multiplications between two looks at the clock, some hundredths of a second.
 _WORK = 2 * MOST_WORK
@@ -153,56 +148,31 @@ def smo_together(
     starts = starts or [None] * len(programs)
     watches = watches or [None] * len(programs)
     budget = memory_budget() if budget is None else budget
-    clock = Clock(report, max_time)
+    limits = Budget(None, max_time, report)
     searches = [
-        _Search(program, start, watch, tol, max_iter, clock)
+        _Search(program, start, watch, tol, max_iter, limits)
         for program, start, watch in zip(programs, starts, watches, strict=True)
     ]
     whole = origin(programs[0].K)[0]
     shared = all(origin(program.K)[0] is whole for program in programs)
     going = [search for search in searches if search.status is None]
     if shared and kept_bytes(whole) <= budget:
-        _by_rows(going, whole, clock, parts=True)
+        _by_rows(going, whole, limits, parts=True)
     else:
         for search in going:
-            if clock.over():
-                search.status = clock.stop
+            if limits.is_over():
+                search.status = limits.stop
                 continue
             if kept_bytes(search.program.K) <= budget:
-                _by_rows([search], search.program.K, clock, parts=False)
+                _by_rows([search], search.program.K, limits, parts=False)
             else:
                 search.descend()
                 if not search.over:
-                    _by_products(search, clock, budget)
+                    _by_products(search, limits, budget)
             if isinstance(search.program.K, RestrictedGram):
                 search.program.K.forget()  # the points of all pairs of classes are many times X
     taken = sum(search.monitor.n_iter + 1 for search in searches)
-    return [search.close(clock.monitor.seconds / taken) for search in searches]
-
-
-class Clock:
-    """What all programmes share: who is told, and why they stop, if there is a reason."""
-
-    def __init__(self, report: Callable[[int, float], bool | None] | None, max_time: float | None):
-        self.report = report
-        self.monitor = Monitor(tol=0.0, max_time=max_time)
-        self.stop: Status | None = None
-
-    def tick(self, steps: int, violation: float) -> bool:
-        """Tell of all steps and the worst violation; whether it is time to stop."""
-        if self.report and self.report(steps, violation):
-            self.stop = Status.STOPPED
-        return self.over()
-
-    def over(self) -> bool:
-        """Whether there is a reason to stop, the time among them."""
-        if self.stop is None and self.late:
-            self.stop = Status.MAX_TIME
-        return self.stop is not None
-
-    @property
-    def late(self) -> bool:
-        return self.monitor.max_time is not None and self.monitor.seconds >= self.monitor.max_time
+    return [search.close(limits.seconds / taken) for search in searches]
 
 
 class _Search:
@@ -215,10 +185,10 @@ class _Search:
         watch: Watch | None,
         tol: float,
         max_iter: int | None,
-        clock: Clock,
+        limits: Budget,
     ):
         n = len(program.p)
-        self.program, self.watch, self.tol, self.clock = program, watch, tol, clock
+        self.program, self.watch, self.tol, self.limits = program, watch, tol, limits
         self.max_iter = max(10_000_000, 100 * n) if max_iter is None else max_iter
         self.monitor = Monitor(tol=tol, max_iter=self.max_iter)
         self.status: Status | None = None
@@ -232,22 +202,22 @@ class _Search:
         self.a, self.F = a, program.p.astype(np.float64)
         self.bounded = program.bounded
         self.problem: Any = None
-        if self.status is None and clock.over():
-            self.status = clock.stop
+        if self.status is None and limits.is_over():
+            self.status = limits.stop
 
     def descend(self) -> None:
         """Start near the solution where explicit features lead there at once."""
-        end = self.clock.monitor
 
         def seconds_left() -> float:
-            return np.inf if end.max_time is None else end.max_time - end.seconds
+            left = self.limits.seconds_left
+            return np.inf if left is None else left
 
         # Half of the steps are left for making sums exact, or for whoever is watching.
         most = self.max_iter // 2
         if self.watch:
             most = min(most, _MOST_ROUNDS * len(self.a))
-        found = descend(self.program, self.a, self.tol, most, seconds_left, self.clock.tick)
-        self.status = self.clock.stop
+        found = descend(self.program, self.a, self.tol, most, seconds_left, self.limits.tick)
+        self.status = self.limits.stop
         if found is None:
             return
         near = self.program.feasible(found[0])
@@ -286,7 +256,7 @@ class _Search:
 
     def steps_until_report(self, work: float) -> int:
         """Steps before whoever listens is to hear of them, after about so many multiplications."""
-        if self.clock.report is None:
+        if self.limits.report is None:
             return self.steps_left
         return min(self.steps_left, int(work / len(self.a)) + 1)
 
@@ -310,7 +280,7 @@ class _Search:
         if begun:
             self.monitor.history.append(float(violation))
         if self.status is None and self.solution is None:
-            self.limits()
+            self.check_limits()
 
     def _solution(self) -> Solution:
         """The point with its certificate, by the core where bounds are finite."""
@@ -318,10 +288,10 @@ class _Search:
             return self.program.solution(self.a, self.F)
         return Solution(self.a, self.F, self.program.net(self.a), *self.problem.measure())
 
-    def limits(self) -> None:
+    def check_limits(self) -> None:
         """Whether there is a reason to stop before the end."""
-        if self.clock.stop:
-            self.status = self.clock.stop
+        if self.limits.stop:
+            self.status = self.limits.stop
         elif self.monitor.n_iter >= self.max_iter:
             self.status = Status.MAX_ITER
         elif self.watch and self.watch(self.monitor.n_iter, self.problem.violation, self.a):
@@ -367,7 +337,7 @@ class _Search:
         return False
 
 
-def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None:
+def _by_rows(searches: list[_Search], K: Any, limits: Budget, parts: bool) -> None:
     """Solve programmes on one Gram matrix, or parts of it, of which rows are kept."""
     diagonal = np.asarray(K.diagonal(), dtype=np.float64)
     columns = [
@@ -380,7 +350,7 @@ def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None
     number = {id(search): i for i, search in enumerate(searches)}
     solver = core.solver()
     going = [search for search in searches if not search.over]
-    work = _LITTLE_WORK if clock.report else _WORK
+    work = _LITTLE_WORK if limits.report else _WORK
     while going:
         # About what it takes to solve a programme whose variables all fit a working set.
         likely = min(work, sum(3.0 * len(s.a) ** 2 for s in going))
@@ -395,7 +365,7 @@ def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None
         waiting = np.flatnonzero(states == State.WAITING)
         if len(waiting):
             kept.fetch([(number[id(going[i])], going[i].problem.needed) for i in waiting])
-        _look(going, states, steps, clock, searches)
+        _look(going, states, steps, limits, searches)
         going = [search for search in going if not search.over]
         work = min(4 * work, _WORK)
 
@@ -404,18 +374,18 @@ def _look(
     going: list[_Search],
     states: Sequence[int],
     steps: Sequence[int],
-    clock: Clock,
+    limits: Budget,
     searches: Sequence[_Search],
 ) -> None:
     for search, taken in zip(going, steps, strict=True):
         search.monitor.n_iter += int(taken)
     worst = max(search.problem.violation for search in searches)
-    clock.tick(sum(search.monitor.n_iter for search in searches), float(worst))
+    limits.tick(sum(search.monitor.n_iter for search in searches), float(worst))
     for search, state, taken in zip(going, states, steps, strict=True):
         search.note(State(state), int(taken))
 
 
-def _by_products(search: _Search, clock: Clock, budget: float) -> None:
+def _by_products(search: _Search, limits: Budget, budget: float) -> None:
     """Solve a programme whose Gram matrix is too large to be stored.
 
     Rows are computed where they are needed, and not kept, as long as few of them come back. Then
@@ -441,12 +411,12 @@ def _by_products(search: _Search, clock: Clock, budget: float) -> None:
                 search.F[:] = program.gradient(search.a)
                 drift = 0.0
                 continue
-            _look([search], [State.DONE], [0], clock, [search])
+            _look([search], [State.DONE], [0], limits, [search])
             continue
         if shrinks and room >= _PAYS * len(problem.set) and search.bounded:
-            moved = _shrunk(search, clock, room)
+            moved = _shrunk(search, limits, room)
             drift += unit * moved
-            search.limits()
+            search.check_limits()
             shrinks = moved > 0
             continue
         points = problem.set % m
@@ -461,19 +431,19 @@ def _by_products(search: _Search, clock: Clock, budget: float) -> None:
             shrinks = returns.note(moved)
             drift += unit * float(np.sum(np.abs(net)))
             problem.follow(np.ascontiguousarray(K.combination(moved, net[moved])))
-        _look([search], [state], [steps], clock, [search])
+        _look([search], [state], [steps], limits, [search])
 
 
-def _shrunk(search: _Search, clock: Clock, most: int) -> float:
+def _shrunk(search: _Search, limits: Budget, most: int) -> float:
     """Work on the points that are undecided, and let all others follow; how far they moved."""
     program, problem, a, F = search.program, search.problem, search.a, search.F
     points = undecided(program, a, F, most)
     part = program.part(points, a, F)
     tol = max(problem.tol, _SHARE * problem.violation)
-    inner = _Search(part, None, search.watch, tol, search.max_iter, clock)
+    inner = _Search(part, None, search.watch, tol, search.max_iter, limits)
     inner.rough = True
     inner.monitor.n_iter = search.monitor.n_iter
-    _by_rows([inner], part.K, clock, parts=False)
+    _by_rows([inner], part.K, limits, parts=False)
     search.monitor.n_iter = inner.monitor.n_iter
     search.monitor.history.append(inner.monitor.history[-1])
     a[:] = program.moved(points, a, inner.a)

@@ -6,7 +6,7 @@ import os
 from html.parser import HTMLParser
 
 from command_line import run
-from mercer.report.pages import page
+from mercer.reports.pages import page
 
 
 class Page(HTMLParser):

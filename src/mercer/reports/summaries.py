@@ -8,7 +8,11 @@ from typing import Any
 
 
 def score_text(score: dict[str, Any]) -> str:
-    return f"{rounded(score['value'])} ± {rounded(score['error'])}"
+    """The score with its interval."""
+    low, high = score.get("interval") or (None, None)
+    if low is None or math.isnan(low):
+        return rounded(score["value"])
+    return f"{rounded(score['value'])} (95% interval {rounded(low)} to {rounded(high)})"
 
 
 def rounded(value: float | None) -> str:
@@ -33,7 +37,16 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         rows = f"{summary['rows']:,} rows of {summary.get('data', '')}"
         if "trained on" in summary:
             rows += f" (training {summary['trained on']:,}, held out {summary['tested on']:,})"
+        if summary.get("test", "").endswith("cross-validation"):
+            rows = f"{summary['rows']:,} rows of {summary.get('data', '')} ({summary['test']})"
         add("data", rows)
+        if summary.get("refitted on"):
+            after = (
+                f"after the test, the chosen kernel was fitted to all {summary['refitted on']:,}"
+            )
+            add("refit", f"{after} rows; the score is that of the model before")
+        if summary.get("test") in ("whole groups", "the latest rows"):
+            add("held out", summary["test"])
     if "task" in summary:
         add("task", f"{summary['task']} of {summary.get('target') or 'y'}")
     for name, why in (summary.get("left out") or {}).items():
@@ -46,7 +59,19 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if "score" in summary:
         score = summary["score"]
         add(score["name"], f"{score_text(score)} on held-out rows")
+        for other in summary.get("scores", []):
+            if other["name"] != score["name"]:
+                add(other["name"], rounded(other["value"]))
         add("baseline", f"{rounded(score['baseline'])} ({score['baseline name']})")
+    if summary.get("threshold"):
+        chosen = summary["threshold"]
+        add(
+            "threshold",
+            f"{chosen['class']} from probability {chosen['value']:.3f}, chosen for "
+            f"{summary['score']['name']} on left-out training rows",
+        )
+    if summary.get("weights"):
+        add("class weights", summary["weights"])
     add("model", summary.get("model"))
     add("kernel", _shortened(readable(summary.get("kernel") or "")))
     if "size" in summary:

@@ -6,8 +6,8 @@ import base64
 from html import escape
 from typing import Any
 
-from mercer.report.figures import figures
-from mercer.report.summaries import facts, readable, rounded, score_text
+from mercer.reports.figures import figures
+from mercer.reports.summaries import facts, readable, rounded, score_text
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem;
