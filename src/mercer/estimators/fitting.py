@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
 
@@ -24,6 +25,8 @@ from mercer.estimators.progress import fit_callbacks
 from mercer.kernels.kernel import plain_key
 from mercer.memory_errors import explaining_memory
 
+# Arguments that are computed with as they are.
+PLAIN = {np.ndarray, type(None)}
 # Parameters that were found valid; as many as are remembered.
 _VALID: set[tuple] = set()
 MOST_VALID = 1024
@@ -50,12 +53,11 @@ def atomic_fit(fit: Callable) -> Callable:
             validate_parameters(self)
         try:
             with config_context(skip_parameter_validation=True), fit_callbacks(self):
-                X = arguments[0] if arguments else named.get("X")
-                work = implementation().fitter(self, fit.__name__) if is_collection(X) else fit
-                arguments = tuple(to_native(A) for A in arguments)
-                named = {name: to_native(A) for name, A in named.items()}
-                fitted = to_input_type(work(self, *arguments, **named), X)
-                _answer_tensors(self, arguments, named)
+                if PLAIN.issuperset(map(type, (*arguments, *named.values()))):
+                    vars(self).pop("_labels_in_tensors", None)
+                    fitted = fit(self, *arguments, **named)
+                else:
+                    fitted = _fit_converted(self, fit, arguments, named)
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -66,6 +68,19 @@ def atomic_fit(fit: Callable) -> Callable:
             raise
 
     return learning(explaining_memory(fit_atomically))
+
+
+def _fit_converted(
+    estimator: Any, fit: Callable, arguments: Sequence[Any], named: Mapping[str, Any]
+) -> Any:
+    """Fit to arrays of any library, or to Dask collections, and answer in kind."""
+    X = arguments[0] if arguments else named.get("X")
+    work = implementation().fitter(estimator, fit.__name__) if is_collection(X) else fit
+    arguments = tuple(to_native(A) for A in arguments)
+    named = {name: to_native(A) for name, A in named.items()}
+    fitted = to_input_type(work(estimator, *arguments, **named), X)
+    _answer_tensors(estimator, arguments, named)
+    return fitted
 
 
 @functools.cache

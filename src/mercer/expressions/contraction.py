@@ -137,7 +137,7 @@ class _Joint:
             self.sums += 2 * np.einsum("ik,ik->k", X, M @ dZ)
             self.sums += 2 * np.einsum("ik,ik->k", dX, M @ Z)
             return
-        # Σ 2 M (x - z)(dx - dz), of which both halves of the matrix have one.
+        # Σ 2 M (x - z)(dx - dz), one of them from each half of the matrix.
         of_rows, of_columns = M.sum(1), M.sum(0)
         squares, others = X * dX, Z * dZ
         whole = of_rows @ squares + of_columns @ others

@@ -26,7 +26,7 @@ from mercer.whole_files import read_regular
 
 # GiB that a compressed file may have when it is unpacked.
 MAX_GIB = 4.0
-# Rows from which on a column can be told to name them.
+# Rows from which a column can be recognised as names.
 _FEW_ROWS = 20
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
 JSON = re.compile(rb"\s*(\{|\[\s*[\[{])")
