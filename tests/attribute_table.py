@@ -15,13 +15,13 @@ import json
 import sys
 import textwrap
 from enum import Enum
-from functools import cached_property
 from pathlib import Path
 
 from sklearn.base import BaseEstimator
 
 import mercer
 import model_corpus
+from mercer.cached import cached_property
 from mercer.estimators.scores import Classifier
 from mercer.kernels import Kernel
 from mercer.operators import GramOperator

@@ -20,6 +20,7 @@ from mercer.arrays.libraries import is_numbers, is_tensor, tensor_where, to_inpu
 from mercer.arrays.remote import implementation, is_collection
 from mercer.arrays.torch_state import learning
 from mercer.estimators.array_support import array_support
+from mercer.estimators.intervals import remember_training
 from mercer.estimators.prediction_cache import drop_cache
 from mercer.estimators.progress import fit_callbacks
 from mercer.kernels.kernel import plain_key
@@ -57,7 +58,8 @@ def atomic_fit(fit: Callable) -> Callable:
                     vars(self).pop("_labels_in_tensors", None)
                     fitted = fit(self, *arguments, **named)
                 else:
-                    fitted = _fit_converted(self, fit, arguments, named)
+                    fitted, arguments, named = _fit_converted(self, fit, arguments, named)
+            _remember(self, fit.__name__, arguments, named)
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -71,16 +73,28 @@ def atomic_fit(fit: Callable) -> Callable:
 
 
 def _fit_converted(
-    estimator: Any, fit: Callable, arguments: Sequence[Any], named: Mapping[str, Any]
-) -> Any:
-    """Fit to arrays of any library, or to Dask collections, and answer in kind."""
+    estimator: Any, fit: Callable, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Fit to arrays of any library or Dask collections: the answer, and the converted arguments."""
     X = arguments[0] if arguments else named.get("X")
     work = implementation().fitter(estimator, fit.__name__) if is_collection(X) else fit
     arguments = tuple(to_native(A) for A in arguments)
     named = {name: to_native(A) for name, A in named.items()}
     fitted = to_input_type(work(estimator, *arguments, **named), X)
     _answer_tensors(estimator, arguments, named)
-    return fitted
+    return fitted, arguments, named
+
+
+def _remember(
+    estimator: Any, method: str, arguments: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Keep what a regression was fitted to, if its intervals may need that."""
+    names = ("X", "y", "sample_weight")
+    given = {**dict(zip(names, arguments, strict=False)), **named}
+    whole = method == "fit" and given.get("y") is not None and not is_collection(given.get("X"))
+    remember_training(
+        estimator, given.get("X") if whole else None, given.get("y"), given.get("sample_weight")
+    )
 
 
 @functools.cache

@@ -43,7 +43,8 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``). Tensors stay where
     they are as far as the estimator's `ArraySupport` says; their y comes to the host.
     """
-    refuse_unknown(estimator.kernel)
+    if estimator.kernel is not None:
+        refuse_unknown(estimator.kernel)
     if is_tensor(X):
         found = _backend(estimator, X).accept(X, type(estimator).__name__)
         y = None if y is None else as_numpy(y)
@@ -175,6 +176,8 @@ def input_tags(estimator: Any, tags: Any) -> Any:
     kernel = estimator.kernel
     tags.input_tags.pairwise = is_precomputed(kernel)
     tags.input_tags.sparse = takes_vectors(kernel) and not callable(kernel)
+    if not takes_vectors(kernel):
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
     if isinstance(kernel, Kernel):
         tags.input_tags.sparse = kernel.domain.is_vectors
         tags.input_tags.positive_only = kernel.domain.name.startswith("non-negative")
@@ -189,7 +192,9 @@ def is_precomputed(kernel: Any) -> bool:
 
 def takes_vectors(kernel: Any) -> bool:
     """Whether the kernel's points are rows of a numeric array."""
-    return kernel.domain.is_vectors if isinstance(kernel, Kernel) else True
+    if isinstance(kernel, Kernel):
+        return kernel.domain.is_vectors
+    return bool(getattr(kernel, "requires_vector_input", True))  # which scikit-learn's have
 
 
 def _reads_vectors(estimator: Any, X: Any) -> bool:

@@ -30,11 +30,18 @@ def as_kernel(operand: Any) -> Kernel:
         return operand
     value = as_numbers(operand)  # of a tensor, which torch may differentiate by
     if isinstance(value, Real) and not isinstance(value, bool):
-        return Constant(float(value) if value is operand else operand)
+        return Constant(as_float(value) if value is operand else operand)
     raise TypeError(
         f"a kernel cannot be combined with {operand!r} of type {type(operand).__name__}; "
         "expected a kernel or a number"
     )
+
+
+def as_float(number: Real) -> float:
+    try:
+        return float(number)
+    except OverflowError as error:
+        raise ValueError("a number beyond the range of float64, 1.8e308") from error
 
 
 def add(left: Any, right: Any) -> Any:
@@ -55,10 +62,6 @@ def multiply(left: Any, right: Any) -> Kernel:
     left, right = as_kernel(left), as_kernel(right)
     if isinstance(right, Constant) and not isinstance(left, Constant):
         left, right = right, left
-    values = [as_numbers(part.value) for part in (left, right) if isinstance(part, Constant)]
-    factors = [float(v) for v in values if isinstance(v, Real)]
-    if len(factors) == 2 and np.all(np.isfinite(factors)) and np.isinf(factors[0] * factors[1]):
-        raise ValueError(f"{left!r} times {right!r} overflows")
     return _combinable(Product(left, right))
 
 
@@ -69,7 +72,7 @@ def divide(kernel: Kernel, number: Any) -> Kernel:
             f"a kernel cannot be divided by {number!r}; expected a number other than zero"
         )
     with np.errstate(over="ignore"):
-        factor = 1 / float(number)
+        factor = 1 / as_float(number)
     if not np.isfinite(factor):
         raise ValueError(f"a kernel cannot be divided by {number!r}: one over it overflows")
     return multiply(factor, kernel)

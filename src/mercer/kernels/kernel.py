@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral, Real
@@ -16,12 +17,15 @@ from mercer._sklearn import ParameterMixin, validate_parameter_constraints
 from mercer.arrays import as_numbers, namespace
 from mercer.arrays.libraries import to_input_type, to_native
 from mercer.arrays.torch_state import computing
+from mercer.expressions import Constant as Number
 from mercer.expressions import (
     Expression,
     PairMatrix,
     Scale,
     Statistic,
     View,
+    diagonal,
+    lower,
     over,
     rounding,
 )
@@ -185,10 +189,31 @@ class Kernel(ParameterMixin):
                 found[path] = namespace(parts[0]).stack(parts, -1)
         return found
 
+    def _repr_latex_(self) -> str:
+        """The formula, in notebooks."""
+        from mercer.kernels.formulas import latex
+
+        return f"$k(x, z) = {latex(self)}$"
+
+    def _repr_html_(self) -> str:
+        """The formula and the text that `parse` reads, in notebooks."""
+        from mercer.kernels.formulas import html
+
+        return html(self)
+
     @property
     def validity(self) -> Validity:
-        """A proof, a counterexample, or "unknown" after a short search for one."""
-        return self.judge()
+        """A proof, a counterexample, or "unknown" after a short search for one.
+
+        Raises
+        ------
+        ValueError
+            If the kernel's constants, multiplied or added up, are beyond the range of float64.
+        """
+        found = self.judge()
+        if found.status == "valid":
+            refuse_overflow(self)
+        return found
 
     def searched(self, reason: str) -> Validity:
         """Indefinite if a short search finds a counterexample, unknown otherwise."""
@@ -248,8 +273,12 @@ class Kernel(ParameterMixin):
         return Power(self, exponent)
 
     def normalize(self) -> Kernel:
-        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is; see `Normalized`."""
-        return _transformations().Normalized(self)
+        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is; see `Normalized`.
+
+        A normalised kernel is returned as it is.
+        """
+        normalised = _transformations().Normalized
+        return self if isinstance(self, normalised) else normalised(self)
 
     def rescale(self, f: Any) -> Kernel:
         """f(x) k(x,z) f(z), for f a function of an array of points or a formula in `sqnorm`."""
@@ -282,6 +311,15 @@ class Kernel(ParameterMixin):
 
 # Values of parameters that never change.
 PLAIN = {bool, float, int, str, type(None), np.float64}
+
+
+def refuse_overflow(kernel: Kernel) -> None:
+    """Raise where the numbers of a kernel, taken together, are not finite."""
+    for node in lower(diagonal(kernel.expression(), 0)).walk():
+        if isinstance(node, Number) and not math.isfinite(node.value):
+            raise ValueError(
+                f"{kernel!r:.200} overflows: its constants together are beyond the range of float64"
+            )
 
 
 def plain_key(values: Mapping[str, Any], owner: type) -> tuple | None:

@@ -29,6 +29,9 @@ from mercer.kernels.domains import ANYTHING, REALS, Domain
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import Validity, valid
 
+# Normalisations within each other: the formulas of four can take minutes to write out.
+MOST_NORMALISATIONS = 3
+
 
 def exp(operand: Kernel | Expression) -> Any:
     """exp(k(x, z)) of a kernel; of a formula in `sqnorm`, the formula's exponential.
@@ -122,7 +125,7 @@ class Normalized(Unary):
     Parameters
     ----------
     kernel : Kernel
-        Not one that is zero everywhere.
+        Not one that is zero everywhere. At most three normalisations within each other.
 
     Notes
     -----
@@ -148,6 +151,16 @@ class Normalized(Unary):
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
+
+    def build(self, view: View, path: str) -> Expression:
+        levels = _normalisations(self)
+        if levels > MOST_NORMALISATIONS:
+            raise ValueError(
+                f"{levels} normalisations within each other; at most {MOST_NORMALISATIONS} are "
+                "possible, since each multiplies the length of the formula: normalise the parts "
+                "only, or the whole"
+            )
+        return super().build(view, path)
 
     def transform(self, inner: Expression, view: View) -> Expression:
         self._refuse_zero(inner)
@@ -191,6 +204,12 @@ class Normalized(Unary):
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel)}.normalize()"
+
+
+def _normalisations(kernel: Kernel) -> int:
+    """How many normalisations are within each other."""
+    parts = [part for part in vars(kernel).values() if isinstance(part, Kernel)]
+    return isinstance(kernel, Normalized) + max(map(_normalisations, parts), default=0)
 
 
 sqnorm = statistic_node("dot")

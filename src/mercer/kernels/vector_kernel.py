@@ -79,7 +79,7 @@ class ScaledKernel(VectorKernel, abstract=True):
             return None
         try:
             scales = np.asarray(as_numbers(self.scales), dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             scales = np.empty(0)
         if scales.ndim != 1 or not scales.size or not np.all(np.isfinite(scales) & (scales > 0)):
             raise ValueError(

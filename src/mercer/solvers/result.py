@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from html import escape
 from typing import Any
 
 
@@ -81,6 +82,21 @@ class Result:
             f"after {self.n_iter} iterations, {self.seconds:.2g} s; "
             f"{self.advice or self.status.advice}"
         )
+
+    def _repr_html_(self) -> str:
+        """Status, gap and advice as a table, in notebooks."""
+        rows = {
+            "solver": self.method or "",
+            "status": self.status.name.lower(),
+            "gap": f"{self.gap:.1e}",
+            "iterations": f"{self.n_iter:,}",
+            "seconds": f"{self.seconds:.2g}",
+            "advice": self.advice or self.status.advice,
+        }
+        if self.bound is not None:
+            rows["bound"] = f"{self.bound:.1e}"
+        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table>{cells}</table>"
 
     def advised(self, advice: str) -> Result:
         """The same with this advice, if there is anything to be done about it."""

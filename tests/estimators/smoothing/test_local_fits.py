@@ -178,9 +178,9 @@ def test_far_away_the_fused_way_gives_the_same(estimator, monkeypatch):
     far = np.array([[1e3], [1e6], [-1e9], [1e160]])
     model = estimator(bandwidth=0.3).fit(X, y)
     with np.errstate(over="ignore"):
-        expected = model.predict(far), model.standard_error(far)
+        expected = model.predict(far), model._standard_error(far)
         monkeypatch.setattr(local_estimates, "MANY_PAIRS", 1)
-        found = model.predict(far), model.standard_error(far)
+        found = model.predict(far), model._standard_error(far)
     assert np.isfinite(expected).all()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
@@ -226,6 +226,24 @@ def test_bands_widen_with_the_level():
         model.confidence_band(X, 1.0)
     with pytest.raises(ValueError, match="lone"):
         NadarayaWatsonRegressor().fit(X[:1], y[:1]).standard_error(X)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov", "exponential", "hypercube"])
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_there_is_no_band_outside_the_data(estimator, kernel):
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 10, size=(200, 1)), axis=0)
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
+    model = estimator(bandwidth=0.5, kernel=kernel).fit(X, y)
+    Z = np.array([[-0.2], [5.0], [10.2], [20.0], [-20.0]])
+    with pytest.warns(UserWarning, match="2 of 5 queries are outside the training data"):
+        error = model.standard_error(Z)
+    with pytest.warns(UserWarning, match="outside"):
+        lower, upper = model.confidence_band(Z)
+    for found in (error, lower, upper):
+        assert np.isnan(found).tolist() == [False, False, False, True, True]
+    assert np.isfinite(model.predict(Z)).all()
+    assert error[1] < error[0]
 
 
 # Quantiles

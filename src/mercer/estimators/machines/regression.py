@@ -21,6 +21,7 @@ from mercer.estimators.constraints import (
 from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
+from mercer.estimators.intervals import PredictionIntervals
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
@@ -37,7 +38,7 @@ from mercer.estimators.machines.engine import (
 from mercer.estimators.scores import Regressor
 
 
-class KernelMachineRegressor(CallbackSupportMixin, Regressor, BaseEstimator):
+class KernelMachineRegressor(CallbackSupportMixin, PredictionIntervals, Regressor, BaseEstimator):
     r"""Regression by minimising any loss plus a penalty.
 
     .. math:: \min_{w, b} \; L(y, f) + \tfrac12 \alpha \lVert w \rVert^2, \qquad
@@ -86,7 +87,7 @@ default="squared"
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_diabetes
-    >>> from mercer.estimators.machines.kernel_machines import KernelMachineRegressor
+    >>> from mercer.estimators.machines.regression import KernelMachineRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> upper = KernelMachineRegressor("quantile", quantile=0.9, alpha=0.01).fit(X, y)
     >>> bool(0.85 < (y <= upper.predict(X)).mean() < 0.95)

@@ -32,6 +32,7 @@ from mercer.estimators.labels import checked_weights, validate_supervised
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.engine import Fit, store
 from mercer.estimators.ridge.tensors import EIGH_MATRICES
+from mercer.estimators.ridge.uncertainty import RidgeUncertainty
 from mercer.estimators.ridge.undetermined import warn_if_undetermined
 from mercer.estimators.scores import Regressor
 from mercer.estimators.training_gram import training_gram
@@ -42,7 +43,9 @@ from mercer.solvers.nystrom.ridge import solve_nystrom
 from mercer.solvers.nystrom.sums import Block, accumulated, summed
 
 
-class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):
+class KernelRidgeCV(
+    CallbackSupportMixin, RidgeUncertainty, MultiOutputMixin, Regressor, BaseEstimator
+):
     r"""Kernel ridge regression with alpha chosen by the exact leave-one-out error.
 
     .. math:: y_i - f_{-i}(x_i) = \frac{(G y)_i}{G_{ii}}, \qquad G = (K + \alpha I)^{-1},
@@ -170,6 +173,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
         """
         X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
+        self._weight = weight
         self.kernel_ = resolve_kernel(self, X, weight)
         alphas = self._regularisers()
         y = np.asarray(y, dtype=np.float64)
@@ -285,10 +289,11 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
         return best
 
     @over_blocks
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict with the chosen alpha, shape (m,) or (m, n_targets)."""
+    def predict(self, X: Any, return_std: bool = False, noise: float | None = None) -> Any:
+        """Predict with the chosen alpha; see `KernelRidge.predict`."""
         check_is_fitted(self)
-        return decision_values(self, X)
+        found = decision_values(self, X)
+        return (found, self._deviations(X, noise)) if return_std else found
 
     def _left_out(self, system: Eigensystem, y: np.ndarray, alphas: np.ndarray) -> Any:
         """For each alpha, what each point is predicted to be without it or its fold."""

@@ -22,6 +22,7 @@ from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, validate_supervised
 from mercer.estimators.ridge.chunks import fit_on_moments, with_more_points
 from mercer.estimators.ridge.engine import SOLVERS, fit_ridge, last_coefficients, store
+from mercer.estimators.ridge.uncertainty import RidgeUncertainty
 from mercer.estimators.scores import Regressor
 
 SOLVER: dict = {
@@ -40,7 +41,9 @@ SOLVER: dict = {
 }
 
 
-class KernelRidge(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):
+class KernelRidge(
+    CallbackSupportMixin, RidgeUncertainty, MultiOutputMixin, Regressor, BaseEstimator
+):
     r"""Kernel ridge regression.
 
     .. math::
@@ -224,6 +227,7 @@ default="pivoted"
         """
         X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
+        self._weight = weight
         self.kernel_ = resolve_kernel(self, X, weight)
         fit = fit_ridge(self, X, y, weight, last_coefficients(self, y.size))
         store(self, X, fit, flat=y.ndim == 1)
@@ -304,20 +308,30 @@ default="pivoted"
         return self
 
     @over_blocks
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, return_std: bool = False, noise: float | None = None) -> Any:
         """Predict the targets of new points.
+
+        The standard deviation of a new target is that of a Gaussian process with the covariance
+        ``(noise / alpha) k`` and errors of variance ``noise / s``, with s the sample weight, here
+        1. Its mean is the ridge regression.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
             New points; for a precomputed kernel, its values between them and the training points.
+        return_std : bool, default=False
+            Whether to return standard deviations too; for fits to at most 5,000 points.
+        noise : float or None, default=None
+            Variance of the errors; None estimates it by maximum likelihood, for each target.
 
         Returns
         -------
-        ndarray of shape (m,) or (m, n_targets)
+        predictions : ndarray of shape (m,) or (m, n_targets)
+        std : ndarray of the same shape, only with ``return_std``
         """
         require_fitted(self)
-        return decision_values(self, X)
+        found = decision_values(self, X)
+        return (found, self._deviations(X, noise)) if return_std else found
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

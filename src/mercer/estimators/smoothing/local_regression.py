@@ -11,8 +11,9 @@ from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin
 
 from mercer._sklearn import Interval, StrOptions, check_y
-from mercer.arrays import DROP, refuse_masked, to_cpu, to_device_of
+from mercer.arrays import DROP, refuse_masked, row_blocks, to_cpu, to_device_of
 from mercer.arrays.remote import over_blocks
+from mercer.estimators.fitting import warn_the_caller
 from mercer.estimators.labels import refuse_words
 from mercer.estimators.scores import Regressor
 from mercer.estimators.smoothing.bandwidths import (
@@ -38,6 +39,8 @@ TARGET_BANDWIDTH_CONSTRAINTS = [
 ]
 # Logarithms beyond this are not subtracted from each other.
 FAR = 1e4
+# Weight relative to that of a point at the query itself, below which no point is near it.
+OUTSIDE = 0.01
 
 
 class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
@@ -98,9 +101,31 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
 
         √Σ l_n(x)² e_n² / a_n, with the weights l_n of the fit, the leave-one-out residuals e_n and
         the repetitions a_n of each point. The variance of the noise may depend on x. The bias is
-        not included.
+        not included. NaN, with a warning, outside the data: where each training point has less
+        than 1 % of the weight that it would have at x itself.
         """
         X = self._queries(X)
+        error, outside = self._standard_error(X), self._are_outside(X)
+        if outside.any():
+            error[outside] = np.nan
+            warn_the_caller(
+                f"{outside.sum()} of {len(X)} queries are outside the training data, at the scale "
+                "of the bandwidth; their standard error is not known and is NaN",
+                UserWarning,
+            )
+        return error
+
+    def _are_outside(self, X: np.ndarray) -> np.ndarray:
+        """Which rows of ``X: (m, d)`` are outside the data, at the scale of the bandwidth."""
+        near = self._neighbourhoods()
+        V, U = near.V, near.bandwidth.shrink(X)
+        floor = near.kernel.log_pairs(V[:1], V[:1])[0, 0] + np.log(OUTSIDE)
+        found = np.empty(len(U), dtype=bool)
+        for rows in row_blocks(len(U), len(V) * near.kernel.bytes_per_pair(V.shape[1])):
+            found[rows] = near.kernel.log_pairs(U[rows], V).max(axis=1) < floor
+        return found
+
+    def _standard_error(self, X: np.ndarray) -> np.ndarray:
         residuals = (self._Y - self.loo_predictions_.reshape(self._Y.shape)) ** 2
         if np.isnan(residuals).any():
             raise ValueError("a lone training point has no residual to judge the noise by")
@@ -124,14 +149,18 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         return np.sqrt(variance).reshape(len(X), *self.y_fit_.shape[1:])
 
     def confidence_band(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Pointwise band around the regression: `predict` plus and minus z standard errors.
+        """Pointwise band for the smoothed curve: `predict` plus and minus z standard errors.
+
+        It covers the mean of the estimate, E[y(x)]. At a bend that curve differs from E[t | x] by
+        the bias of smoothing, and the band covers E[t | x] less often than ``level``. NaN, with a
+        warning, outside the data.
 
         Parameters
         ----------
         X : array-like of shape (m, d)
             Queries.
         level : float, default=0.95
-            Coverage of E[t | x] at a single x, apart from the bias of smoothing.
+            Coverage of the smoothed curve at a single x.
 
         Returns
         -------

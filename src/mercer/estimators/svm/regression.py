@@ -12,6 +12,7 @@ from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import validate_training
+from mercer.estimators.intervals import PredictionIntervals
 from mercer.estimators.scores import Regressor
 from mercer.estimators.svm.engine import PARAMETERS, PENALTY, SHARE, SupportVectorMachine
 from mercer.estimators.svm.forms import Expansion, Form, epsilon_svr, nu_svr, one_class
@@ -27,7 +28,7 @@ from mercer.estimators.svm.values import function_values
 _HAIR = 1e-11
 
 
-class SVR(Regressor, SupportVectorMachine):
+class SVR(PredictionIntervals, Regressor, SupportVectorMachine):
     r"""Support vector regression with the epsilon-insensitive loss.
 
     .. math:: \min_{w, b} \; \tfrac12 \lVert w \rVert^2
