@@ -104,7 +104,6 @@ PARTS = {
         "gaussian.LabelProblem": "LabelProblem",
         "gaussian.LaplacePosterior": "LaplacePosterior",
     },
-    "mercer.solvers.evidence.mean_coefficients": {"gaussian.Profile": "Profile"},
     "mercer.solvers.evidence.problem": {
         "gaussian.Evidence": "Evidence",
         "gaussian.Problem": "EvidenceProblem",

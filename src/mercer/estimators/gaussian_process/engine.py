@@ -97,15 +97,15 @@ def learned(
     if estimator.optimizer is None:
         return Result(theta, Status.EXACT, 0.0, 0, 0.0, method="hyperparameters as given")
     starts = [theta]
-    more: int = estimator.n_restarts_optimizer if restarts is None else restarts
-    if more > 0:
+    count: int = estimator.n_restarts_optimizer if restarts is None else restarts
+    if count > 0:
         if not np.isfinite(bounds).all():
             raise ValueError(
                 "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
                 "finite."
             )
         rng = check_random_state(estimator.random_state)
-        starts += [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(more)]
+        starts += [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(count)]
     result = maximise(
         evidence,
         starts,
