@@ -22,7 +22,7 @@ from mercer.expressions import (
 from mercer.expressions.derivative import partial
 from mercer.expressions.nodes import ZERO
 from mercer.expressions.statistics import chi2_tangent, conjunction_tangent, minsum_tangent
-from mercer.kernels.kernel import ScaledKernel
+from mercer.kernels.vector_kernel import ScaledKernel
 
 MODULE = sys.modules["mercer.expressions.gradient"]  # the package has a function of that name
 SCALES = np.array([0.6, 1.5, 0.9, 2.0, 1.1])

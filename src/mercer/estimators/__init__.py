@@ -3,10 +3,8 @@
 from mercer.estimators.clustering.centroid import KernelCentroidClassifier
 from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
 from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
-from mercer.estimators.machines.kernel_machines import (
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-)
+from mercer.estimators.machines.classification import KernelMachineClassifier
+from mercer.estimators.machines.regression import KernelMachineRegressor
 from mercer.estimators.online.perceptron import KernelPerceptron
 from mercer.estimators.online.sgd import KernelSGDClassifier
 from mercer.estimators.ridge.classification import KernelRidgeClassifier

@@ -115,7 +115,7 @@ def points_contracted(pairs: PairMatrix, W: np.ndarray | Outer) -> np.ndarray | 
     W : (n, m) float64 array, or Outer
     """
     e = pairs.expression
-    leaves = [node for node in dict.fromkeys(e.walk()) if not list(node.children())]
+    leaves: list[Any] = [node for node in dict.fromkeys(e.walk()) if not list(node.children())]
     leaves = [node for node in leaves if not isinstance(node, Constant)]
     if any(map(sp.issparse, pairs.raw)) or not all(map(_is_of_scaled_points, leaves)):
         return None

@@ -9,6 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier as Theirs
 from sklearn.gaussian_process import kernels as S
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import GaussianProcessClassifier
 from mercer import kernels as K
@@ -22,7 +23,8 @@ IRIS, SPECIES = IRIS[::3], SPECIES[::3]
 
 
 @pytest.mark.parametrize(
-    "kernel", [2.0 * S.RBF([1.0, 0.7]), S.Matern(0.9, nu=1.5) + S.WhiteKernel(0.3), S.Matern(nu=0.7)]
+    "kernel",
+    [2.0 * S.RBF([1.0, 0.7]), S.Matern(0.9, nu=1.5) + S.WhiteKernel(0.3), S.Matern(nu=0.7)],
 )
 def test_kernels_of_scikit_learn_give_its_numbers(kernel):
     theirs, ours = (
@@ -85,9 +87,7 @@ def test_several_classes_as_theirs(multi_class):
     with pytest.raises(NotImplementedError):
         ours.log_marginal_likelihood(theta, eval_gradient=True)
     if multi_class == "one_vs_rest":
-        np.testing.assert_allclose(
-            ours.predict_proba(IRIS), theirs.predict_proba(IRIS), atol=2e-3
-        )
+        np.testing.assert_allclose(ours.predict_proba(IRIS), theirs.predict_proba(IRIS), atol=2e-3)
     else:
         with pytest.raises(ValueError, match="one_vs_rest"):
             ours.predict_proba(IRIS)
@@ -147,3 +147,9 @@ def test_pickles():
     model = GaussianProcessClassifier(1.0 * S.RBF()).fit(X, LABELS)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict_proba(NEW), model.predict_proba(NEW))
+
+
+@parametrize_with_checks([GaussianProcessClassifier(), GaussianProcessClassifier(1.0 * K.RBF())])
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)

@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor as Theirs
 from sklearn.gaussian_process import kernels as S
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import GaussianProcessRegressor, KernelRidge
 from mercer import kernels as K
@@ -106,9 +107,7 @@ def test_the_evidence_found_is_as_good_as_theirs(name):
         each(CONVERTED[name], alpha=0.01, n_restarts_optimizer=1, random_state=0)
         for each in (Theirs, GaussianProcessRegressor)
     )
-    found, expected = (
-        each.fit(X, Y).log_marginal_likelihood_value_ for each in (ours, theirs)
-    )
+    found, expected = (each.fit(X, Y).log_marginal_likelihood_value_ for each in (ours, theirs))
     assert found > expected - 1e-4
     assert ours.result_.status.ok
     assert "best of 2 runs" in ours.result_.method
@@ -192,7 +191,7 @@ def test_priors_move_what_is_found():
     held = GaussianProcessRegressor(1.0 * K.RBF(), priors={"right__gamma": (40.0, 0.01)}).fit(X, Y)
     assert held.hyperparameters_["right__gamma"] == pytest.approx(40, rel=0.05)
     assert held.log_marginal_likelihood_value_ < free.log_marginal_likelihood_value_
-    with pytest.raises(ValueError, match="priors names 'gamma'.*'right__gamma'"):
+    with pytest.raises(ValueError, match=r"priors names 'gamma'.*'right__gamma'"):
         GaussianProcessRegressor(1.0 * K.RBF(), priors={"gamma": (1, 1)}).fit(X, Y)
     with pytest.raises(ValueError, match="median, spread"):
         GaussianProcessRegressor(1.0 * K.RBF(), priors={"noise": (1, -1)}).fit(X, Y)
@@ -312,7 +311,7 @@ def test_a_kernel_without_hyperparameters():
 def test_repeated_points_without_noise_are_explained():
     twice, targets = np.vstack([X, X]), np.append(Y, Y + 1)
     model = GaussianProcessRegressor(K.RBF(), noise=0.0, alpha=0.0)
-    with pytest.raises(np.linalg.LinAlgError, match="40 rows that repeat others.*noise='learn'"):
+    with pytest.raises(np.linalg.LinAlgError, match=r"40 rows that repeat others.*noise='learn'"):
         model.fit(twice, targets)
     learnt = GaussianProcessRegressor(1.0 * K.RBF()).fit(twice, targets)
     assert learnt.noise_ > 0.1
@@ -402,3 +401,76 @@ def test_variances_are_never_negative_nor_nan(seed):
     mean, std = model.predict(np.vstack([close, close + 1e-6]), return_std=True)
     assert np.all(std >= 0)
     assert np.isfinite(mean).all()
+
+
+def test_dask_collections_of_new_points():
+    da = pytest.importorskip("dask.array", reason="Dask is not installed: pip install mercer[dask]")
+    model = GaussianProcessRegressor(1.0 * K.RBF()).fit(X, Y)
+    lazy = model.predict(da.from_array(NEW, chunks=(4, 2)), return_std=True)
+    for found, expected in zip(lazy, model.predict(NEW, return_std=True), strict=True):
+        np.testing.assert_allclose(found.compute(), expected)
+    with pytest.raises(ValueError, match="all pairs of points"):
+        model.predict(da.from_array(NEW, chunks=(4, 2)), return_cov=True)
+
+
+@parametrize_with_checks(
+    [GaussianProcessRegressor(), GaussianProcessRegressor(1.0 * K.RBF(), mean="linear")]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+LARGE = RNG.uniform(-3, 3, size=(300, 2))
+RESPONSE = np.sin(LARGE[:, 0]) * LARGE[:, 1] + 0.1 * RNG.normal(size=300)
+
+
+@pytest.mark.parametrize("engine", ["iterative", "inducing"])
+def test_engines_agree_with_the_exact_one(engine):
+    exact = GaussianProcessRegressor(1.0 * K.RBF()).fit(LARGE, RESPONSE)
+    model = GaussianProcessRegressor(1.0 * K.RBF(), engine=engine, n_inducing=100)
+    model.fit(LARGE, RESPONSE)
+    mean, std = model.predict(NEW, return_std=True)
+    expected, spread = exact.predict(NEW, return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=0.05)
+    np.testing.assert_allclose(std, spread, rtol=0.15)
+    assert model.evidence_.lower <= exact.log_marginal_likelihood_value_ + 1
+    assert model.result_.method.startswith(engine)
+    assert not hasattr(model, "L_")
+    assert len(model.alpha_) == (300 if engine == "iterative" else 100)
+    for method in ("leave_one_out", "partial_fit"):
+        with pytest.raises(ValueError, match="engine='exact'"):
+            getattr(model, method)(*((NEW, np.zeros(9)) if method == "partial_fit" else ()))
+
+
+def test_the_engine_is_chosen_by_size(monkeypatch):
+    from mercer.estimators.gaussian_process import engine
+
+    given = {"kernel": 1.0 * K.RBF(), "optimizer": None}
+    assert (
+        GaussianProcessRegressor(**given, n_inducing=20)
+        .fit(X, Y)
+        .result_.method.startswith("inducing: 20 points (n_inducing is given)")
+    )
+    monkeypatch.setattr(engine, "EXACT_AT_MOST", 30)
+    assert GaussianProcessRegressor(**given).fit(X, Y).result_.method.startswith("iterative")
+    monkeypatch.setattr(engine, "PAIRS_AT_MOST", 30)
+    found = GaussianProcessRegressor(**given).fit(X, Y).result_.method
+    assert found.startswith("inducing: 40 points (40 points)")
+    # What is known by its matrices alone is factorised.
+    other = GaussianProcessRegressor(S.Matern(nu=0.7), alpha=0.1, optimizer=None).fit(X, Y)
+    assert other.result_.method.startswith("exact")
+    for engine_name in ("iterative", "inducing"):
+        with pytest.raises(ValueError, match="counterpart"):
+            GaussianProcessRegressor(S.Matern(nu=0.7), engine=engine_name).fit(X, Y)
+        with pytest.raises(ValueError, match="needs noise"):
+            GaussianProcessRegressor(S.RBF(), alpha=0, engine=engine_name).fit(X, Y)
+
+
+def test_samples_that_are_functions():
+    model = GaussianProcessRegressor(1.0 * K.RBF(), normalize_y=True).fit(X, 100 + Y)
+    drawn = np.stack([f(NEW) for f in model.sample_functions(300, random_state=0)])
+    mean, std = model.predict(NEW, return_std=True, include_noise=False)
+    assert drawn.shape == (300, 9)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * std.max() / 300**0.5)
+    np.testing.assert_allclose(drawn.std(axis=0), std, rtol=0.25)

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeW
 
 NAMES = ("GaussianProcessClassifier", "GaussianProcessRegressor")
 DIFFERENCES = (
-    "divides differences of the evidence by a step of 1e-9, which scikit-learn expects to fail; the "
-    "gradients of ours are compared with scikit-learn's, and with differences of sensible steps"
+    "divides differences of the evidence by a step of 1e-9, which scikit-learn expects to fail; "
+    "the gradients of ours are compared with scikit-learn's, and with differences of sensible steps"
 )
 LEFT_OUT: dict[str, dict[str, str]] = {
     "test_gpc": {"test_lml_gradient": DIFFERENCES},

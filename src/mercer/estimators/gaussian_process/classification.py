@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import StrOptions, one_vs_rest_scores
 from mercer.arrays import take_rows
+from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.gaussian_process.covariances import (
@@ -23,7 +24,7 @@ from mercer.estimators.gaussian_process.covariances import (
     make_covariance,
     refuse_compound,
 )
-from mercer.estimators.gaussian_process.learning import combined, described, learned
+from mercer.estimators.gaussian_process.engine import combined, described, learned
 from mercer.estimators.gaussian_process.regression import OPTIMIZER, copied
 from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
 from mercer.estimators.inputs import input_tags, validate_query
@@ -255,6 +256,7 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
         work = (delayed(self._model)(template, X, code) for X, code in problems)
         return list(Parallel(n_jobs=self.n_jobs, prefer="threads")(work))
 
+    @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The most likely class of new points.
 
@@ -275,6 +277,7 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
             scores = one_vs_rest_scores(scores >= 0.5, scores, self.n_classes_)
         return self.classes_[np.argmax(scores, axis=1)]
 
+    @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class at new points.
 
@@ -297,6 +300,7 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
             return np.hstack([1 - found, found])
         return found / found.sum(axis=1, keepdims=True)
 
+    @over_blocks
     def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f at new points, for two classes.
 

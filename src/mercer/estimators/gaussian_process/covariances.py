@@ -170,6 +170,6 @@ def checked_priors(
 
 def kernel_at(template: Any, covariance: Covariance) -> Any:
     """The kernel object as the user writes it, with the covariance's hyperparameters."""
-    if isinstance(template, Kernel) and isinstance(covariance, KernelCovariance):
-        return covariance.whole
+    if isinstance(template, Kernel):
+        return getattr(covariance, "whole", template)
     return template.clone_with_theta(np.array(covariance.theta[: len(template.theta)]))

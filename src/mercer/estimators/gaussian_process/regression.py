@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import StrOptions
+from mercer.arrays.remote import is_collection, over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.gaussian_process.covariances import (
@@ -23,12 +24,13 @@ from mercer.estimators.gaussian_process.covariances import (
     make_covariance,
     refuse_compound,
 )
-from mercer.estimators.gaussian_process.learning import (
+from mercer.estimators.gaussian_process.engine import (
     ENGINES,
     QUIET,
     combined,
     described,
-    learned,
+    make_engine,
+    searched,
 )
 from mercer.estimators.gaussian_process.mean import MEANS, mean_basis
 from mercer.estimators.gaussian_process.sampling import gaussian_samples
@@ -38,8 +40,8 @@ from mercer.estimators.labels import validate_supervised
 from mercer.estimators.scores import Regressor
 from mercer.kernels import Kernel
 from mercer.solvers.evidence.covariance import NOISE
-from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.problem import EvidenceProblem
+from mercer.solvers.evidence.samples import function_samples
 
 OPTIMIZER: dict = {
     "kernel": [str, Kernel, callable, None],
@@ -61,6 +63,17 @@ class LeaveOneOut(NamedTuple):
     mean: np.ndarray
     std: np.ndarray
     log_density: np.ndarray
+
+
+class FunctionSample:
+    """A function from the posterior, on the scale of the targets."""
+
+    def __init__(self, model: Any, sample: Any):
+        self.model, self.sample = model, sample
+
+    def __call__(self, X: Any) -> np.ndarray:
+        values = self.sample(validate_query(self.model, X))
+        return _squeezed(values * self.model._y_train_std + self.model._y_train_mean)
 
 
 class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
@@ -112,9 +125,14 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         From names of hyperparameters to ``(median, spread)`` of log-normal priors, whose log
         density is added to the evidence in the search.
     engine : {"auto", "exact", "iterative", "inducing"}, default="auto"
-        How the evidence is computed. "exact" factorises C.
+        - "exact" factorises C.
+        - "iterative" estimates the evidence by conjugate gradients and random probes, without
+          storing C.
+        - "inducing" maximises a lower bound of the evidence, from the values of f at a few points.
+        - "auto" is "exact" up to 6,000 points, "iterative" up to 30,000, and "inducing" beyond or
+          if ``n_inducing`` is given. ``result_.method`` reports the choice.
     n_inducing : int or None, default=None
-        Number of points of "inducing"; None chooses it.
+        Number of points of "inducing"; None is 512.
     max_time : float or None, default=None
         Time limit of the search in seconds, checked after each step.
 
@@ -128,17 +146,21 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         Name and value of each hyperparameter found.
     X_train_, y_train_ : training points and (normalised) targets
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        Dual coefficients.
+        Dual coefficients, of the training points or of the inducing points.
     L_ : ndarray of shape (n_samples, n_samples)
         Lower Cholesky factor of C; only with the exact engine.
     log_marginal_likelihood_value_ : float
-        The evidence, summed over targets.
+        The evidence, summed over targets; for "inducing" its lower bound.
+    evidence_ : Evidence
+        The same with its standard error and bounds.
+    posterior_ : Posterior
+        Mean and covariance of f, also of the parts of a sum.
     mean_coef_, mean_coef_std_ : ndarrays of shape (q,) or (q, n_targets)
         Coefficients of the mean with their standard deviations: the level at the centre of the
         training points, then the slopes. Empty for a mean of zero.
     result_ : Result
-        ``gap`` is the relative residual of the dual coefficients; ``method`` reports the engine and
-        why the search stopped.
+        ``gap`` is the relative residual of the dual coefficients, or for "inducing" the distance
+        of the bounds of the evidence; ``method`` reports the engine and why the search stopped.
 
     References
     ----------
@@ -233,16 +255,16 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         )
         priors = checked_priors(self.priors, covariance.names)
         problem = EvidenceProblem(covariance, X, Y, noise + fixed, mean_basis(self.mean, X))
-        engine = self._engine(problem)
+        engine, reason = make_engine(self, problem)
         quiet = () if self.bounds and NOISE in self.bounds else QUIET
-        search = learned(self, engine.evidence, covariance, priors=priors, quiet=quiet)
+        engine, search = searched(self, engine, problem, priors=priors, quiet=quiet)
         self._flat, self._fixed_noise, self._template = y.ndim == 1, fixed, template
         try:
             posterior = engine.posterior(search.value)
         except LinAlgError as error:
             raise LinAlgError(_advice(kernel_at(template, covariance), X, search.value)) from error
         self._keep(posterior)
-        self.result_ = combined(posterior.result, search)
+        self.result_ = combined(posterior.result, search, reason)
         return self
 
     @atomic_fit
@@ -275,7 +297,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
             raise ValueError(f"y has {Y.shape[1]} targets; fit was with {old.Y.shape[1]}")
         noise = self._known_noise(alpha, len(Y)) + self._fixed_noise
         whole = _joined(old.X, X)
-        posterior = self.posterior_.extended(
+        posterior = self._exact("partial_fit").extended(
             whole, X, np.vstack([old.Y, Y]), np.append(old.noise, noise)
         )
         self._keep(posterior)
@@ -311,6 +333,15 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        if return_cov and is_collection(X):
+            raise ValueError(
+                "return_cov is of all pairs of points, and X is a Dask collection; pass an array, "
+                "or return_std"
+            )
+        return self._predicted(X, return_std, return_cov, include_noise)
+
+    @over_blocks
+    def _predicted(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
         X = validate_query(self, X)
         if not hasattr(self, "posterior_"):
             return self._of_prior(X, return_std, return_cov, include_noise)
@@ -343,6 +374,25 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         mean, cov = self.predict(X, return_cov=True)
         return gaussian_samples(mean, cov, n_samples, check_random_state(random_state))
 
+    def sample_functions(self, n_samples: int = 1, random_state: int = 0) -> list[FunctionSample]:
+        """Functions from the posterior of f, each to be evaluated at any points.
+
+        A function from the prior, of random Fourier features or the features of the kernel, is
+        conditioned on the targets (Matheron's rule). Its cost at m points grows as m.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, default=0
+
+        Returns
+        -------
+        list of callables from points (m, n_features) to values (m,) or (m, n_targets)
+        """
+        check_is_fitted(self, "posterior_")
+        drawn = function_samples(self.posterior_, n_samples, random_state=random_state)
+        return [FunctionSample(self, sample) for sample in drawn]
+
     def log_marginal_likelihood(
         self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True
     ) -> Any:
@@ -369,7 +419,8 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
             return self.log_marginal_likelihood_value_
         theta = np.asarray(theta, dtype=float)
         problem = self.posterior_.problem
-        found = self._engine(problem).evidence(theta, gradient=eval_gradient)
+        engine, _ = make_engine(self, problem)
+        found = engine.evidence(theta, gradient=eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel_at(self._template, problem.covariance.at(theta))
         value = np.float64(found.value)  # which scikit-learn returns
@@ -399,9 +450,6 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
     def _has_own_kernel(self) -> bool:
         """Whether the kernel is one of this library's, or becomes one."""
         return self.kernel is not None and not is_sklearn_kernel(self.kernel)
-
-    def _engine(self, problem: EvidenceProblem) -> ExactEngine:
-        return ExactEngine(problem)
 
     def _exact(self, method: str) -> Any:
         if not hasattr(self.posterior_, "L"):
@@ -444,10 +492,12 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         self.kernel_ = kernel_at(self._template, prior)
         self.hyperparameters_ = described(prior)
         self.noise_ = self.hyperparameters_.get(NOISE, self._fixed_noise)
+        self.evidence_ = posterior.evidence
         self.log_marginal_likelihood_value_ = posterior.evidence.value
         self.X_train_ = problem.X
         self.y_train_ = problem.Y[:, 0] if self._flat else problem.Y
-        self.alpha_ = posterior.alpha[:, 0] if self._flat else posterior.alpha
+        alpha = posterior.result.value
+        self.alpha_ = alpha[:, 0] if self._flat else alpha
         if hasattr(posterior, "L"):
             self.L_ = posterior.L
         elif hasattr(self, "L_"):

@@ -6,16 +6,16 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from mercer import kernels as K
-from mercer.kernels.algebra import Power, Product, Sum
+from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.hyperparameters import Entry
 from mercer.kernels.kernel import Kernel
+from mercer.kernels.power import Power
 from mercer.solvers.evidence.covariance import KernelCovariance
 from mercer.solvers.evidence.problem import Covariance
 
@@ -77,14 +77,13 @@ class _Conversion:
             _ = whole.expression(), whole.domain
         except (TypeError, ValueError) as error:  # such as DotProduct() ** 0.5, which is no kernel
             raise NoCounterpart from error
-        found = KernelCovariance(
+        return KernelCovariance(
             whole,
             tuple(self.entries),
             bounds_of(kernel),
             white=tuple(self.white),
             labels=names_of(kernel),
         )
-        return found
 
     def converted(self, kernel: Any, path: str) -> Kernel:
         way = CONVERSIONS.get(type(kernel).__name__)
@@ -219,7 +218,7 @@ class GramCovariance:
     def theta(self) -> np.ndarray:
         return self.object.theta
 
-    @cached_property
+    @property
     def bounds(self) -> np.ndarray:
         return bounds_of(self.object)
 

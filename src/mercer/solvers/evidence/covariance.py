@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -58,9 +58,13 @@ class KernelCovariance:
         found = self.labels or tuple(entry.name for entry in self.entries)
         return found if self.noise is None else (*found, NOISE)
 
-    @cached_property
+    @property
     def kernel(self) -> Kernel:
         """k, without what counts on the diagonal alone."""
+        return self._kernel
+
+    @cached_property
+    def _kernel(self) -> Kernel:
         if not self.white:
             return self.whole
         return with_values(self.whole, [Entry(path) for path in self.white], self._none)
@@ -79,8 +83,10 @@ class KernelCovariance:
     # Values.
 
     def gram(self, X: Any, Y: Any = None) -> np.ndarray:
-        X, Y = to_float64(X), None if Y is None else to_float64(Y)
         with np.errstate(over="ignore"):  # an infinite value has no evidence
+            if Y is None:
+                return np.ascontiguousarray(as_numpy(self._pairs(X).gram()), dtype=np.float64)
+            X, Y = to_float64(X), to_float64(Y)
             return np.ascontiguousarray(as_numpy(self.kernel(X, Y)), dtype=np.float64)
 
     def own(self, X: Any) -> np.ndarray:
@@ -133,7 +139,14 @@ class KernelCovariance:
         return {entry.path for entry in self.entries}
 
     def _pairs(self, X: Any) -> PairMatrix:
-        return self.kernel.over(to_float64(X))
+        """The kernel over all pairs of X; the last is cached, for the gradient after the value."""
+        last = self.__dict__.get("_last")
+        if last is None or last[0] is not X:
+            last = self.__dict__["_last"] = (X, self.kernel.over(to_float64(X)))
+        return last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def _of_kernel(self, by_path: Mapping[str, Any]) -> np.ndarray:
         """The chain rule from numbers to theta, of k alone."""

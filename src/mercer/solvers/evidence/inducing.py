@@ -25,7 +25,7 @@ from __future__ import annotations
 import time
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas
@@ -35,7 +35,13 @@ from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.inducing_points import means, pivots
 from mercer.solvers.evidence.inducing_sums import Sums
 from mercer.solvers.evidence.maximisation import maximise
-from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
+from mercer.solvers.evidence.problem import (
+    Covariance,
+    Evidence,
+    EvidenceProblem,
+    KernelDerivatives,
+    Posterior,
+)
 from mercer.solvers.result import Result, Status
 
 CHOICES = {"pivots": pivots, "means": means}
@@ -73,9 +79,9 @@ class InducingEngine:
     @property
     def moves(self) -> bool:
         """Whether the gradient by the inducing points is known, so that they can be improved."""
-        Z = take_rows(self.Z, slice(0, 1))
+        Z, covariance = take_rows(self.Z, slice(0, 1)), self.problem.covariance
         try:
-            self.problem.covariance.points_contracted(Z, Z, np.ones((1, 1)))
+            cast(KernelDerivatives, covariance).points_contracted(Z, Z, np.ones((1, 1)))
         except TypeError:
             return False
         return True

@@ -6,7 +6,7 @@ The notation is that of `inducing`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve
@@ -16,7 +16,7 @@ from mercer.arrays.factorisation import factorised
 from mercer.arrays.memory import row_blocks
 from mercer.cached import cached_property
 from mercer.solvers.evidence.mean_coefficients import Profile, profiled
-from mercer.solvers.evidence.problem import Covariance, EvidenceProblem
+from mercer.solvers.evidence.problem import Covariance, EvidenceProblem, KernelDerivatives
 from mercer.solvers.evidence.whitening import JITTER, whitening
 
 # Bytes of the kernel between a block of points and the inducing points.
@@ -47,7 +47,8 @@ class Sums:
     """
 
     def __init__(self, problem: EvidenceProblem, covariance: Covariance, Z: Any):
-        self.problem, self.covariance, self.Z = problem, covariance, Z
+        self.problem, self.Z = problem, Z
+        self.covariance = cast(KernelDerivatives, covariance)
         self.U, self.inverse = whitening(covariance, Z)
         m, q, (_, t) = len(self.U), problem.H.shape[1], problem.Y.shape
         self.S, self.c, self.G = np.zeros((m, m)), np.zeros((m, t + q)), np.zeros((t + q, t + q))

@@ -160,8 +160,8 @@ def _run(
 ) -> tuple[str, Status, int]:
     """One run: why it stopped, as words and status, and its number of steps."""
     if callable(optimizer):
-        theta, _ = optimizer(target, np.array(start), bounds=bounds)
-        target(np.atleast_1d(theta))
+        found: Any = optimizer(target, np.array(start), bounds=bounds)
+        target(np.atleast_1d(found[0]))
         return "returned", Status.COMPLETED, target.n_evaluations
     found = minimize(
         target,

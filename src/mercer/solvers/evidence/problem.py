@@ -36,9 +36,14 @@ class Covariance(Protocol):
         k at theta. None where only Gram matrices are known, which the exact engine alone takes.
     """
 
-    theta: np.ndarray
-    bounds: np.ndarray
-    names: tuple[str, ...]
+    @property
+    def theta(self) -> np.ndarray: ...
+
+    @property
+    def bounds(self) -> np.ndarray: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
 
     @property
     def kernel(self) -> Kernel | None: ...
@@ -66,6 +71,10 @@ class Covariance(Protocol):
     def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
         """``Σ_ij W_ij ∂C_ij/∂theta_j`` for each j: (p,), W symmetric, its lower half read."""
         ...
+
+
+class KernelDerivatives(Covariance, Protocol):
+    """A covariance whose kernel has derivatives between two sets of points."""
 
     def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
         """``Σ_ij W_ij ∂k(x_i, z_j)/∂theta`` for each theta: (p,), without errors.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from mercer.arrays.threads import one_blas_thread
 from mercer.auto import AutoKernelRegressor
-from mercer.auto.threads import one_blas_thread
 
 
 def blas_threads():

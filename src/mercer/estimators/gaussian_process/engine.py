@@ -11,10 +11,64 @@ from sklearn.utils import check_random_state
 
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.solvers.evidence.covariance import NOISE
+from mercer.solvers.evidence.exact import ExactEngine
+from mercer.solvers.evidence.inducing import InducingEngine
+from mercer.solvers.evidence.iterative import IterativeEngine
 from mercer.solvers.evidence.maximisation import at_bounds, maximise
+from mercer.solvers.evidence.problem import Engine, EvidenceProblem
 from mercer.solvers.result import Result, Status
 
 ENGINES = {"auto", "exact", "iterative", "inducing"}
+# Points up to which "auto" factorises C, and up to which it uses all pairs of points.
+EXACT_AT_MOST, PAIRS_AT_MOST = 6000, 30_000
+N_INDUCING = 512
+
+
+def make_engine(estimator: Any, problem: EvidenceProblem) -> tuple[Engine, str]:
+    """The engine that the estimator asks for, and why it was chosen."""
+    name, n, reason = estimator.engine, len(problem.Y), ""
+    if name == "auto":
+        name, reason = "exact", f"{n} points"
+        if problem.covariance.kernel is None:
+            reason = "the kernel is known by its matrices only"
+        elif estimator.n_inducing is not None:
+            name, reason = "inducing", "n_inducing is given"
+        elif n > PAIRS_AT_MOST:
+            name, reason = "inducing", f"{n} points"
+        elif n > EXACT_AT_MOST:
+            name = "iterative"
+    if name == "exact":
+        return ExactEngine(problem), reason
+    if problem.covariance.kernel is None:
+        raise ValueError(
+            f"engine={name!r} needs a kernel of this library, or one of scikit-learn's that has a "
+            "counterpart; use engine='exact'"
+        )
+    if not np.all(problem.diagonal(problem.covariance) > 0):
+        raise ValueError(
+            f"engine={name!r} needs noise, known or learnt; pass noise='learn' or a larger alpha"
+        )
+    seed = int(check_random_state(estimator.random_state or 0).randint(2**31 - 1))
+    if name == "iterative":
+        return IterativeEngine(problem, random_state=seed), reason
+    m = min(estimator.n_inducing or N_INDUCING, n)
+    return InducingEngine(problem, m, random_state=seed), reason
+
+
+def searched(
+    estimator: Any, engine: Engine, problem: EvidenceProblem, **options: Any
+) -> tuple[Engine, Result]:
+    """`learned` hyperparameters; an engine of chosen points chooses them again and goes on."""
+    search = learned(estimator, engine.evidence, problem.covariance, **options)
+    again = getattr(engine, "rechosen", None)
+    if again is None or estimator.optimizer is None or not len(search.value):
+        return engine, search
+    engine = again(search.value)
+    more = learned(
+        estimator, engine.evidence, problem.covariance.at(search.value), restarts=0, **options
+    )
+    steps, seconds = search.n_iter + more.n_iter, search.seconds + more.seconds
+    return engine, replace(more, n_iter=steps, seconds=seconds)
 
 
 def learned(
@@ -24,6 +78,7 @@ def learned(
     *,
     priors: tuple = (),
     quiet: tuple[str, ...] = (),
+    restarts: int | None = None,
 ) -> Result:
     """The search for theta: its ``value`` is the best found.
 
@@ -34,6 +89,7 @@ def learned(
     covariance : Covariance
         At the theta to begin with.
     quiet : names of hyperparameters that may be at their lower bound without a warning
+    restarts : int, in place of the estimator's
     """
     theta, bounds = covariance.theta, covariance.bounds
     if not len(theta):
@@ -41,16 +97,15 @@ def learned(
     if estimator.optimizer is None:
         return Result(theta, Status.EXACT, 0.0, 0, 0.0, method="hyperparameters as given")
     starts = [theta]
-    if estimator.n_restarts_optimizer > 0:
+    restarts = estimator.n_restarts_optimizer if restarts is None else restarts
+    if restarts > 0:
         if not np.isfinite(bounds).all():
             raise ValueError(
                 "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
                 "finite."
             )
         rng = check_random_state(estimator.random_state)
-        starts += [
-            rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(estimator.n_restarts_optimizer)
-        ]
+        starts += [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(restarts)]
     result = maximise(
         evidence,
         starts,
@@ -80,8 +135,9 @@ def warn_of_bounds(
         )
 
 
-def combined(posterior: Result, search: Result) -> Result:
+def combined(posterior: Result, search: Result, reason: str = "") -> Result:
     """One result of a search and of the posterior at its end."""
+    method = f"{posterior.method} ({reason})" if reason else posterior.method
     ended = posterior if search.status.ok else search
     return replace(
         posterior,
@@ -89,7 +145,7 @@ def combined(posterior: Result, search: Result) -> Result:
         n_iter=search.n_iter,
         seconds=search.seconds + posterior.seconds,
         history=search.history,
-        method=f"{posterior.method}; {search.method}",
+        method=f"{method}; {search.method}",
         advice=ended.advice,
     )
 
