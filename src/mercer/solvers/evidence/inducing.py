@@ -23,6 +23,7 @@ of sparse variational inference in Gaussian processes regression", for the choic
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, cast
@@ -34,7 +35,7 @@ from mercer.arrays import as_dense, n_rows, take_rows, to_float64
 from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.inducing_points import means, pivots
 from mercer.solvers.evidence.inducing_sums import Sums
-from mercer.solvers.evidence.maximisation import maximise
+from mercer.solvers.evidence.maximisation import LogNormal, maximise
 from mercer.solvers.evidence.problem import (
     Covariance,
     Evidence,
@@ -109,13 +110,19 @@ class InducingEngine:
         return Evidence(sums.lower, slope, lower=sums.lower, upper=sums.upper)
 
     def improved(
-        self, theta: np.ndarray, *, max_iter: int = 100, max_time: float | None = None
+        self,
+        theta: np.ndarray,
+        *,
+        priors: Sequence[LogNormal | None] = (),
+        max_iter: int = 100,
+        max_time: float | None = None,
     ) -> tuple[InducingEngine, Result]:
         """The engine with inducing points that raise the bound, and theta, found together.
 
         Parameters
         ----------
         theta : (p,) array to begin with
+        priors : LogNormal or None for each entry of theta
         max_iter : int
         max_time : float, optional
             Seconds.
@@ -131,7 +138,7 @@ class InducingEngine:
         TypeError
             If the kernel is no function of squared distances and dot products of dense vectors.
         """
-        positions = Positions(self, len(theta))
+        positions = Positions(self, len(theta), priors)
         low_high = np.full((positions.size, 2), (-np.inf, np.inf))
         low_high[: len(theta)] = self.problem.covariance.bounds * positions.rate
         result = maximise(
@@ -159,8 +166,8 @@ class InducingEngine:
 class Positions:
     """theta and inducing points as one vector, in units of like effect on the bound."""
 
-    def __init__(self, engine: InducingEngine, p: int):
-        self.problem, self.p = engine.problem, p
+    def __init__(self, engine: InducingEngine, p: int, priors: Sequence[LogNormal | None] = ()):
+        self.problem, self.p, self.priors = engine.problem, p, priors
         self.Z = np.array(to_float64(as_dense(engine.Z)))
         self.units = self.Z.std(0)
         self.units[self.units == 0] = 1.0
@@ -180,9 +187,12 @@ class Positions:
             sums = Sums(self.problem, self.problem.covariance.at(theta), Z)
         except LinAlgError:
             return Evidence(-np.inf, np.zeros(len(vector)))
-        slope, moved = sums.gradient(by_points=True)
-        slope = np.concatenate([slope / self.rate, (moved * self.units).ravel()])
-        return Evidence(sums.lower, slope)
+        (slope, moved), value = sums.gradient(by_points=True), sums.lower
+        for j, prior in enumerate(self.priors):
+            if prior is not None:
+                log_density, change = prior.log_density(theta[j])
+                value, slope[j] = value + log_density, slope[j] + change
+        return Evidence(value, np.concatenate([slope / self.rate, (moved * self.units).ravel()]))
 
 
 class InducingPosterior(Posterior):
