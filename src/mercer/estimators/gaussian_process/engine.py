@@ -103,8 +103,8 @@ def learned(
         return Result(theta, Status.EXACT, 0.0, 0, 0.0, method="no hyperparameters to learn")
     if estimator.optimizer is None:
         return Result(theta, Status.EXACT, 0.0, 0, 0.0, method="hyperparameters as given")
-    restarts = estimator.n_restarts_optimizer if restarts is None else restarts
-    starts = starting_points(estimator, covariance, restarts)
+    count: int = estimator.n_restarts_optimizer if restarts is None else restarts
+    starts = starting_points(estimator, covariance, count)
     result = maximise(
         evidence,
         starts,
