@@ -158,8 +158,9 @@ def absolute_differences(M: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 # Rates begin so that each coordinate has a typical |x - z| of one, but no larger than this.
 _LARGEST_RATE = 5.0
-# Amplitudes and the regulariser that the search begins with.
-_AMPLITUDES = {LAPLACIAN: 1.0, GAUSSIAN: 0.5}
+# Amplitudes and the regulariser that the search begins with: the Gaussian kernel is wide and large,
+# nearly a polynomial, and the Laplacian kernel adds what is rough.
+_AMPLITUDES = {LAPLACIAN: 1.0, GAUSSIAN: 10.0}
 _ALPHA = 0.3
 # The penalty on squared logarithms of rates, at least so much, and so much per coordinate and row:
 # few rows and many coordinates would fit noise.
@@ -182,7 +183,7 @@ def start(X: np.ndarray, random: np.random.RandomState) -> list[Part]:
     n, d = X.shape
     typical = np.abs(X - X[random.permutation(n)]).mean(axis=0)
     rates = np.minimum(1 / np.where(typical > 0, typical, 1.0), _LARGEST_RATE)
-    divisors = {LAPLACIAN: d, GAUSSIAN: 2 * np.sqrt(d)}
+    divisors = {LAPLACIAN: d, GAUSSIAN: 8 * np.sqrt(d)}
     return [Part(f, rates / divisors[f], _AMPLITUDES[f]) for f in (LAPLACIAN, GAUSSIAN)]
 
 

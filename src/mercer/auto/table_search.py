@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.auto.leave_one_out import GAIN
-from mercer.auto.scales import Slopes, kernel_of, learn, start, widened
+from mercer.auto.scales import Part, Slopes, kernel_of, learn, start, widened
 from mercer.auto.search import Clock, Search
 from mercer.tables.coordinates import TableCoordinates
 
@@ -47,6 +47,7 @@ class TableSearch(Search):
     ):
         self.groups, self.quality = groups, quality
         self.targets, self.random = Y, random
+        self.parts: list[Part] = []
         super().__init__(X, Y, clock, random, roots)
 
     def _fitted_coding(self) -> Any:
@@ -60,6 +61,16 @@ class TableSearch(Search):
 
     def _rows_of(self, coding: Any, rows: np.ndarray) -> Any:
         return self.training_points[rows]
+
+    def strongest_columns(self) -> np.ndarray:
+        if not self.parts:
+            return super().strongest_columns()
+        owners = self.coding.owners_
+        X = self.training_points[:, : len(owners)].astype(np.float64)
+        moves = np.max([part.amplitude * part.rates for part in self.parts], axis=0)
+        by_column = np.zeros(self.coding.n_features_in_)
+        np.maximum.at(by_column, owners, moves * X.std(axis=0))
+        return np.argsort(-by_column, kind="stable")
 
     def run(self) -> TableSearch:
         D = len(self.coding.owners_)
@@ -80,6 +91,7 @@ class TableSearch(Search):
             _FAST_STEPS if fast else _STEPS,
             self._late,
         )
+        self.parts = found.parts
         self.note(f"all scales equal, {len(rows)} rows", self.coding, found.before)
         self.note(f"learnt scales, {len(rows)} rows", self.coding, found.after)
         self.alpha, self.error, self.kernel = found.alpha, found.after, kernel_of(found.parts)
