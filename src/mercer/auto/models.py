@@ -250,14 +250,17 @@ class _AutoKernel(BaseEstimator):
 
 
 class AutoKernelRegressor(Regressor, _AutoKernel):
-    """Kernel ridge regression with everything found from the data.
+    r"""Kernel ridge regression with everything found from the data.
 
-    Takes a raw table: columns of numbers are scaled and their gaps filled, categories coded, texts
-    and sequences seen by string kernels. On a few hundred rows, the scaling, the family and width
-    of the kernel and then one scale per feature are chosen by the squared error left one out, whose
-    gradient is exact; scales are kept if they do better on rows that had no part in choosing them.
-    The regulariser is chosen left one out on up to 1000 rows. Up to 5000 rows the fit is exact,
-    beyond that on centres.
+    .. math:: k(x, z) = \exp(-\|x - z\|_{1, v}) + \beta \exp(-\|x - z\|_{2, w}^2)
+
+    The points are a table's columns: values and ranks of numbers, indicators and target means of
+    categories (`mercer.tables.coordinates.TableCoordinates`); texts and sequences add string
+    kernels. The norms weigh each coordinate. The weights, the amplitude :math:`\beta` and the
+    regulariser minimise the squared error left one out on some 900 rows, by its exact gradient, and
+    then on as many others. One width for all and the regulariser are chosen on 1500 rows. Up to
+    5000 rows the fit is exact, beyond that on centres. A skewed target that is never negative is
+    learnt as its logarithm too, and both predictions are combined by those left out.
 
     A sparse matrix of more than 1000 columns, or more than 8 million entries with the zeros, stays
     sparse unless half of it is stored: its columns are scaled and not moved, a missing value counts
@@ -265,22 +268,25 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
 
     Parameters
     ----------
+    quality : {"best", "fast"}, default="best"
+        "fast" learns the scales on 300 rows.
     max_time : float or None, default=None
         Seconds; the search ends after half of them, and where an exact fit would take longer than
         the rest, the fit is on as many centres as there is time for. A few are always taken.
     random_state : int, RandomState or None, default=0
-        Draws the rows that the search looks at.
+        Draws the rows that the search looks at, and the folds of target means.
 
     Attributes
     ----------
     kernel_ : Kernel
         On the points that ``coding_`` makes of a table.
     alpha_ : float
-    coding_ : TableCoding or SparseCoding
+    coding_ : TableCoordinates or SparseCoding
     model_ : KernelRidge or KernelRidgeCV
     report_ : dict
         What was tried, with its error and the seconds gone by; what won; the error left one out of
-        the whole, and that of the mean as a baseline, both in units of the targets' variance.
+        the whole, and that of the mean as a baseline, both in units of the targets' variance; the
+        columns that are not learnt, and those that may be leaks of the target.
 
     Examples
     --------
@@ -379,15 +385,25 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
 
 
 class AutoKernelClassifier(Classifier, _AutoKernel):
-    """Classification by kernel ridge regression, with everything found from the data.
+    r"""Kernel logistic regression with everything found from the data.
 
-    As `AutoKernelRegressor`, on targets that tell the classes apart. Probabilities are a softmax of
-    the scores, whose steepness makes the left-out scores of training likeliest.
+    .. math:: \min_f \sum_i -\log p_{y_i}(x_i) + \tfrac{\alpha}{2} \|f\|^2,
+              \qquad p = \mathrm{softmax}(f)
+
+    The kernel is that of `AutoKernelRegressor` for indicators of the classes. The regulariser has
+    the least loss left one out on some 1000 rows. Probabilities are calibrated by one factor on
+    scores that are left out. Beyond 5000 rows, ridge regression on indicators and centres takes
+    the place of logistic regression.
 
     Parameters
     ----------
-    max_time, random_state
+    quality, max_time, random_state
         As in `AutoKernelRegressor`.
+    metric : {"log_loss", "auc", "accuracy", "balanced_accuracy", "f1"}, default="log_loss"
+        What `predict` should do best: "balanced_accuracy" and "f1" move the threshold between the
+        classes, by the probabilities left one out. Probabilities do not depend on it.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, which multiply those of their rows.
 
     Attributes
     ----------

@@ -164,7 +164,7 @@ _AMPLITUDES = {LAPLACIAN: 1.0, GAUSSIAN: 10.0}
 _ALPHA = 0.3
 # The penalty on squared logarithms of rates, at least so much, and so much per coordinate and row:
 # few rows and many coordinates would fit noise.
-_LEAST_PENALTY, _PENALTY = 0.02, 0.15
+_LEAST_PENALTY, _PENALTY = 0.002, 0.02
 # How far logarithms go: of rates, of amplitudes and of alpha.
 _RATES, _AMPLITUDE, _REGULARISER = 4.5, 3.0, 9.0
 
@@ -188,7 +188,11 @@ def start(X: np.ndarray, random: np.random.RandomState) -> list[Part]:
 
 
 def learn(
-    slopes: Slopes, parts: list[Part], steps: int, is_late: Callable[[], bool] = lambda: False
+    slopes: Slopes,
+    parts: list[Part],
+    steps: int,
+    is_late: Callable[[], bool] = lambda: False,
+    alpha: float | None = None,
 ) -> Learnt:
     """Descend by L-BFGS on the logarithm of the error.
 
@@ -210,7 +214,7 @@ def learn(
             )
             for c, part in enumerate(parts)
         ]
-        return moved, _ALPHA * float(np.exp(u[-1]))
+        return moved, (_ALPHA if alpha is None else alpha) * float(np.exp(u[-1]))
 
     def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
         if seen and is_late():
