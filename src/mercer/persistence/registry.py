@@ -204,7 +204,9 @@ UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
             "offsets_": 0.0,
         }
     ],
-    "AutoKernelRegressor": [lambda old: {**old, "quality": "best", "log_target_": None}],
+    "AutoKernelRegressor": [
+        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None}
+    ],
 }
 
 
