@@ -7,7 +7,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Instruction-set levels of the core: native (the baseline and this machine's), or all.
 LEVELS ?= native
 
-.PHONY: demo test test-oldest test-with test-all gpu-test asan portability coverage lint format bench gpu-bench docs clean
+.PHONY: demo test test-oldest test-with test-all gpu-test asan portability wheels coverage lint format bench speed gpu-bench docs clean
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -98,6 +98,10 @@ asan: .venv/.dev
 portability: .venv/.dev
 	$(BIN)/python .ci/portability.py
 
+# The source distribution and the wheels that this machine can build, each tested: see .ci/wheels.py.
+wheels: .venv/bin/python
+	$(BIN)/python .ci/wheels.py $(PYTHONS)
+
 # Tests that are run in several threads at once, too.
 IN_THREADS := tests/kernels/test_contracts.py tests/operators tests/estimators/test_contracts.py
 
@@ -127,6 +131,10 @@ format: .venv/.dev
 bench: .venv/.base
 	$(BIN)/python benchmarks/gram.py
 	$(BIN)/python benchmarks/matvec.py
+
+# What became slower by more than a tenth, as a ratio to other libraries.
+speed: .venv/.base
+	$(ONE_THREAD) $(BIN)/python benchmarks/watch.py
 
 gpu-bench: .venv/.gpu
 	$(BIN)/python benchmarks/gpu_products.py

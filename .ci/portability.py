@@ -1,9 +1,9 @@
 """Build the native core with every supported compiler that is found, and test each build.
 
 Nothing is installed: compilers that are missing are listed. Warnings are errors. To save time only
-the baseline and this machine's level are built. For Windows (MinGW) and ARM the core is compiled
-only, unless AARCH64_ROOT names a folder with an ARM Python, NumPy, SciPy, scikit-learn and pytest
-for qemu to run the tests with.
+the baseline and this machine's level are built. For Windows (MinGW) and macOS (Zig) the core is
+compiled only; for ARM too, unless AARCH64_ROOT names a folder that `.ci/aarch64_root.sh` made, for
+qemu to run the tests.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ COMPILERS = ["g++-11", "g++-12", "g++-13", "clang++-14", "clang++-16", "clang++-
 MINGW = "x86_64-w64-mingw32-g++-posix"
 ARM = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64-static"
+# Of Zig, which `pip install ziglang` gets.
+MACOS = ("aarch64-macos.11.0", "x86_64-macos.10.14")
 JOBS = str(min(os.cpu_count() or 1, int(os.environ.get("JOBS", "2"))))
 # Python finds the package built here, not the one that is installed for development.
 # Where it is emulated, processes of its own are started by the emulator.
@@ -114,23 +116,42 @@ def with_native(compiler: str) -> str:
     return outcome(compiler, built(compiler, compiler, "-DMERCER_LEVELS=native"), ["tests/core"])
 
 
-def for_windows() -> str:
+def compiled(name: str, compiler: list[str], headers: Path) -> None:
     """Compile headers and bindings; nothing is linked or run."""
-    folder, log = BUILDS / "mingw", BUILDS / "mingw.log"
-    shutil.rmtree(folder, ignore_errors=True)
-    log.unlink(missing_ok=True)
-    shutil.copytree(sysconfig.get_paths()["include"], folder / "include")
-    (folder / "include" / "pyconfig.h").write_text(WINDOWS_PYCONFIG, encoding="utf-8")
     import nanobind
 
     flags = re.search(r"set\(options (.*)\)", (HERE / "CMakeLists.txt").read_text("utf-8"))
     for source in sorted((HERE / "src/mercer/core/native").glob("*.cpp")):
         run(
-            log, MINGW, "-std=c++20", *flags[1].split(), "-Wall", "-Wextra", "-Wno-psabi",
-            "-Werror", "-DNDEBUG", "-DMERCER_MODULE=_baseline", "-DNB_DOMAIN=mercer",
-            f"-isystem{nanobind.include_dir()}", f"-isystem{folder / 'include'}",
-            "-Isrc/mercer/core/native/include", "-c", source, "-o", folder / f"{source.stem}.o",
+            BUILDS / f"{name}.log", *compiler, "-std=c++20", *flags[1].split(), "-Wall", "-Wextra",
+            "-Wno-psabi", "-Werror", "-DNDEBUG", "-DMERCER_MODULE=_baseline", "-DNB_DOMAIN=mercer",
+            f"-isystem{nanobind.include_dir()}", f"-isystem{headers}",
+            "-Isrc/mercer/core/native/include", "-c", source, "-o", BUILDS / name / "object.o",
         )  # fmt: skip
+
+
+def prepared(name: str) -> Path:
+    """An empty folder for a build, and no log of an earlier one."""
+    folder = BUILDS / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (BUILDS / f"{name}.log").unlink(missing_ok=True)
+    return folder
+
+
+def for_windows() -> str:
+    headers = prepared("mingw") / "include"
+    shutil.copytree(sysconfig.get_paths()["include"], headers)
+    (headers / "pyconfig.h").write_text(WINDOWS_PYCONFIG, encoding="utf-8")
+    compiled("mingw", [MINGW], headers)
+    return "compiled only"
+
+
+def for_macos(target: str) -> str:
+    """With Clang and libc++ as Zig brings them, and the headers of the Python that runs this."""
+    prepared(target)
+    zig = [sys.executable, "-m", "ziglang", "c++", "-target", target]
+    compiled(target, zig, Path(sysconfig.get_paths()["include"]))
     return "compiled only"
 
 
@@ -151,25 +172,40 @@ def for_arm() -> str:
     return outcome("aarch64", site, ["tests/core", "tests/kernels"], str(emulated))
 
 
+def version_of(compiler: str) -> str | None:
+    """Its version, or None where it is not installed."""
+    if compiler in MACOS:
+        command = [sys.executable, "-m", "ziglang", "version"]
+    elif shutil.which(compiler):
+        command = [compiler, "--version"]
+    else:
+        return None
+    found = re.search(
+        r"\d+\.\d+\.\d+", subprocess.run(command, capture_output=True, text=True).stdout
+    )
+    return found and found[0]
+
+
 def main() -> int:
     rows, failures = [], 0
     jobs = [(name, lambda name=name: with_native(name)) for name in COMPILERS]
+    jobs += [(MINGW, for_windows), (ARM, for_arm)]
+    jobs += [(target, lambda target=target: for_macos(target)) for target in MACOS]
     chosen = sys.argv[1:]
-    for compiler, job in [*jobs, (MINGW, for_windows), (ARM, for_arm)]:
+    for compiler, job in jobs:
         if chosen and compiler not in chosen:
             continue
-        if not shutil.which(compiler):
+        version = version_of(compiler)
+        if version is None:
             rows.append((compiler, "not installed", "", ""))
             continue
-        version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
         begun = time.perf_counter()
         try:
             result = job()
         except Failed as error:
             result = f"FAILED, see {Path(str(error)).relative_to(HERE)}"
             failures += 1
-        seconds = f"{time.perf_counter() - begun:.0f} s"
-        rows.append((compiler, re.search(r"\d+\.\d+\.\d+", version)[0], seconds, result))
+        rows.append((compiler, version, f"{time.perf_counter() - begun:.0f} s", result))
         print("  ".join(rows[-1]), flush=True)
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     print()

@@ -9,7 +9,7 @@ endfunction()
 
 # Stop where the compiler is known to lack what the core is written in.
 function(mercer_check_compiler id version)
-  if(id STREQUAL MSVC)
+  if(id STREQUAL "MSVC")  # in quotes, since MSVC is a variable too
     mercer_cannot_build("mercer's native module uses the vector extension of GCC and Clang, which "
       "Microsoft's cl.exe lacks: build with its clang-cl, by CMAKE_GENERATOR_TOOLSET=ClangCL or "
       "CXX=clang-cl.")
@@ -37,9 +37,9 @@ function(mercer_levels out)
   mercer_processors(processors)
   if(NOT processors MATCHES "x86_64|AMD64|amd64")
     set(levels baseline)
-  elseif(MERCER_LEVELS STREQUAL all)
+  elseif(MERCER_LEVELS STREQUAL "all")
     set(levels baseline v3 v4)
-  elseif(MERCER_LEVELS STREQUAL native)
+  elseif(MERCER_LEVELS STREQUAL "native")
     mercer_native_level(native)
     set(levels baseline ${native})
     list(REMOVE_DUPLICATES levels)

@@ -281,6 +281,13 @@ def test_decision_trees_end_in_names_of_the_library():
             assert hasattr(home, name), name
 
 
+def test_the_pictures_of_the_readme_are_there_and_small():
+    text = (HERE.parent / "README.md").read_text(encoding="utf-8")
+    pictures = [HERE.parent / path for path in re.findall(r"!\[[^]]+\]\(([^)]+)\)", text)]
+    assert len(pictures) == 2
+    assert all(0 < picture.stat().st_size < 300_000 for picture in pictures)
+
+
 def test_drawings_are_drawn(tmp_path):
     drawings.write(tmp_path)
     for name in ("choose_estimator", "choose_kernel", "ideas", "front"):

@@ -13,6 +13,8 @@ import mercer
 # Each takes a good part of the time that the import of an estimator may take.
 SLOW = ["scipy.signal", "sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"]
 
+FORGET = "[sys.modules.pop(name) for name in theirs]"
+
 
 def imported(code, names):
     """Those of the modules that are there once the code has run in a fresh interpreter."""
@@ -23,6 +25,20 @@ def imported(code, names):
 
 def test_what_is_slow_to_import_waits_for_its_use():
     assert imported("from mercer import *", SLOW) == "[]"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from mercer import SVC",
+        "from mercer import AutoKernelClassifier, KernelDensity, KernelRidge",
+        "import mercer; mercer.SVC().fit([[0.0], [1.0]], [0, 1]).predict([[0.5]])",
+    ],
+)
+def test_estimators_import_none_of_the_extras(code):
+    """scikit-learn imports pandas on its own, where it is installed."""
+    code = f"import sklearn.svm; theirs = set(sys.modules); {code}; {FORGET}"
+    assert imported(code, ["pandas", "matplotlib", "dask", "torch", "networkx"]) == "[]"
 
 
 def test_the_command_says_how_it_is_used_before_anything_slow_is_imported():

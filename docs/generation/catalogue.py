@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from generation.formulas import tex
+from generation.pictures import save
 
 from mercer import core
 from mercer import kernels as K
@@ -314,10 +315,9 @@ def draw(kernel: K.Kernel, path: Path) -> bool:
     points = sample(kernel, 1)
     if points is None:
         return False
-    with plt.rc_context({"svg.hashsalt": "mercer", "font.size": 8}):
+    with plt.rc_context({"font.size": 8}):
         figure = _curves(kernel) if isinstance(points, np.ndarray) else _matrix(kernel, points)
-        figure.savefig(path, metadata={"Date": None}, facecolor="white")
-        plt.close(figure)
+        save(figure, path)
     return True
 
 

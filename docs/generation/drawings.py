@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from generation.pictures import save
 
 BLUE, ORANGE, GREEN, GREY = "#dbe9f6", "#fde4cc", "#ddf0dd", "#f0f0f0"
 EDGE, LINE = "#4a5568", "#8895a7"
@@ -76,12 +77,6 @@ def write(folder: Path) -> None:
     draw_front(folder / "front.svg")
 
 
-def _save(figure: Any, path: Path) -> None:
-    with plt.rc_context({"svg.hashsalt": "mercer"}):
-        figure.savefig(path, metadata={"Date": None}, facecolor="white")
-    plt.close(figure)
-
-
 def _box(axes: Any, x: float, y: float, w: float, h: float, text: str, **style: Any) -> None:
     """A box whose left side is at x and whose middle is at y."""
     colour = style.pop("colour", BLUE)
@@ -119,7 +114,7 @@ def draw_tree(question: str, tree: Tree, path: Path) -> None:
         _link(axes, columns["root"], float(np.mean(middles)), columns["branch"], middle)
     root = _at(columns["root"], float(np.mean(middles)), 0.6)
     _box(axes, *root, fill(question, 16), colour=ORANGE, fontsize=8.5)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _at(column: tuple[float, float], y: float, height: float) -> tuple[float, float, float, float]:
@@ -174,7 +169,7 @@ def draw_ideas(path: Path) -> None:
             axes.annotate("", (x, 3.05), (x - 0.4, 3.05), arrowprops=arrow)
     flow = "data flow to the right; nothing on the left knows of what is on its right"
     axes.text(4.3, 4.42, flow, ha="center", fontsize=7.5, style="italic", color=EDGE)
-    _save(figure, path)
+    save(figure, path)
 
 
 # The front page.
@@ -203,4 +198,4 @@ def draw_front(path: Path) -> None:
     GapDisplay.from_estimator(model, ax=axes[2])
     axes[2].set_title("how far from the optimum", fontsize=10)
     axes[2].set(xlabel="steps recorded")
-    _save(figure, path)
+    save(figure, path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 import matplotlib.pyplot as plt
+from generation.pictures import save
 from matplotlib.ticker import FuncFormatter
 
 BLUE, ORANGE, GREY = "#1f77b4", "#d95f02", "#999999"
@@ -288,7 +289,7 @@ def draw_ratios(found: list[Ratio], path: Path) -> None:
     axes.set_yticks(range(len(order)), order, fontsize=8)
     axes.set_xlabel("speed of mercer over that of the peer, same task, same machine")
     axes.spines[["top", "right"]].set_visible(False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_sweep(rows: list[tuple[str, int, float, float]], path: Path) -> None:
@@ -311,7 +312,7 @@ def draw_sweep(rows: list[tuple[str, int, float, float]], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_yticks(range(len(names)), names, fontsize=7)
     axes[1].legend(fontsize=8, frameon=False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_growth(found: list[Growth], path: Path) -> None:
@@ -326,10 +327,4 @@ def draw_growth(found: list[Growth], path: Path) -> None:
         axes.plot([low, high], ends, style, color=GREY, lw=1, label=f"slope {value}")
     axes.legend(fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    _save(figure, path)
-
-
-def _save(figure: plt.Figure, path: Path) -> None:
-    with plt.rc_context({"svg.hashsalt": "mercer"}):
-        figure.savefig(path, metadata={"Date": None}, facecolor="white")
-    plt.close(figure)
+    save(figure, path)

@@ -28,6 +28,8 @@ __all__ = [
     "SVR",
     "AutoKernelClassifier",
     "AutoKernelRegressor",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",

@@ -132,3 +132,21 @@ def test_demo(here):
     with open("mercer-demo.html", encoding="utf-8") as file:
         assert check_page(file.read()).seen.count("figure") >= 5
     assert os.listdir() == ["mercer-demo.html"]
+
+
+def test_dollars_and_braces_in_names_are_no_formulas():
+    """Matplotlib would refuse the last of these, and draw the others without their dollars."""
+    for name in ("$a$ and $b$", r"$\foo$", "$x^{$"):
+        summary = {
+            "target": name,
+            "columns": [{"name": name, "kind": "number"}],
+            "importances": {name: 0.1},
+            "score": {"name": "R²", "value": 0.5, "error": 0.1, "rows": 3, "baseline": 0.0,
+                      "baseline name": "the mean"},
+            "held out": {"true": [1.0, 2.0], "predicted": [1.0, 1.5]},
+            "grid": {"axes": {name: [0.0, 1.0, 2.0]}, "density": [0.1, 0.2, 0.1],
+                     "points": [[0.5, 1.0]]},
+        }  # fmt: skip
+        assert page("title", [summary]).count("<figure>") == 3
+        counts = {"classes": [name, "other"], "counts": [[1, 0], [0, 1]]}
+        assert "<figure>" in page("title", [{"held out": counts}])

@@ -18,6 +18,7 @@ from mercer.cli import INTERRUPTED
 from mercer.cli.escaping import escape
 from mercer.cli.output import (
     Output,
+    facts_table,
     load_model,
     require_html_suffix,
     require_table_suffix,
@@ -615,9 +616,16 @@ def report(
 
     summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
     name = summary.get("data") or Path(model).name
-    write(path, pages.page(f"Learning from {name}", [plain(summary)]))
+    try:
+        page = pages.page(f"Learning from {name}", [plain(summary)])
+        shown = facts_table(summary)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"the notes of {model} are not those that mercer fit writes ({error!s:.200})"
+        ) from error
+    write(path, page)
     if path != "-":
-        out.result(summary)
+        out.result(summary, shown)
         out.note(f"\nreport in {path}")
 
 

@@ -161,9 +161,12 @@ def _identity(path: str) -> Any:
 
 
 def write(path: str, text: str) -> None:
-    """Write text to a file, whole or not at all, or to standard output."""
+    """Write text to a file, whole or not at all, or to standard output.
+
+    Control characters are escaped for a terminal, and written as they are to a pipe.
+    """
     if path == "-":
-        sys.stdout.write(text)
+        sys.stdout.write(escape(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
     else:
         write_whole(path, text.encode())

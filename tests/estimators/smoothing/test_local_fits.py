@@ -8,6 +8,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 
 from mercer.estimators.smoothing import engine as smoothing_model
+from mercer.estimators.smoothing import local_estimates
 from mercer.estimators.smoothing.columns import ColumnCoding
 from mercer.estimators.smoothing.local_fits import (
     LocalFits,
@@ -133,7 +134,7 @@ def test_fused_predictions_equal_those_by_weights(estimator, monkeypatch):
     Y, w = np.column_stack([y, X[:, 0]]), np.random.default_rng(2).uniform(0.5, 3, size=150)
     found = []
     for pairs in (1, 10**9):
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", pairs)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", pairs)
         model = estimator(bandwidth=[0.5, 0.9]).fit(X, Y, w)
         found.append([model.predict(Z), model.loo_predictions_, model.standard_error(Z)])
     for a, b in zip(*found, strict=True):
@@ -143,7 +144,7 @@ def test_fused_predictions_equal_those_by_weights(estimator, monkeypatch):
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_large_bandwidth_keeps_the_slope_of_its_feature(fused, monkeypatch):
     if fused:
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", 1)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", 1)
     X, _ = waves(200)
     Z = np.random.default_rng(1).uniform(-1.5, 1.5, size=(50, 2))
     model = LocalLinearRegressor(bandwidth=[0.3, 1e9]).fit(X, X[:, 0] + 5 * X[:, 1])
@@ -164,7 +165,7 @@ def test_fused_probabilities(monkeypatch):
     X, y = waves(150)
     found = []
     for pairs in (1, 10**9):
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", pairs)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", pairs)
         model = NadarayaWatsonClassifier(bandwidth=0.4).fit(X, np.digitize(y, [-0.5, 0.5]))
         found.append(model.predict_proba(X * 20))
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
@@ -178,7 +179,7 @@ def test_far_away_the_fused_way_gives_the_same(estimator, monkeypatch):
     model = estimator(bandwidth=0.3).fit(X, y)
     with np.errstate(over="ignore"):
         expected = model.predict(far), model._standard_error(far)
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", 1)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", 1)
         found = model.predict(far), model._standard_error(far)
     assert np.isfinite(expected).all()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -331,7 +332,7 @@ def test_mixed_columns_as_a_product_of_kernels():
 @pytest.mark.parametrize("fused", [False, True])
 def test_local_lines_slope_along_numbers_only(fused, monkeypatch):
     if fused:
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", 1)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", 1)
     frame, y = table(60)
     h, mass = np.array([0.5, 0.7, 0.9, 3.0]), np.tile([1.0, 2.0, 3.0], 20)
     model = LocalLinearRegressor(

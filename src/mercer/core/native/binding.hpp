@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -65,13 +66,16 @@ void without_gil(F work) {
 // being changed at the fork is refused in the child, where the change will never be finished.
 class Busy {
  public:
-  // Before each call, with the GIL, which lets no two threads do this at once.
+  // Before each call. Where two threads find an object of the parent, one of them renews it while
+  // the other waits: process_ is -here meanwhile, which a child forked at that moment can tell from
+  // its own.
   void renew() {
     const int here = process();
-    if (here != process_) {
+    for (int found = process_; found != here; found = process_) {
+      if (found == -here || !process_.compare_exchange_strong(found, -here)) continue;
       std::construct_at(&mutex_);  // the old one may be locked, so it is not destroyed
-      process_ = here;
       broken_ |= changing_;
+      process_ = here;
     }
     if (broken_)
       throw std::runtime_error(
@@ -97,7 +101,7 @@ class Busy {
 #endif
   }
 
-  int process_ = process();
+  std::atomic<int> process_ = process();
   bool changing_ = false, broken_ = false;
 };
 

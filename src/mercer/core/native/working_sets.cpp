@@ -51,8 +51,8 @@ class Problem {
   double violation() const { return problem_.violation; }
   double tol() const { return problem_.tol; }
   void set_tol(double tol) { problem_.tol = tol; }
-  Out<std::int32_t, 1> set() const { return copied(problem_.set); }
-  Out<std::int64_t, 1> needed() const { return copied(problem_.needed); }
+  Out<std::int32_t, 1> set() { return copied(read(problem_.set)); }
+  Out<std::int64_t, 1> needed() { return copied(read(problem_.needed)); }
 
   // Whether there is anything to do, and the next working set.
   bool select() {
@@ -104,6 +104,14 @@ class Problem {
   std::int64_t last_column() const { return last_column_; }
 
  private:
+  // As another thread may be changing the vector.
+  template <class T>
+  std::vector<T> read(const std::vector<T>& values) {
+    std::vector<T> found;
+    without_gil(busy_, [&] { return found = values, true; });
+    return found;
+  }
+
   InOut<double> a_, F_;
   In<double, 1> p_, lo_, hi_;
   In<std::int32_t, 1> group_;

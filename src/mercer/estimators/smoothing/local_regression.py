@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin
-from sklearn.utils.validation import check_consistent_length
 
 from mercer._sklearn import Interval, StrOptions, check_y
-from mercer.arrays import DROP, as_numpy, is_tensor, refuse_masked, row_blocks, to_device_of
+from mercer.arrays import DROP, refuse_masked, row_blocks, to_cpu, to_device_of
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.fitting import warn_the_caller
-from mercer.estimators.inputs import validated
 from mercer.estimators.labels import refuse_words
 from mercer.estimators.scores import Regressor
 from mercer.estimators.smoothing.bandwidths import (
@@ -27,10 +25,12 @@ from mercer.estimators.smoothing.bandwidths import (
 )
 from mercer.estimators.smoothing.conditionals import JointConditional, ProductConditional
 from mercer.estimators.smoothing.engine import Smoother
+from mercer.estimators.smoothing.local_estimates import is_fused
 from mercer.estimators.smoothing.local_fits import LocalFits
 from mercer.estimators.smoothing.neighbourhoods import carried_targets, linear_weights
 from mercer.kernels.smoothing.densities import FunctionKernel, JointDensity
-from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS
 
 TARGET_BANDWIDTH_CONSTRAINTS = [
     Interval(Real, 0, None, closed="neither"),
@@ -49,17 +49,10 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
     target_bandwidth: Any
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, kernel: Callable[[int], SmoothingKernel]):
-        self.coding_ = None
         refuse_words(self, y)
-        if self._has_categories:
-            X, y = self._points(X), check_y(y, multi_output=True, y_numeric=True)
-            check_consistent_length(X, y)
-        elif is_tensor(X):
-            X = self._tensors(X, y)
-            y = check_y(as_numpy(y), multi_output=True, y_numeric=True)
-        else:
-            X, y = validated(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        kept = self._keep(X, sample_weight)
+        X = self._training_points(X, y)
+        y = check_y(to_cpu(y), multi_output=True, y_numeric=True)
+        kept = self._store_points(X, sample_weight)
         self.y_fit_ = np.asarray(y, dtype=np.float64)[kept]
         self.kernel_ = kernel(X.shape[1])
         scales = feature_scales(self._Y, self.sample_weight_, ddof=0)
@@ -138,7 +131,7 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
             raise ValueError("a lone training point has no residual to judge the noise by")
         near = self._neighbourhoods()
         variance, careful = np.empty((len(X), residuals.shape[1])), np.arange(len(X))
-        if self._fused(len(X)) and not self._is_linear:
+        if is_fused(self, len(X)) and not self._is_linear:
             # The square of a Gaussian is one of √2 times the distance.
             U, V = near.bandwidth.shrink(X), near.V
             plain = LocalFits(V, near.mass, residuals[:, :0]).at(U)

@@ -12,11 +12,8 @@ constexpr bool counts_bits(Statistic kind) {
 
 // Whether the processor counts the bits of a vector's lanes by an instruction.
 inline bool counts_by_instruction() {
-#if defined(__AVX512F__) && defined(__x86_64__)
-  static const bool has = [] {
-    __builtin_cpu_init();
-    return bool(__builtin_cpu_supports("avx512vpopcntdq"));
-  }();
+#if defined(__AVX512F__)
+  static const bool has = counts_bits_of_lanes();
   return has;
 #else
   return false;

@@ -1,4 +1,5 @@
-// The instruction-set level of the machine that runs this, by the levels of the x86-64 psABI.
+// What the processor of this machine can do: its level of the x86-64 psABI, and more. Asked by cpuid,
+// since what __builtin_cpu_supports refers to is missing where Windows links.
 #pragma once
 
 #if defined(__x86_64__)
@@ -41,8 +42,22 @@ inline const char* machine_level() {
   if (!has_bits(extended, {16, 17, 28, 30, 31}) || !saves_registers({5, 6, 7})) return "x86-64-v3";
   return "x86-64-v4";
 }
+
+// Whether AMD made the processor.
+inline bool is_amd() {
+  unsigned a, b, c, d;
+  return __get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541 && d == 0x69746e65 && c == 0x444d4163;
+}
+
+// Whether one instruction counts the bits of each lane of a vector (AVX-512 VPOPCNTDQ).
+inline bool counts_bits_of_lanes() {
+  unsigned a, b, extended = 0, d;
+  return __get_cpuid_count(7, 0, &a, &b, &extended, &d) && has_bits(extended, {14});
+}
 #else
 inline const char* machine_level() { return "baseline"; }
+inline bool is_amd() { return false; }
+inline bool counts_bits_of_lanes() { return false; }
 #endif
 
 }  // namespace mercer

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mercer/functions.hpp"
+#include "mercer/machine.hpp"
 
 namespace mercer {
 
@@ -116,11 +117,8 @@ constexpr std::ptrdiff_t paired_at_once = features_at_once / 3 * 3;
 constexpr std::ptrdiff_t paired_features = 9;
 
 inline bool adds_beside_products() {
-#if defined(__AVX512F__) && defined(__x86_64__)
-  static const bool apart = [] {
-    __builtin_cpu_init();
-    return bool(__builtin_cpu_is("amd"));
-  }();
+#if defined(__AVX512F__)
+  static const bool apart = is_amd();
   return apart;
 #else
   return false;

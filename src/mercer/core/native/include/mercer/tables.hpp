@@ -44,8 +44,8 @@ class KeyTable {
 
   // How far from its place the farthest key lies.
   std::int64_t longest_probe() const {
-    std::size_t longest = 0;
-    for (std::size_t i = 0; i < slots_.size(); ++i)
+    std::uint64_t longest = 0;
+    for (std::uint64_t i = 0; i < slots_.size(); ++i)
       if (slots_[i].row)
         longest = std::max(longest, (i - hash_of(row(slots_[i].row - 1))) & (slots_.size() - 1));
     return std::int64_t(longest);
