@@ -32,7 +32,7 @@ from distributed import Client, LocalCluster, SchedulerPlugin, wait
 from mercer import KernelMachineClassifier, KernelRidge
 from mercer.distributed.reduction import reduced
 from mercer.distributed.sizing import rows_per_block
-from mercer.solvers.nystrom.ridge import Totals
+from mercer.solvers.nystrom.sums import Totals
 
 clock = time.perf_counter
 D, TARGET = 10, "y"

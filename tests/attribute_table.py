@@ -15,13 +15,13 @@ import json
 import sys
 import textwrap
 from enum import Enum
-from functools import cached_property
 from pathlib import Path
 
 from sklearn.base import BaseEstimator
 
 import mercer
 import model_corpus
+from mercer.cached import cached_property
 from mercer.estimators.scores import Classifier
 from mercer.kernels import Kernel
 from mercer.operators import GramOperator
@@ -38,9 +38,18 @@ OUTSIDE = {
     Classifier: "_labels_in_tensors",  # where labels come from tensors
     BaseEstimator: "feature_names_in_ n_features_in_",
     GramOperator: "dtype shape",  # which SciPy's operators have
-    mercer.KernelDensity: "adaptive",
+    mercer.KernelCCA: "loo_scores_ regularizations_",
+    mercer.KernelDensity: (
+        "X_fit_ _bounds _total_weight adaptive bandwidth_ kernel_ local_bandwidths_ "
+        "sample_weight_ selection_"
+    ),
     mercer.KernelMachineClassifier: MACHINE,
     mercer.KernelMachineRegressor: MACHINE,
+    mercer.KernelPCA: (
+        "X_fit_ X_transformed_fit_ corrected_ dual_coef_ eigenvalues_ eigenvectors_ "
+        "explained_variance_ explained_variance_ratio_ mean_coef_ mean_similarity_ projection_ "
+        "projection_offset_ residuals_ result_"
+    ),
     mercer.KernelRidge: RIDGE,
     mercer.KernelRidgeCV: RIDGE,
     mercer.KernelRidgeClassifier: RIDGE,

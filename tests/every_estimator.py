@@ -12,6 +12,8 @@ import mercer
 SETTINGS = {
     "AutoKernelClassifier": {},
     "AutoKernelRegressor": {},
+    "GaussianProcessClassifier": {"kernel": "rbf"},
+    "GaussianProcessRegressor": {"kernel": "rbf"},
     "KernelCCA": {"regularization": 0.1},
     "KernelCentroidClassifier": {"kernel": "rbf"},
     "KernelDensity": {"bandwidth": "lscv"},

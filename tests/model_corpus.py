@@ -1,6 +1,6 @@
 """Model files of each format, with queries and the predictions of the day they were written.
 
-``python tests/model_corpus.py`` writes those of today's format to
+``python tests/model_corpus.py`` adds new models to those of today's format in
 ``tests/persistence/corpus/format-N``. Files of earlier formats are never written again: tests load
 them with each later version of the library.
 """
@@ -261,6 +261,26 @@ def automatic():
     yield "auto sparse", mercer.AutoKernelRegressor().fit(sparse, y), sparse[::9]
 
 
+def coordinates():
+    """Automatic models of tables whose categories have means of targets."""
+    rng = np.random.default_rng(1)
+    n = 60
+    table = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "kind": rng.choice(list("abcdef"), n),
+            "flag": rng.choice(["no", "yes"], n),
+        }
+    )
+    table.loc[::7, "size"] = np.nan
+    y = np.exp(np.sin(3 * table["size"].fillna(2.0)) + (table["kind"] < "c"))
+    yield "coordinates numbers", mercer.AutoKernelRegressor().fit(table, y), table[::9]
+    for classes in (2, 3):
+        labels = np.digitize(y, [1.0, 2.0][: classes - 1])
+        model = mercer.AutoKernelClassifier(metric="balanced_accuracy").fit(table, labels)
+        yield f"coordinates {classes} classes", model, table[::9]
+
+
 def libsvm():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
@@ -330,6 +350,7 @@ FAMILIES = (
     objects,
     pipelines,
     automatic,
+    coordinates,
     libsvm,
     values,
 )
@@ -468,20 +489,27 @@ def cases():
 
 
 def write(folder):
-    """All models in one archive, which depends on nothing but them."""
-    listed = []
+    """All models in one archive, which depends on nothing but them; those in it stay."""
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / "models.zip"
+    old = list(read(folder)) if archive.exists() else []
+    listed = [
+        {"name": name, "query": encoded(query), "outputs": made} for name, _, query, made in old
+    ]
     with zipfile.ZipFile(archive, "w") as into, tempfile.TemporaryDirectory() as scratch:
 
         def add(name, data):
             entry = zipfile.ZipInfo(name, (2000, 1, 1, 0, 0, 0))
             into.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
 
-        for i, (name, model, new) in enumerate(cases()):
+        for i, (_, data, _, _) in enumerate(old):
+            add(f"{i}.mercer", data)
+        for name, model, new in cases():
+            if name in {case["name"] for case in listed}:
+                continue
             path = Path(scratch) / "it.mercer"
             mercer.save(model, path)
-            add(f"{i}.mercer", path.read_bytes())
+            add(f"{len(listed)}.mercer", path.read_bytes())
             made = encoded(outputs(model, new))
             listed.append({"name": name, "query": encoded(new), "outputs": made})
         add("cases.json", json.dumps(listed, separators=(",", ":"), allow_nan=False))

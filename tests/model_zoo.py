@@ -9,6 +9,7 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.base import is_regressor
 from sklearn.datasets import load_iris, make_regression
+from sklearn.gaussian_process import kernels as S
 
 import mercer
 from mercer import kernels as K
@@ -146,6 +147,28 @@ def other_models():
     yield "automatic classes", found, raw[::7]
     yield "automatic numbers", mercer.AutoKernelRegressor().fit(raw, np.arange(40.0)), raw[::7]
     yield "local classes", mercer.NadarayaWatsonClassifier().fit(IRIS, SPECIES), IRIS[::7]
+    yield from gaussian_processes()
+
+
+def gaussian_processes():
+    X, y, new = X_REG, Y_REG, X_REG[::9] + 0.1
+    ours = mercer.GaussianProcessRegressor(1.0 * K.RBF(), mean="linear")
+    yield "process", ours.fit(X, y), new
+    texts = words(np.random.default_rng(0))
+    model = mercer.GaussianProcessRegressor(K.Spectrum(2), normalize_y=True)
+    yield "process of words", model.fit(texts, np.column_stack([y, -y])[:30]), texts[:3]
+    line = np.linspace(0, 3, 20)[:, None]
+    every = S.RBF() + S.RationalQuadratic() * S.ExpSineSquared(periodicity_bounds="fixed")
+    every = every + S.DotProduct() ** 2 + S.ConstantKernel(2.0) * S.WhiteKernel()
+    theirs = mercer.GaussianProcessRegressor(every, optimizer=None)
+    yield "process of their kernels", theirs.fit(line, np.sin(line[:, 0])), line[::5] + 0.1
+    used = S.Matern(nu=0.7) + S.PairwiseKernel(metric="rbf")
+    theirs = mercer.GaussianProcessRegressor(used, alpha=0.1, optimizer=None)
+    yield "process of other kernels", theirs.fit(line, np.sin(line[:, 0])), line[::5] + 0.1
+    points = mercer.GaussianProcessRegressor(1.0 * K.RBF(), n_inducing=10, mean="constant")
+    yield "process on inducing points", points.fit(X, y), new
+    classes = mercer.GaussianProcessClassifier(1.0 * K.RBF(), optimizer=None)
+    yield "process of classes", classes.fit(IRIS[::3], SPECIES[::3]), IRIS[::19]
 
 
 def feature_maps():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mercer.kernels.checking import check_kernel
     from mercer.operators import gram
     from mercer.persistence import load, read_libsvm, read_notes, save, write_libsvm
+    from mercer.reports.report import report
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "SVR",
     "AutoKernelClassifier",
     "AutoKernelRegressor",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",
@@ -54,6 +57,7 @@ __all__ = [
     "mmd",
     "read_libsvm",
     "read_notes",
+    "report",
     "save",
     "write_libsvm",
 ]
@@ -69,6 +73,7 @@ _PACKAGES = (
     "operators",
     "persistence",
     "plots",
+    "reports",
     "solvers",
 )
 # Where names are that are no packages: with the estimators, but for these.
@@ -79,6 +84,7 @@ _MODULES = {
     "check_kernel": "mercer.kernels.checking",
     **dict.fromkeys(("centred_alignment", "hsic", "mmd"), "mercer.dependence"),
     "gram": "mercer.operators",
+    "report": "mercer.reports.report",
     **dict.fromkeys(
         ("load", "read_libsvm", "read_notes", "save", "write_libsvm"), "mercer.persistence"
     ),

@@ -8,6 +8,7 @@ need not ask for the version.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -22,7 +23,6 @@ from sklearn.utils import _missing, _param_validation, multiclass, validation
 Interval = _param_validation.Interval
 Options = _param_validation.Options
 StrOptions = _param_validation.StrOptions
-validate_parameter_constraints = _param_validation.validate_parameter_constraints
 
 # Checks of input, and what is kept of it for the next.
 check_feature_names = validation._check_feature_names
@@ -97,6 +97,19 @@ class ParameterMixin:
 def parameter_names(cls: type) -> list[str]:
     """The names of the parameters of a class of estimators or kernels."""
     return cls._get_param_names()  # type: ignore[attr-defined]
+
+
+def validate_parameter_constraints(
+    constraints: dict[str, Any], given: dict[str, Any], owner: str
+) -> None:
+    """Raise an error that names the first parameter that is not what it may be."""
+    for name, value in given.items():
+        if type(value) is int and abs(value) > sys.float_info.max:
+            raise ValueError(
+                f"The {name!r} parameter of {owner} is beyond {sys.float_info.max:.2g}, the "
+                "largest number of float64"
+            )
+    _param_validation.validate_parameter_constraints(constraints, given, owner)
 
 
 def check_parameters(estimator: Any) -> None:

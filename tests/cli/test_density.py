@@ -12,8 +12,8 @@ from matplotlib.dates import ConciseDateFormatter, date2num
 
 import mercer
 from command_line import refused, run
-from mercer.cli.density import estimate
-from mercer.report import figures
+from mercer.cli.density import estimate, rounding_step
+from mercer.reports import figures
 from mercer.tables.readers import Data
 
 
@@ -122,3 +122,37 @@ def test_columns_of_one_name_are_told_apart_by_position(irises):
     petals = run("density", "iris.csv", "-c", "2", "-o", "-").stdout.splitlines()
     assert run("density", "t.csv", "-c", "2", "-o", "-").stdout.splitlines()[1:] == petals[1:]
     assert len(json.loads(run("density", "t.csv", "--json").stdout)["columns"]) == 3
+
+
+@pytest.mark.parametrize("columns", [["wind"], ["wind", "pressure"]])
+def test_rounded_values_have_no_comb_of_peaks(here, columns):
+    """The density of values rounded to steps of five is near that of the values themselves."""
+    rng = np.random.default_rng(0)
+    wind = rng.gamma(9.0, 6.0, size=3000)
+    exact = pd.DataFrame({"wind": wind, "pressure": 1010 - wind + 15 * rng.normal(size=3000)})
+    rounded = (exact / 5).round() * 5
+    options = [word for column in columns for word in ("-c", column)]
+    found = {}
+    for name, table in (("exact", exact), ("rounded", rounded)):
+        table.to_csv(f"{name}.csv", index=False)
+        result = run("density", f"{name}.csv", *options, "--save", f"{name}.mercer")
+        found[name] = mercer.load(f"{name}.mercer")
+        assert ("values are rounded: wind (steps of 5)" in result.stderr) == (name == "rounded")
+    at = exact.iloc[:500][columns].to_numpy()
+    p, q = (found[name].pdf(at) for name in ("exact", "rounded"))
+    assert np.mean(np.abs(p - q)) < 0.1 * np.mean(p)
+    if len(columns) == 1:
+        line = np.linspace(30, 60, 301)[:, None]
+        assert np.sum(np.diff(np.sign(np.diff(found["rounded"].pdf(line)))) != 0) <= 2
+        told = run("density", "rounded.csv", *options, "--bandwidth", "1").stderr
+        assert "below the rounding step of wind (steps of 5)" in told
+
+
+def test_the_rounding_step():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=500)
+    assert rounding_step(x) == 0
+    assert rounding_step(np.round(x, 1)) == pytest.approx(0.1)
+    assert rounding_step(np.round(10 * x) * 4) == 4
+    assert rounding_step(np.repeat(x[:50], 10)) == 0
+    assert rounding_step(np.ones(50)) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -53,6 +54,19 @@ def test_labels_that_a_spreadsheet_would_run_are_quoted(tmp_path):
     assert lines == ["prediction,value", "'=1+1,-1.5", "'@x,2.0", "plain,3.0"]
     assert write_table(str(tmp_path / "out.csv"), columns, quote=False) == 0
     assert (tmp_path / "out.csv").read_text().splitlines()[1] == "=1+1,-1.5"
+
+
+def test_predictions_are_escaped_for_a_terminal_only(monkeypatch):
+    columns = {"prediction": np.array([f"up{COLOUR}", "\u202edown"])}
+    for terminal, expected in (
+        (False, f"prediction\nup{COLOUR}\n\u202edown\n"),
+        (True, "prediction\nup\\x1b[31m\n\\u202edown\n"),
+    ):
+        stdout = io.StringIO()
+        monkeypatch.setattr(stdout, "isatty", lambda terminal=terminal: terminal)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        write_table("-", columns)
+        assert stdout.getvalue() == expected
 
 
 def test_another_name_of_the_input_is_no_place_for_output(tmp_path):

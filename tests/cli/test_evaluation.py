@@ -11,7 +11,7 @@ import pytest
 
 import mercer
 from command_line import run
-from mercer.cli import evaluation, fitting
+from mercer.cli import fitting, splits
 from mercer.tables.readers import read
 
 
@@ -19,9 +19,9 @@ def test_the_score_is_that_of_the_model_on_the_rows_held_out(diabetes):
     """The file holds what is needed to find the same rows, and the same score."""
     data = read("diabetes.csv", target="target")
     model, summary = fitting.fit(data, random_state=3)
-    _, X_test, _, y_test = evaluation.split(
-        data.X, np.asarray(data.y, dtype=float), "regression", 0.25, 3
-    )
+    y = np.asarray(data.y, dtype=float)
+    test = splits.holdout(y, "regression", 0.25, 3).test
+    X_test, y_test = data.X.iloc[test], y[test]
     residual = np.sum((y_test - model.predict(X_test)) ** 2)
     expected = 1 - residual / np.sum((y_test - y_test.mean()) ** 2)
     assert summary["score"]["value"] == pytest.approx(expected, rel=1e-12)
@@ -32,10 +32,10 @@ def test_a_model_no_better_than_a_constant_is_called_so(irises):
     for name, y in {"number": rng.normal(size=150), "class": rng.choice(["a", "b"], 150)}.items():
         irises[["soil"]].assign(y=y).to_csv(f"{name}.csv", index=False)
         found = run("fit", f"{name}.csv", "-t", "y", "--report", "p.html")
-        assert "no better than the baseline" in found.stderr
-        assert "no better than the baseline" in pathlib.Path("p.html").read_text()
+        assert "better than the baseline" in found.stderr
+        assert "better than the baseline" in pathlib.Path("p.html").read_text()
     found = run("fit", "iris.csv", "-t", "species", "--report", "p.html")
-    assert "no better" not in found.stderr + pathlib.Path("p.html").read_text()
+    assert "do not show" not in found.stderr + pathlib.Path("p.html").read_text()
 
 
 def test_a_constant_among_the_rows_held_out_leaves_no_score(here):
@@ -43,35 +43,7 @@ def test_a_constant_among_the_rows_held_out_leaves_no_score(here):
     y = [0.5, *[0.25] * 39]
     pd.DataFrame({"a": rng.normal(size=40), "b": y, "y": y}).to_csv("t.csv", index=False)
     found = run("fit", "t.csv", "-t", "y", "--max-time", "1", "--report", "p.html")
-    assert re.search("R² +unknown ± unknown", found.stdout)
+    assert re.search("R² +unknown on held-out rows", found.stdout)
     assert found.stderr.count("\n\n") == 1
     assert "0.25 in all held-out rows" in found.stderr
     assert mercer.read_notes("t.mercer")["importances"] is None
-
-
-def test_a_row_that_is_alone_in_its_class_is_trained_on():
-    y = np.array(["a", *"bc" * 10])
-    for seed in range(20):
-        X_train, X_test, y_train, y_test = evaluation.split(
-            np.arange(21), y, "classification", 0.25, seed
-        )
-        assert "a" in y_train
-        assert sorted([*X_train, *X_test]) == list(range(21))
-        assert abs(np.sum(y_test == "b") - np.sum(y_test == "c")) <= 1
-        assert np.array_equal(y[X_test], y_test)
-
-
-def test_scores_of_few_rows_have_errors_of_their_size():
-    y = np.array([0.1, 0.2, 0.3])
-    assert np.isnan(evaluation.score_value("regression", y[[0, 0, 0]], y))
-    found = evaluation.scored("regression", y, np.array([0.11, 0.19, 0.31]), y)
-    assert 0 < found["error"] < 1
-
-
-def test_scores_of_huge_numbers():
-    y = np.array([1.0, 2.0, 3.0, 5.0])
-    for unit in (1.0, 1e300):
-        found = evaluation.score_value(
-            "regression", unit * y, unit * np.array([1.0, 2.0, 3.0, 4.0])
-        )
-        assert found == pytest.approx(1 - 1 / 8.75)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 
@@ -16,7 +17,14 @@ from mercer.cli import models
 def test_fit_classes(irises):
     result = run("fit", "iris.csv", "--target", "species", "-o", "iris.mercer")
     lines = result.stdout
-    for word in ("150 rows", "classification of species", "accuracy", "±", "baseline", "kernel"):
+    for word in (
+        "150 rows",
+        "classification of species",
+        "accuracy",
+        "95% interval",
+        "baseline",
+        "kernel",
+    ):
         assert word in lines
     notes = mercer.read_notes("iris.mercer")
     assert notes["score"]["value"] > 0.8 > 0.5 > notes["score"]["baseline"]
@@ -102,9 +110,121 @@ def test_the_same_seed_gives_the_same_model(irises):
     assert scores["a"] == scores["b"] != scores["c"]
 
 
-def test_refit_trains_on_all_rows(irises):
-    found = json.loads(run("fit", "iris.csv", "-t", "species", "--refit", "--json").stdout)
-    assert found["trained on"] == 150
+def test_refit_fits_the_chosen_kernel_to_all_rows(irises, diabetes):
+    """The score is that of the model before, and all else describes the model that is saved."""
+    for name, target in (("iris", "species"), ("diabetes", "target")):
+        n = len(irises if name == "iris" else diabetes)
+        once = ("fit", f"{name}.csv", "-t", target, "--json")
+        first = json.loads(run(*once, "-o", "first.mercer").stdout)
+        found = json.loads(run(*once, "--refit").stdout)
+        assert (found["trained on"], found["refitted on"]) == (first["trained on"], n)
+        assert found["trained on"] + found["tested on"] == n
+        for key in ("kernel", "proof", "score", "model"):
+            assert found[key] == first[key]
+        assert (found["size"]["value"], first["size"]["value"]) == (n, first["trained on"])
+        before, after = mercer.load("first.mercer"), mercer.load(f"{name}.mercer")
+        assert repr(before.kernel_) == repr(after.kernel_) == found["kernel"]
+        table = pd.read_csv(f"{name}.csv").drop(columns=target)
+        y = pd.read_csv(f"{name}.csv")[target].to_numpy()
+        points = after.coding_.transform(table)
+        exact = mercer.KernelRidge(kernel=after.kernel_, alpha=after.alpha_)
+        if name == "diabetes":
+            exact.fit(points, (y - after.y_mean_) / after.y_scale_)
+            expected = after.y_mean_ + after.y_scale_ * exact.predict(points)
+            np.testing.assert_allclose(after.predict(table), expected, rtol=1e-6)
+        else:
+            exact.fit(points, (y[:, None] == after.classes_) - after.shares_)
+            scores = exact.predict(points) + after.shares_
+            np.testing.assert_allclose(after.decision_function(table), scores, rtol=1e-6)
+    text = run("fit", "iris.csv", "-t", "species", "--refit").stdout
+    assert "the chosen kernel was fitted to all 150 rows; the score is that of the model" in text
+
+
+def test_rare_classes_are_found_by_a_threshold(here):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 3))
+    y = np.where(x[:, 0] + rng.normal(size=600) > 2.2, "Yes", "No")
+    pd.DataFrame(x, columns=list("abc")).assign(y=y).to_csv("t.csv", index=False)
+    assert 0.03 < np.mean(y == "Yes") < 0.1
+    found = json.loads(run("fit", "t.csv", "-t", "y", "--json").stdout)
+    assert found["score"]["name"] == "balanced accuracy"
+    assert found["score"]["value"] > 0.7 > 0.5 == found["score"]["baseline"]
+    assert found["threshold"]["class"] == "Yes"
+    assert {s["name"] for s in found["scores"]} >= {"AUC", "log loss", "F1", "accuracy"}
+    recall = {row["class"]: row["recall"] for row in found["by class"]}
+    assert recall["Yes"] > 0.5
+    out = pd.read_csv(io.StringIO(run("predict", "t.mercer", "t.csv", "--probabilities").stdout))
+    above = out["probability of Yes"] >= found["threshold"]["value"]
+    assert ((out["prediction"] == "Yes") == above).all()
+    assert 0.03 < above.mean() < 0.4
+    result = run("fit", "t.csv", "-t", "y", "--metric", "accuracy")
+    assert "choose the threshold with --metric f1" in result.stderr
+    weighted = ("--metric", "auc", "--class-weight", "Yes=10")
+    found = json.loads(run("fit", "t.csv", "-t", "y", "--json", *weighted).stdout)
+    assert found["score"]["name"] == "AUC"
+    assert {row["class"]: row["recall"] for row in found["by class"]}["Yes"] > 0.5
+
+
+def test_metrics_and_weights_that_do_not_fit_are_refused(irises, diabetes):
+    one = ("fit", "iris.csv", "-t", "species")
+    assert "has the metrics accuracy, " in refused(*one, "--metric", "rmse")
+    assert "there is no such class; there are setosa" in refused(*one, "--class-weight", "rose=2")
+    for wrong in ("5", "setosa=", "setosa=-1", "setosa=inf"):
+        assert "expected balanced" in refused(*one, "--class-weight", wrong)
+    other = ("fit", "diabetes.csv", "-t", "target")
+    assert "no classes" in refused(*other, "--class-weight", "balanced")
+    assert "expected at least 2 folds" in refused(*other, "--cv", "1")
+    assert "--refit" in refused(*other, "--cv", "3", "--refit")
+
+
+def test_errors_are_reported_in_the_unit_of_the_target(diabetes):
+    found = run("fit", "diabetes.csv", "-t", "target", "--metric", "mae")
+    notes = mercer.read_notes("diabetes.mercer")
+    assert notes["score"]["name"] == "MAE"
+    assert 30 < notes["score"]["value"] < notes["score"]["baseline"]
+    assert "R²" in found.stdout
+
+
+def test_cross_validation_scores_every_row(irises):
+    result = run("fit", "iris.csv", "-t", "species", "--cv", "3", "--max-time", "8")
+    assert "150 rows of iris.csv (3-fold cross-validation)" in result.stdout
+    notes = mercer.read_notes("iris.mercer")
+    assert notes["score"]["rows"] == notes["tested on"] == notes["trained on"] == 150
+    assert notes["score"]["value"] > 0.9
+    assert notes["size"]["value"] == 150
+
+
+def test_groups_stay_on_one_side_of_the_split(here):
+    """Rows of a storm are alike: a model that has seen some of them knows the others."""
+    rng = np.random.default_rng(0)
+    storm = np.repeat(np.arange(30), 10)
+    x = np.repeat(rng.normal(size=(30, 2)), 10, axis=0) + 0.01 * rng.normal(size=(300, 2))
+    y = np.repeat(rng.normal(size=30), 10)
+    table = pd.DataFrame(x, columns=["a", "b"]).assign(storm=storm, y=y)
+    table.to_csv("t.csv", index=False)
+    found = {}
+    for name, options in {"rows": (), "groups": ("--group", "storm")}.items():
+        told = run("fit", "t.csv", "-t", "y", "--ignore", "storm", *options, "--json").stdout
+        found[name] = json.loads(told)
+    assert found["rows"]["score"]["value"] > 0.9
+    assert found["groups"]["score"]["value"] < 0.2
+    assert found["groups"]["left out"]["storm"] == "excluded by --ignore"
+    assert found["groups"]["tested on"] % 10 == 0
+    run("fit", "t.csv", "-t", "y", "--group", "storm", "--max-time", "1")
+    assert mercer.read_notes("t.mercer")["left out"]["storm"] == "it groups the rows (--group)"
+    assert "no such column" in refused("fit", "t.csv", "-t", "y", "--group", "wind")
+
+
+def test_the_latest_rows_are_tested_on(here):
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2024-01-01", periods=200).strftime("%Y-%m-%d")
+    table = pd.DataFrame({"day": days, "x": rng.normal(size=200)}).assign(y=np.arange(200) / 3)
+    table.sample(frac=1, random_state=0).to_csv("t.csv", index=False)
+    run("fit", "t.csv", "-t", "y", "--time", "day", "--max-time", "1")
+    notes = mercer.read_notes("t.mercer")
+    assert min(notes["held out"]["true"]) == 150 / 3
+    assert "held out" in run("report", "t.mercer").stdout
+    assert "cannot be combined" in refused("fit", "t.csv", "--time", "day", "--group", "x")
 
 
 def test_days_are_learnt_from(here):
@@ -133,7 +253,7 @@ def test_a_failing_fit_keeps_the_old_model(irises, monkeypatch):
     def fail(*arguments):
         raise MemoryError("the Gram matrix does not fit")
 
-    monkeypatch.setattr(models, "train", fail)
+    monkeypatch.setattr(models.Trainer, "train", fail)
     assert "does not fit" in refused("fit", "iris.csv", "-t", "species")
     with open("iris.mercer", "rb") as file:
         assert file.read() == before
@@ -172,3 +292,31 @@ def test_days_with_slashes_are_told_of(diabetes):
     diabetes.assign(day=days.strftime("%m/%d/%Y")).to_csv("t.csv", index=False)
     told = run("fit", "t.csv", "-t", "target", "--max-time", "1").stderr
     assert "'day' holds dates such as '01/01/2024', which are read as text; write them as" in told
+
+
+def test_columns_that_identify_rows_are_not_learnt_from(here):
+    """Ids follow the classes, and a model of them would be right on every held-out row."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(["case", "ctrl"], 60)
+    ids = [f"{name}_{i:04d}" for i, name in enumerate(y)]
+    mail = [f"{name}.{i}@example.org" for i, name in enumerate(y)]
+    table = pd.DataFrame({"id": ids, "contact": mail, "x": rng.normal(size=60), "y": y})
+    table.to_csv("t.csv", index=False)
+    result = run("fit", "t.csv", "-t", "y", "--max-time", "1")
+    assert "id: it names the rows" in result.stdout
+    assert "contact: it holds e-mail addresses" in result.stdout
+    notes = mercer.read_notes("t.mercer")
+    assert [column["name"] for column in notes["columns"]] == ["x"]
+    assert notes["score"]["value"] < 0.9
+    assert run("predict", "t.mercer", "t.csv").stdout.startswith("id,contact,prediction\n")
+    run("fit", "t.csv", "-t", "y", "--max-time", "1", "--keep", "id")
+    notes = mercer.read_notes("t.mercer")
+    assert [column["name"] for column in notes["columns"]] == ["id", "x"]
+    assert "no such column" in refused("fit", "t.csv", "-t", "y", "--keep", "ids")
+
+
+def test_possible_leaks_are_named(diabetes):
+    diabetes.assign(copy=3 * diabetes["target"] + 1).to_csv("t.csv", index=False)
+    told = run("fit", "t.csv", "-t", "target", "--max-time", "1").stderr
+    assert "column 'copy' alone predicts the target (R² 0.999), a possible leak" in told
+    assert "column 'bmi'" not in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import re
@@ -43,10 +44,8 @@ def test_arrays_are_taken_in_the_order_of_training(diabetes):
     np.savez("t.npz", X=diabetes.drop(columns="target").to_numpy(dtype=float))
     result = run("predict", "diabetes.mercer", "t.npz")
     assert result.stdout == expected
-    assert (
-        result.stderr
-        == "t.npz has no column names; they are assumed to be in the order of training\n"
-    )
+    line = "t.npz has no column names; they are assumed to be in the order of training\n"
+    assert result.stderr.startswith(line)
 
 
 def test_graphs_and_tables_are_told_apart(here, diabetes):
@@ -226,7 +225,7 @@ def test_days_are_classes_as_they_are_written(here):
     run("fit", "t.csv", "-t", "day", "-q", "--max-time", "1")
     result = run("predict", "t.mercer", "t.csv")
     assert result.stdout.splitlines()[:3] == ["prediction", "2024-01-01", "2024-01-02 08:30:00"]
-    assert result.stderr == "accuracy 1.000 on the 80 rows with a target\n"
+    assert "accuracy 1.000 on the 80 rows with a target" in result.stderr
 
 
 def test_numbers_with_decimals_are_classes_if_asked(here):
@@ -235,8 +234,47 @@ def test_numbers_with_decimals_are_classes_if_asked(here):
     run("fit", "t.csv", "-t", "dose", "--task", "classification", "-q", "--max-time", "1")
     result = run("predict", "t.mercer", "t.csv")
     assert result.stdout.split()[:4] == ["prediction", "0.5", "1.0", "2.0"]
-    assert result.stderr == "accuracy 1.000 on the 90 rows with a target\n"
+    assert "accuracy 1.000 on the 90 rows with a target" in result.stderr
     pd.DataFrame({"x": x[:80], "y": np.tile([1e300, 2e300], 40)}).to_csv("t.csv", index=False)
     run("fit", "t.csv", "-t", "y", "-q", "--max-time", "1")
     predicted = run("predict", "t.mercer", "t.csv").stdout.split()[1:]
     assert set(map(float, predicted)) <= {1e300, 2e300}
+
+
+def test_rows_that_were_trained_on_are_recognised(irises, diabetes):
+    for name, target in (("iris", "species"), ("diabetes", "target")):
+        run("fit", f"{name}.csv", "-t", target, "-q")
+        result = run("predict", f"{name}.mercer", f"{name}.csv", "--novelty")
+        out, notes = pd.read_csv(io.StringIO(result.stdout)), mercer.read_notes(f"{name}.mercer")
+        trained = out["trained on"] == "yes"
+        n, least = len(out), notes["trained on"]
+        assert least <= trained.sum() <= least + 2  # equal rows are not told apart
+        assert f"{trained.sum()} of {n} rows were trained on" in result.stderr
+        assert f"on the {n - trained.sum()} of them not trained on" in result.stderr
+        assert (out.loc[trained, "novelty"] < 0.01).mean() > 0.99
+    data = pd.read_csv("diabetes.csv")
+    held = data[~trained.to_numpy()].drop(columns="target")
+    held.to_csv("new.csv", index=False)
+    assert "trained on" not in run("predict", "diabetes.mercer", "new.csv").stderr
+
+
+def test_rows_unlike_the_training_rows_are_flagged(irises):
+    run("fit", "iris.csv", "-t", "species", "-q")
+    new = irises.drop(columns="species").iloc[[0, 60, 100, 120]].copy()
+    new.loc[60, "soil"] = "sand"
+    new.loc[100, "petal width (cm)"] = 25.0
+    new.loc[120] = None
+    new.to_csv("new.csv", index=False)
+    result = run("predict", "iris.mercer", "new.csv", "--novelty")
+    out = pd.read_csv(io.StringIO(result.stdout), keep_default_na=False)
+    assert out["unlike training"].tolist() == [
+        "",
+        "soil=sand is new",
+        "petal width (cm)=25.0 is above 2.5",
+        "every column is missing",
+    ]
+    assert "3 rows unlike the training rows, such as soil=sand is new" in result.stderr
+    assert float(out["novelty"][2]) == 1.0 > float(out["novelty"][0])
+    assert list(pd.read_csv(io.StringIO(run("predict", "iris.mercer", "new.csv").stdout))) == [
+        "prediction"
+    ]

@@ -15,7 +15,7 @@ import mercer
 from command_line import command, refused, run, runner
 from mercer.cli import main, models
 from mercer.cli.app import app
-from mercer.report import figures
+from mercer.reports import figures
 
 
 def test_pipes(irises):

@@ -122,7 +122,7 @@ def test_errors_of_memory_are_one_line(here, monkeypatch):
         raise MemoryError
 
     (here / "t.svm").write_text("\n".join(lines(30)) + "\n")
-    monkeypatch.setattr("mercer.cli.evaluation.split", no_room)
+    monkeypatch.setattr("mercer.cli.splits.holdout", no_room)
     assert "this needs more memory than there is; use fewer rows" in refused("fit", "t.svm")
 
 

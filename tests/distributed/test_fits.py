@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import mercer
 from mercer import kernels as K
 from mercer.solvers.losses import Logistic, Loss
-from mercer.solvers.nystrom.ridge import Totals
+from mercer.solvers.nystrom.sums import Totals
 from mercer.solvers.risk.newton import along
 
 dask = pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")

@@ -28,6 +28,7 @@ LAZY = {
     "transform": {},
     "score_samples": {},
     "pdf": {},
+    "latent_mean_and_variance": {},
     "standard_error": {},
     "reconstruction_error": {},
     "weights": {},
@@ -35,7 +36,10 @@ LAZY = {
     "conditional_quantile": {"q": [0.1, 0.5, 0.9]},
     "conditional_density": {"t": None},
 }
-AT_ONCE = ["fit", "fit_predict", "fit_transform", "partial_fit", "score", "leave_one_out", "path"]
+AT_ONCE = [
+    "calibrate_intervals", "fit", "fit_predict", "fit_transform", "leave_one_out", "partial_fit",
+    "path", "predict_interval", "sample_y", "score",
+]  # fmt: skip
 MORE = {
     "NuSVC": {"nu": 0.2},
     "KernelPerceptron": {"random_state": 0},
@@ -55,6 +59,8 @@ NAMES = sorted({*mercer.estimators.__all__, "AutoKernelClassifier", "AutoKernelR
 def fitted(name):
     model = getattr(mercer, name)(**MORE.get(name, {}))
     X, y = (X_REG, Y_REG) if is_regressor(model) else (IRIS, SPECIES)
+    if name == "GaussianProcessClassifier":
+        y = y == 1  # of which there are a mean and a variance
     if name == "KernelCCA":
         return model.fit(X[:, :2], X[:, 2:]), X[:, :2]
     if "y" not in inspect.signature(model.fit).parameters:

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import mercer
-from mercer.solvers.nystrom.ridge import FeatureSums, ProductSums
+from mercer.solvers.nystrom.sums import FeatureSums, ProductSums
 
 pytest.importorskip("dask", reason="Dask is not installed: pip install mercer[dask]")
 pytest.importorskip("distributed")

@@ -280,7 +280,13 @@ def test_one_feature_and_few_points(name):
 
 
 SCORED = [name for name in every_estimator.names() if "sample_weight" in signature(name, "score")]
-UNWEIGHTED = ("KernelCCA", "KernelPCA", "KernelPerceptron")
+UNWEIGHTED = (
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
+    "KernelCCA",
+    "KernelPCA",
+    "KernelPerceptron",
+)
 
 
 @pytest.mark.parametrize("name", SCORED)

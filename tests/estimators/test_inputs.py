@@ -25,12 +25,10 @@ from mercer import (
     NuSVR,
 )
 from mercer import kernels as K
-from mercer.estimators.inputs import (
-    training_gram,
-    validate_query,
-    validate_training,
-)
+from mercer.estimators.array_support import ArraySupport
+from mercer.estimators.inputs import validate_query, validate_training
 from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.training_gram import training_gram
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -97,7 +95,7 @@ def test_functions_of_rows_and_of_arrays():
     )
     np.testing.assert_allclose(rows(X), K.Polynomial(2, coef0=0.0)(X))
     probe = Probe(lambda A, B: A @ B.T)
-    probe._kernel_callable = "gram"
+    probe._arrays = ArraySupport(function_of="sets")
     np.testing.assert_allclose(resolve_kernel(probe, X)(X), K.Linear()(X))
 
 
@@ -192,7 +190,7 @@ def test_an_asymmetric_gram_is_refused():
 
 
 def test_many_points_of_a_kernel_of_unknown_validity_are_looked_at_in_part(monkeypatch):
-    monkeypatch.setattr("mercer.estimators.inputs.MOST_JUDGED", 40)
+    monkeypatch.setattr("mercer.estimators.training_gram.MOST_JUDGED", 40)
     points = np.random.default_rng(0).normal(size=(120, 3))
     probe = Probe("precomputed")
     with pytest.raises(ValueError, match="not positive semidefinite"):

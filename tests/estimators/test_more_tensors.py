@@ -96,10 +96,10 @@ def test_cross_validated_ridge_follows_the_dtype(dtype):
 
 def test_what_ridge_foresees_and_refuses(monkeypatch):
     for parameters in ({"solver": "nystrom"}, {"n_centers": 5}):
-        with pytest.raises(ValueError, match="not there for tensors"):
+        with pytest.raises(ValueError, match="not available for tensors"):
             KernelRidgeCV(kernel="rbf", **parameters).fit(tensor(X), y)
     monkeypatch.setattr(
-        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 6 * 8 * 69**2
+        "mercer.arrays.torch_backend.TorchBackend.free_memory", lambda self, X: 6 * 8 * 69**2
     )
     for model in (KernelRidgeCV(kernel="rbf"), KernelRidge(kernel="rbf", solver="eigh")):
         with pytest.raises(MemoryError, match=f"6 matrices of 70 x 70.* and {DEVICE.type}"):
@@ -210,9 +210,9 @@ def test_what_smoothers_refuse():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         NadarayaWatsonClassifier(bandwidth=1.0).fit(tensor(X), y[1:] > 0)
     model = LocalLinearRegressor(bandwidth=1.0).fit(tensor(X), tensor(y))
-    with pytest.raises(TypeError, match="only predict is there for tensors"):
+    with pytest.raises(TypeError, match="anything but predict is not available for tensors"):
         model.weights(tensor(NEW))
-    with pytest.raises(TypeError, match="only predict is there for tensors"):
+    with pytest.raises(TypeError, match="anything but predict is not available for tensors"):
         model.predict(tensor(NEW), return_std=True)
 
 
@@ -271,7 +271,7 @@ def test_what_correlations_refuse(monkeypatch):
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         KernelCCA(1).fit(A, B[1:])
     monkeypatch.setattr(
-        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 6 * 8 * 59**2
+        "mercer.arrays.torch_backend.TorchBackend.free_memory", lambda self, X: 6 * 8 * 59**2
     )
     with pytest.raises(MemoryError, match="n = 60 points"):
         KernelCCA(1, solver="dense").fit(A, B)

@@ -83,11 +83,11 @@ def test_what_is_refused():
         model.fit(X, y).predict(tensor(X))
     with pytest.raises(TypeError, match=rf"X is a ndarray .* fitted on tensors on {DEVICE.type}"):
         model.fit(tensor(X), y).predict(X)
-    with pytest.raises(ValueError, match="solver='gd' is not there for tensors"):
+    with pytest.raises(ValueError, match="solver='gd' is not available for tensors"):
         KernelRidge(solver="gd").fit(tensor(X), y)
     with pytest.raises(ValueError, match="not positive semidefinite"):
         KernelRidge(kernel="sigmoid").fit(tensor(X), y)
-    with pytest.raises(ValueError, match="indefinite='clip' is not there for tensors"):
+    with pytest.raises(ValueError, match="indefinite='clip' is not available for tensors"):
         KernelRidge(kernel="sigmoid", indefinite="clip").fit(tensor(X), y)
     with pytest.raises(ValueError, match="120 samples and y has 119"):
         model.fit(tensor(X), y[1:])
@@ -99,12 +99,12 @@ def test_what_is_refused():
 
 def test_a_matrix_too_large_for_the_device_is_refused_and_auto_does_without(monkeypatch):
     monkeypatch.setattr(
-        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 3 * 8 * 119**2
+        "mercer.arrays.torch_backend.TorchBackend.free_memory", lambda self, X: 3 * 8 * 119**2
     )
     model = KernelRidge(0.3, kernel=K.RBF(0.5)).fit(tensor(X), tensor(y))
     assert model.result_.method.startswith("pcg")
     monkeypatch.setattr(
-        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 3 * 8 * 119**2
+        "mercer.arrays.torch_backend.TorchBackend.free_memory", lambda self, X: 3 * 8 * 119**2
     )
     with pytest.raises(MemoryError, match="n = 120 points"):
         model.set_params(solver="cholesky").fit(tensor(X), tensor(y))
@@ -148,7 +148,7 @@ def test_a_density_by_kernels_of_triton(way):
 
 def test_what_densities_refuse():
     for parameters in ({"bounds": (-9, 9)}, {"adaptive": 0.5}, {"method": "tree"}):
-        with pytest.raises(ValueError, match="not there for tensors"):
+        with pytest.raises(ValueError, match="not available for tensors"):
             KernelDensity(**parameters).fit(tensor(X))
     model = KernelDensity().fit(tensor(X))
     for call in (
@@ -159,7 +159,7 @@ def test_what_densities_refuse():
         lambda: model.conditional({0: 1.0}),
         lambda: model.partial_fit(NEW),
     ):
-        with pytest.raises(TypeError, match="not there for tensors"):
+        with pytest.raises(TypeError, match="not available for tensors"):
             call()
     with pytest.raises(TypeError, match="X is a ndarray and KernelDensity was fitted on tensors"):
         model.score_samples(NEW)
@@ -205,7 +205,7 @@ def test_components_by_kernels_of_triton(way):
     found = model.fit(tensor(X[:50])).transform(tensor(NEW))
     np.testing.assert_allclose(as_numpy(found), expected, atol=1e-10)
     for parameters in ({"fit_inverse_transform": True}, {"eigen_solver": "nystrom"}):
-        with pytest.raises(ValueError, match="not there for tensors"):
+        with pytest.raises(ValueError, match="not available for tensors"):
             KernelPCA(2, kernel="rbf", **parameters).fit(tensor(X))
 
 
@@ -237,7 +237,7 @@ def test_kernel_regression_by_kernels_of_triton(way):
 
 def test_what_kernel_regression_refuses():
     model = NadarayaWatsonRegressor(bandwidth=0.4).fit(tensor(X), tensor(y))
-    with pytest.raises(TypeError, match="only predict is there for tensors"):
+    with pytest.raises(TypeError, match="anything but predict is not available for tensors"):
         model.weights(tensor(NEW))
     with pytest.raises(ValueError, match="zero far away"):
         NadarayaWatsonRegressor(bandwidth=1.0, kernel="tophat").fit(tensor(X), tensor(y))

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from mercer import kernels as K
-from mercer.expressions.contraction import contracted
+from mercer.expressions.contraction import Outer, contracted, is_joint, points_contracted
 from naive_kernels import CASES
 
 SCALES = [0.7, 1.9, 1.1]
@@ -17,9 +18,9 @@ COMPOSITES = [
 ]
 
 
-def by_storing(k, X, W):
+def by_storing(k, X, W, Z=None):
     found = {}
-    for path, slope in k.gradient(X).items():
+    for path, slope in k.gradient(X, Z).items():
         found[path] = np.tensordot(W, slope, axes=([0, 1], [0, 1]))
     return found
 
@@ -50,14 +51,46 @@ def test_of_every_vector_kernel(name):
                 np.testing.assert_allclose(found[path], value, rtol=1e-8, atol=1e-8)
 
 
-def test_several_tiles(monkeypatch):
+@pytest.mark.parametrize("k", COMPOSITES, ids=str)
+def test_two_sets_of_points(k):
+    X, Z, W = drawn(57)[0], drawn(31, 1)[0], np.random.default_rng(2).standard_normal((57, 31))
+    found, expected = contracted(k.over(X, Z), W), by_storing(k, X, W, Z)
+    for path, value in expected.items():
+        np.testing.assert_allclose(found[path], value, rtol=1e-9, atol=1e-9 * np.abs(W).sum())
+
+
+@pytest.mark.parametrize("widest", [30, 64])
+@pytest.mark.parametrize("same", [True, False])
+def test_several_tiles(monkeypatch, same, widest):
     X, W = drawn(100)
-    k = COMPOSITES[0]
-    expected = contracted(k.over(X), W)
-    monkeypatch.setattr("mercer.expressions.contraction.TILE", 100)
-    found = contracted(k.over(X), W)
+    pairs = COMPOSITES[0].over(X, None if same else X)
+    expected = by_storing(COMPOSITES[0], X, W)
+    monkeypatch.setattr("mercer.expressions.contraction.TILE", 20 * widest)
+    monkeypatch.setattr("mercer.expressions.contraction.WIDEST", widest)
+    found = contracted(pairs, W)
     for path, value in expected.items():
         np.testing.assert_allclose(found[path], value, rtol=1e-10)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_weights_of_low_rank(monkeypatch, same):
+    monkeypatch.setattr("mercer.expressions.contraction.TILE", 1000)
+    monkeypatch.setattr("mercer.expressions.contraction.WIDEST", 40)
+    rng = np.random.default_rng(3)
+    X, Z = drawn(100)[0], drawn(100 if same else 70, 1)[0]
+    U, V = rng.standard_normal((len(X), 3)), rng.standard_normal((len(Z), 3))
+    for k in COMPOSITES:
+        expected = by_storing(k, X, U @ V.T, None if same else Z)
+        pairs = k.over(X, None if same else Z)
+        found = contracted(pairs, Outer(U, V, symmetric=same))
+        for path, value in expected.items():
+            np.testing.assert_allclose(found[path], value, rtol=1e-9, atol=1e-7)
+
+
+def test_which_scales_are_one_sum():
+    X = drawn(20)[0]
+    assert [is_joint(k.over(X)) for k in COMPOSITES] == [True, True, True, False, True]
+    assert not is_joint(COMPOSITES[0].over(sp.csr_array(X)))
 
 
 def test_points_far_apart_lose_no_digits():
@@ -69,3 +102,18 @@ def test_points_far_apart_lose_no_digits():
     k = K.RBF(scales=[1e-3, 2e-3])
     expected = by_storing(k, X, W)["scales"]
     np.testing.assert_allclose(contracted(k.over(X), W)["scales"], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("k", COMPOSITES, ids=str)
+def test_derivatives_by_points(k):
+    X, Z, W = drawn(37)[0], drawn(21, 1)[0], np.random.default_rng(2).standard_normal((37, 21))
+    found = points_contracted(k.over(X, Z), W)
+    if "normalize" in repr(k) or "Laplacian" in repr(k) or "on(" in repr(k):
+        assert found is None
+        return
+    h = 1e-6
+    for j, feature in [(0, 0), (5, 1), (20, 2)]:
+        step = np.zeros_like(Z)
+        step[j, feature] = h
+        slope = (k(X, Z + step)[:, j] - k(X, Z - step)[:, j]) / (2 * h)
+        assert found[j, feature] == pytest.approx(W[:, j] @ slope, rel=1e-5, abs=1e-6)

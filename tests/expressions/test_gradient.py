@@ -22,7 +22,7 @@ from mercer.expressions import (
 from mercer.expressions.derivative import partial
 from mercer.expressions.nodes import ZERO
 from mercer.expressions.statistics import chi2_tangent, conjunction_tangent, minsum_tangent
-from mercer.kernels.kernel import ScaledKernel
+from mercer.kernels.vector_kernel import ScaledKernel
 
 MODULE = sys.modules["mercer.expressions.gradient"]  # the package has a function of that name
 SCALES = np.array([0.6, 1.5, 0.9, 2.0, 1.1])
@@ -241,7 +241,10 @@ def test_all_scales_take_one_pass(kernel, n_numbers, passes):
 def test_columns_are_taken_a_few_at_a_time(kernel, monkeypatch, passes):
     X, Y = points(40, 30)
     U, V = weights(40, 30, 3)
-    at_once = gradient(kernel.over(X, Y), U, V)["scales"]
+    at_once = gradient(kernel.over(X, Y), U, V)["scales"]  # by weights
+    monkeypatch.setattr(MODULE, "WEIGHTED", 4)
+    by_products = gradient(kernel.over(X, Y), U, V)["scales"]
+    np.testing.assert_allclose(by_products, at_once, rtol=1e-10)
     monkeypatch.setattr(MODULE, "COLUMNS", 0)
     monkeypatch.setattr(MODULE, "FEWEST", 12)
     passes.clear()
@@ -306,3 +309,12 @@ def test_what_does_not_fit_is_refused():
         pairs.derivative("scales", 5)
     with pytest.raises(ValueError, match="index=0 of 'gamma', which is one number"):
         pairs.derivative("gamma", 0)
+
+
+@pytest.mark.parametrize("c", [1, 3])
+def test_only_what_is_asked_for(c):
+    X, _ = points(20, 5)
+    pairs, (U, V) = (2.0 * K.RBF(0.3, scales=SCALES)).over(X), weights(20, 20, c)
+    found, whole = gradient(pairs, U, V, ["right__scales"]), gradient(pairs, U, V)
+    assert list(found) == ["right__scales"]
+    np.testing.assert_array_equal(found["right__scales"], whole["right__scales"])

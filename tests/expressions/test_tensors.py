@@ -401,7 +401,7 @@ def test_a_matrix_beyond_memory_is_refused_by_its_size(monkeypatch):
     X = tensor(np.zeros((60, 2)))
     monkeypatch.setattr("mercer.arrays.validation.WORTH_ASKING", 0)
     monkeypatch.setattr(
-        "mercer.arrays.backend.TorchBackend.free_memory", lambda self, X: 8 * 60 * 59
+        "mercer.arrays.torch_backend.TorchBackend.free_memory", lambda self, X: 8 * 60 * 59
     )
     with pytest.raises(MemoryError, match=rf"60 x 60 in float64 needs 0 MiB, and {DEVICE.type}"):
         K.RBF()(X)

@@ -19,7 +19,7 @@ import os, signal, sys, threading, time, warnings
 import numpy as np
 import mercer
 from mercer import kernels as K
-from mercer.auto.threads import one_blas_thread
+from mercer.arrays.threads import one_blas_thread
 
 warnings.simplefilter("ignore")
 sys.setswitchinterval(1e-5)

@@ -178,5 +178,3 @@ def test_nested_lists_and_tiny_divisors_are_refused():
         K.parse(f"FromMatrix({'[' * 60}0{']' * 60})")
     with pytest.raises(ValueError, match="one over it overflows"):
         K.parse("Linear() / 1e-320")
-    with pytest.raises(ValueError, match="overflows"):
-        K.parse("Constant(1e308) * Constant(1e308)")

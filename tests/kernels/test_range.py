@@ -116,3 +116,49 @@ def test_infinite_values_are_warned_of():
     assert np.isinf(Gram[0, 0])
     with pytest.warns(RuntimeWarning, match=r"k\(x, z\) is infinite for row 0 of X and row 0 of Y"):
         K.exp(K.Linear())(points, points[:1])
+
+
+LARGE = K.Constant(1e200)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        LARGE * LARGE,
+        K.Constant(1e150) * K.Constant(1e150) * K.Constant(1e150),
+        1e200 * (1e200 * K.Linear()),
+        1e200 * K.RBF() * (1e200 * K.Linear()),
+        K.Constant(1e308) + K.Constant(1e308),
+        1e308 * K.RBF() + 1e308 * K.RBF(),
+        LARGE**2,
+        (1e200 * K.RBF()) ** 2,
+        (LARGE + K.RBF()) ** 2,
+        K.exp(K.Constant(1000.0)),
+        K.exp(1000.0 * K.RBF()),
+        LARGE.on([0]) * LARGE.on([1]),
+    ],
+    ids=repr,
+)
+def test_constants_that_overflow_together_are_no_valid_kernel(kernel):
+    with pytest.raises(ValueError, match="beyond the range of float64"):
+        _ = kernel.validity
+
+
+def test_constants_that_do_not_overflow_together_are_fine():
+    for kernel in (1e200 * K.RBF() + 1e307 * K.Linear(), K.exp(700.0 * K.RBF()), LARGE * 1e100):
+        assert kernel.validity.status == "valid"
+
+
+def test_whole_numbers_beyond_float64_are_refused():
+    huge = 10**400
+    for refused in (
+        lambda: K.Constant(huge).validity,
+        lambda: K.Polynomial(huge).validity,
+        lambda: (K.Linear() ** huge).validity,
+        lambda: K.RBF(scales=[huge]).validity,
+        lambda: huge * K.RBF(),
+        lambda: K.RBF() / huge,
+        lambda: KernelRidge(alpha=huge).fit([[0.0], [1.0]], [0.0, 1.0]),
+    ):
+        with pytest.raises(ValueError, match=r"beyond|positive, finite"):
+            refused()

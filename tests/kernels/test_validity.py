@@ -170,3 +170,32 @@ def test_the_zero_kernel_is_valid_and_cannot_be_normalised(kernel):
         with pytest.raises(ValueError, match="is zero everywhere and cannot be normalised"):
             use()
     assert kernel.validity.status == "valid"
+
+
+def test_kernels_are_normalised_once():
+    kernel = K.RBF().normalize()
+    assert kernel.normalize() is kernel
+    assert K.parse("RBF()" + ".normalize()" * 150).validity.status == "valid"
+
+
+@pytest.mark.parametrize(
+    "wrapped", ["({} + 1).normalize()", "exp({}).normalize()", "({} + exp(Linear())).normalize()"]
+)
+def test_normalisations_within_each_other_are_few(wrapped):
+    """Formulas of more would take exponential time to write out."""
+    text = "RBF()"
+    for _ in range(3):
+        text = wrapped.format(text)
+    assert K.parse(text).validity.status == "valid"
+    with pytest.raises(ValueError, match="4 normalisations within each other"):
+        K.parse(wrapped.format(text))
+    with pytest.raises(ValueError, match="4 normalisations within each other"):
+        _ = K.Normalized(K.parse(text) * K.Linear()).validity
+
+
+def test_powers_of_differences_within_each_other_are_decided():
+    """Expanded, the coefficients would have thousands of digits."""
+    kernel = K.Linear()
+    for _ in range(15):
+        kernel = (kernel - 1) ** 2
+    assert kernel.validity.status == "indefinite"

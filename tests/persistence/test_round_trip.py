@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import subprocess
 import sys
 import warnings
@@ -21,6 +23,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import mercer
 import model_zoo
 from mercer import kernels as K
+from mercer.cached import cached_property
 from mercer.estimators.losses import Huber, Loss
 from mercer.persistence import registry
 from naive_kernels import all_cases, points
@@ -79,8 +82,19 @@ def same(a, b, seen=None):
     if isinstance(a, np.random.RandomState):
         return same(list(a.get_state()), list(b.get_state()))
     if hasattr(a, "__dict__"):
-        return same(vars(a), vars(b), seen)
+        return same(given(a), given(b), seen)
     return a == b
+
+
+def given(a):
+    """The attributes of an object, without what is computed when asked for."""
+    if dataclasses.is_dataclass(a):
+        return {field.name: getattr(a, field.name) for field in dataclasses.fields(a)}
+    return {name: part for name, part in vars(a).items() if not is_computed(a, name)}
+
+
+def is_computed(a, name):
+    return isinstance(inspect.getattr_static(type(a), name, None), cached_property)
 
 
 def check_model(model, new, path):

@@ -112,7 +112,7 @@ def test_a_pipeline_has_the_band_of_its_last_step():
     display = RegressionDisplay.from_estimator(model, x, t)
     lower, upper = model[-1].confidence_band(model[:-1].transform(display.x[:, None]), 0.95)
     np.testing.assert_allclose([display.lower, display.upper], [lower, upper])
-    assert legend(display) == ["95% band"]
+    assert legend(display) == ["95% band for the smoothed curve"]
 
 
 def test_several_quantiles_have_a_curve_each():

@@ -13,7 +13,7 @@ from mercer.kernels import RBF
 from mercer.operators import gram
 from mercer.solvers.qp import support_vectors
 from mercer.solvers.qp.interior_point import interior_point
-from mercer.solvers.qp.quadratic_program import RestrictedGram
+from mercer.solvers.qp.restricted_gram import RestrictedGram
 from mercer.solvers.qp.row_cache import KeptRows
 from mercer.solvers.qp.smo import smo, smo_together
 from quadratic_programs import check_feasible

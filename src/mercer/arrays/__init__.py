@@ -1,14 +1,12 @@
 """The one layer that knows which array library, dtype and device it is dealing with."""
 
 from mercer.arrays.backend import (
+    NUMPY,
     Array,
-    Backend,
-    LazyModule,
     as_dense,
     as_numbers,
     as_numpy,
     backend,
-    device_budget,
     dtype_of,
     is_single,
     like,
@@ -22,8 +20,11 @@ from mercer.arrays.backend import (
     to_device_of,
     to_float64,
 )
+from mercer.arrays.lazy_modules import LazyModule
 from mercer.arrays.libraries import is_tensor
 from mercer.arrays.memory import memory_budget, physical_memory, row_blocks
+from mercer.arrays.numpy_backend import Backend
+from mercer.arrays.torch_backend import device_budget
 from mercer.arrays.validation import (
     DROP,
     FLOATS,
@@ -38,6 +39,7 @@ from mercer.arrays.validation import (
     refuse_matrix,
     refuse_missing,
     refuse_non_finite,
+    refuse_tensors,
     refuse_text,
     require_cpu,
 )
@@ -46,6 +48,7 @@ __all__ = [
     "DROP",
     "FLOATS",
     "IMPUTE",
+    "NUMPY",
     "Array",
     "Backend",
     "LazyModule",
@@ -74,6 +77,7 @@ __all__ = [
     "refuse_matrix",
     "refuse_missing",
     "refuse_non_finite",
+    "refuse_tensors",
     "refuse_text",
     "require_cpu",
     "row_blocks",

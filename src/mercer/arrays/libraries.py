@@ -26,6 +26,12 @@ def is_half(X: Any) -> bool:
     return is_tensor(X) and str(X.dtype) in ("torch.float16", "torch.bfloat16")
 
 
+def tensor_as_numpy(X: Any) -> np.ndarray:
+    """A tensor as an array in this machine's memory; half precision as float32."""
+    X = X.detach().cpu()
+    return (X.float() if is_half(X) else X).numpy()
+
+
 def is_recorded(X: Any) -> bool:
     """Whether X is a tensor by which torch is to find derivatives."""
     return is_tensor(X) and X.requires_grad and sys.modules["torch"].is_grad_enabled()

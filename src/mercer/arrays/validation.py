@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
 from mercer._sklearn import is_pandas_na, is_scalar_nan
-from mercer.arrays.backend import Array, as_numpy, backend, namespace, torch
+from mercer.arrays.backend import NUMPY, Array, backend, namespace
+from mercer.arrays.lazy_modules import torch
 from mercer.arrays.libraries import is_half, is_tensor
 
 IMPUTE = "fill it in first, for example with X.filled(np.nan) and sklearn.impute.SimpleImputer"
@@ -202,13 +203,11 @@ def refuse_non_finite(X: Array, name: str = "X", columns: list | None = None) ->
 def require_cpu(X: Any, reader: str) -> Any:
     """A tensor in this machine's memory as an array, what is none as it is.
 
-    A tensor elsewhere is refused, by who reads it.
+    A tensor on a device is refused, by who reads it.
     """
-    if not is_tensor(X):
-        return X
-    if X.device.type != "cpu":
-        raise TypeError(
-            f"X is a tensor on {X.device}, and {reader} computes in this machine's memory; pass "
-            "X.cpu().numpy()"
-        )
-    return as_numpy(X)
+    return NUMPY.accept(X, reader)
+
+
+def refuse_tensors(X: Any, what: str, error: type[Exception] = TypeError) -> None:
+    """Raise an error where X is a tensor, and something is available for arrays alone."""
+    backend(X).refuse(what, error)

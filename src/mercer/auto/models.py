@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from numbers import Real
 from typing import Any
@@ -9,17 +10,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from mercer._sklearn import Interval, check_n_features, check_y
+from mercer._sklearn import Interval, StrOptions, check_n_features, check_y
 from mercer.arrays import row_blocks, to_cpu
 from mercer.arrays.remote import over_blocks
+from mercer.arrays.threads import one_blas_thread
+from mercer.auto.classes import METRICS, as_model, best_likelihood, best_offsets
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
+from mercer.auto.likelihood import fit_likelihood, mean_loss
 from mercer.auto.search import Clock, Search, take
-from mercer.auto.threads import one_blas_thread
+from mercer.auto.table_search import TableSearch
+from mercer.auto.targets import Targets
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import require_fitted
@@ -32,7 +38,7 @@ from mercer.estimators.labels import (
 )
 from mercer.estimators.scores import Classifier, Regressor
 from mercer.solvers.ridge_problem import float32_is_small
-from mercer.tables.coding import TableCoding, as_table, mean_and_spread
+from mercer.tables.coding import TableCoding, as_table
 from mercer.tables.sparse import are_all_equal, sparse_rows, stays_sparse
 
 # Rows up to which the final fit is exact, and centres beyond.
@@ -43,6 +49,8 @@ _PATH_ROWS = 1000
 _FACTOR = 4.0
 # Factorisations that an exact fit takes, and as many of the centres' size for each row.
 _FACTORISATIONS = 2
+# Classes up to which all rows are left out; of more, those that the regulariser is chosen on.
+_LEFT_OUT_CLASSES = 3
 # Copies of a table, made dense, that its coding holds at once.
 _COPIES = 8
 # Multiplications of matrices that one thread has done in a few seconds.
@@ -53,37 +61,62 @@ class _AutoKernel(BaseEstimator):
     """What classification and regression share: search, final path, prediction."""
 
     _parameter_constraints: dict = {
+        "quality": [StrOptions({"best", "fast"})],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, max_time: float | None = None, random_state: Any = 0):
-        self.max_time = max_time
-        self.random_state = random_state
-
-    def _search(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """Choose, fit with what was chosen, and return predictions left one out of (n, t)."""
+    def _search(self, X: Any, Y: np.ndarray, weight: np.ndarray | None, groups: Any) -> Search:
+        """Choose the coding and the kernel for targets (n, t)."""
         clock, random = Clock(self.max_time), check_random_state(self.random_state)
         with one_blas_thread():
             roots = None if weight is None else np.sqrt(weight)
-            search = Search(X, Y, clock, random, roots).run()
+            if sp.issparse(X):
+                search = Search(X, Y, clock, random, roots)
+            else:
+                search = TableSearch(
+                    X, Y, clock, random, roots, groups=groups, quality=self.quality
+                )
+            try:
+                search.run()
+            except KeyboardInterrupt:
+                search.stop()
         self.coding_ = search.coding
         self.n_features_in_ = search.coding.n_features_in_
         if hasattr(search.coding, "feature_names_in_"):
             self.feature_names_in_ = search.coding.feature_names_in_
         self.kernel_ = search.kernel
-        points, n = self.coding_.transform(X), len(Y)
-        work = clock.left() / max(_FACTORISATIONS * search.pace, 1e-300)
+        return search
+
+    def _centres(self, search: Search) -> int | None:
+        """How many centres the final fit is on; None where there is time for an exact one."""
+        n = len(search.Y)
+        work = search.clock.left() / max(_FACTORISATIONS * search.pace, 1e-300)
+        if n <= _EXACT and n**3 <= work:
+            return None
+        return min(int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES)), n)
+
+    def _fit_squares(self, search: Search, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """Fit by least squares; returns predictions left one out of (n, t)."""
+        points, n, centres = search.all_points(), len(Y), self._centres(search)
         if are_all_equal(points):
-            predictions = self._fit_nothing(points, Y)
-        elif n <= _EXACT and n**3 <= work:
+            return self._fit_nothing(points, Y)
+        if centres is None:
             with one_blas_thread() if n <= _PATH_ROWS else nullcontext():
-                predictions = self._fit_exactly(points, Y, weight, search)
-        else:
-            centres = min(int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES)), n)
-            with one_blas_thread() if n * centres**2 <= _ONE_THREAD else nullcontext():
-                predictions = self._fit_on_centres(points, Y, weight, search.alpha, centres)
+                return self._fit_exactly(points, Y, weight, search)
+        with one_blas_thread() if n * centres**2 <= _ONE_THREAD else nullcontext():
+            return self._fit_on_centres(points, Y, weight, search.alpha, centres)
+
+    def _report(
+        self,
+        search: Search,
+        predictions: np.ndarray,
+        Y: np.ndarray,
+        weight: np.ndarray | None,
+    ) -> None:
+        """``report_``, with the error of predictions left one out of targets (n, t)."""
         errors = np.mean((predictions - Y) ** 2, axis=1)
+        mean = np.average(Y, axis=0, weights=weight)
         self.report_ = {
             "tried": search.tried,
             "scaling": self.coding_.scaling,
@@ -91,10 +124,9 @@ class _AutoKernel(BaseEstimator):
             "alpha": float(self.alpha_),
             "solver": self.model_.result_.method,
             "left_one_out": float(np.average(errors, weights=weight)),
-            "baseline": float(np.average(np.mean(Y**2, axis=1), weights=weight)),
-            "seconds": clock.seconds,
+            "baseline": float(np.average(np.mean((Y - mean) ** 2, axis=1), weights=weight)),
+            "seconds": search.clock.seconds,
         }
-        return predictions
 
     def _fit_nothing(self, points: Any, Y: np.ndarray) -> np.ndarray:
         """A table that tells no row from another: the mean."""
@@ -211,8 +243,15 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
     True
     """
 
+    def __init__(self, quality: str = "best", max_time: float | None = None, random_state: Any = 0):
+        self.quality = quality
+        self.max_time = max_time
+        self.random_state = random_state
+
     @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoKernelRegressor:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> AutoKernelRegressor:
         """Choose and fit.
 
         Parameters
@@ -222,22 +261,34 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
         sample_weight : float or array of shape (n,), optional
             Weights of the rows in the search and in the final fit; rows of weight zero are left
             out. Columns are scaled without weights.
+        groups : array of shape (n,), optional
+            Rows of a group, such as the visits of a patient, share a fold where target means of
+            categories are cross-fitted.
         """
         refuse_words(self, y)
         y = check_y(_given(y), multi_output=True, y_numeric=True, estimator=self)
         y = np.asarray(y, dtype=np.float64)
-        X, y, weight = _weighted_rows(_rows_of(X, y), y, sample_weight)
-        self.y_mean_, spread = mean_and_spread(y, weight)
-        self.y_scale_ = np.where(spread > 0, spread, 1.0)
-        Y = (y - self.y_mean_) / self.y_scale_
-        self._search(X, Y.reshape(len(y), -1), weight)
         self.one_target_ = y.ndim == 1
+        X, y, weight, groups = _weighted_rows(_rows_of(X, y), y, sample_weight, groups)
+        y = y.reshape(len(y), -1)
+        targets = Targets.of(y, weight)
+        Y = targets.standardised(y)
+        search = self._search(X, Y, weight, groups)
+        left_out = self._fit_squares(search, Y, weight)
+        targets = targets.combined(left_out, y, weight)
+        one = slice(None) if y.shape[1] > 1 else 0
+        self.y_mean_, self.y_scale_ = targets.mean[one], targets.scale[one]
+        self.log_target_ = targets.log
+        predictions = targets.predictions(left_out) / targets.scale
+        self._report(search, predictions, y / targets.scale, weight)
         return self
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for a table."""
-        values = self._scores(X) * self.y_scale_ + self.y_mean_
+        scores = self._scores(X)
+        mean, scale = np.atleast_1d(self.y_mean_, self.y_scale_)
+        values = Targets(mean, scale, self.log_target_).predictions(scores)
         return values[:, 0] if self.one_target_ else values
 
     def __sklearn_tags__(self) -> Any:
@@ -274,8 +325,30 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
     True
     """
 
+    _parameter_constraints: dict = {
+        **_AutoKernel._parameter_constraints,
+        "metric": [StrOptions(set(METRICS))],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        quality: str = "best",
+        max_time: float | None = None,
+        metric: str = "log_loss",
+        class_weight: Any = None,
+        random_state: Any = 0,
+    ):
+        self.quality = quality
+        self.max_time = max_time
+        self.metric = metric
+        self.class_weight = class_weight
+        self.random_state = random_state
+
     @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoKernelClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> AutoKernelClassifier:
         """Choose and fit.
 
         Parameters
@@ -286,6 +359,9 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         sample_weight : float or array of shape (n,), optional
             Weights of the rows in the search and in the final fit; rows of weight zero are left
             out. Columns are scaled without weights.
+        groups : array of shape (n,), optional
+            Rows of a group, such as the visits of a patient, share a fold where target means of
+            categories are cross-fitted.
         """
         refuse_missing_labels(y)
         y = column_or_1d(_given(y), warn=True)
@@ -302,41 +378,101 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         weight = checked_weights(sample_weight, X)
         if weight is not None:
             require_weight(self.classes_, codes, weight)
-        X, codes, weight = _weighted_rows(X, codes, weight)
-        Y = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, 0.0)
-        shares = np.average(Y, axis=0, weights=weight)
-        if len(self.classes_) == 2:
-            Y = Y[:, 1:]
-        self.shares_ = shares[-Y.shape[1] :]
-        scores = self._search(X, Y - self.shares_, weight) + self.shares_
-        scores = _by_class(scores)
+        weight = _by_classes(self.class_weight, self.classes_, codes, weight)
+        X, codes, weight, groups = _weighted_rows(X, codes, weight, groups)
+        targets = np.eye(len(self.classes_))[codes]
+        shares = np.average(targets, axis=0, weights=weight)
+        columns = slice(1, None) if len(shares) == 2 else slice(None)
+        self.shares_ = shares[columns]
+        Y = targets[:, columns] - self.shares_
+        search = self._search(X, Y, weight, groups)
+        points = search.all_points()
+        self.loss_ = "squared"
+        if self._centres(search) is None and not are_all_equal(points):
+            self.loss_ = "logistic"
+            left_out, rows = self._fit_likelihood(search, points, codes, weight)
+            codes, targets = codes[rows], targets[rows]
+            weight = None if weight is None else weight[rows]
+        else:
+            left_out = self._fit_squares(search, Y, weight) + self.shares_
+        scores = self._by_class(left_out)
         self.steepness_ = _steepness(scores, codes, weight)
-        right = scores.argmax(axis=1) == codes
+        chances = softmax(self.steepness_ * scores, axis=1)
+        self._report(search, chances[:, columns], targets[:, columns], weight)
+        self.offsets_ = best_offsets(self.metric, chances, codes, weight)
+        right = (scores + self.offsets_ / self.steepness_).argmax(axis=1) == codes
         self.report_["left_one_out_accuracy"] = float(np.average(right, weights=weight))
         self.report_["baseline_accuracy"] = float(shares.max())
         return self
 
+    def _fit_likelihood(
+        self, search: Search, points: Any, codes: np.ndarray, weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Logistic regression on all rows; returns scores left out, and of which rows."""
+        began, C, n = time.perf_counter(), len(self.classes_), len(codes)
+        K = np.asarray(self.kernel_(points)).astype(np.float32 if n > _PATH_ROWS else np.float64)
+        rows = np.sort(search.rows(_PATH_ROWS))
+
+        def told(lam: float, loss: float) -> None:
+            name = f"logistic loss, alpha {lam:.3g}, {'all' if len(rows) == n else len(rows)} rows"
+            search.note(name, self.coding_, loss)
+            if search.is_late(_FACTORISATIONS * len(rows) ** 3):
+                raise TimeoutError
+
+        part = K if len(rows) == n else K[np.ix_(rows, rows)].astype(np.float64)
+        with one_blas_thread():
+            weights = None if weight is None else weight[rows]
+            lam, found = best_likelihood(part, codes[rows], C, weights, told)
+        exact = C <= _LEFT_OUT_CLASSES or len(rows) == n
+        left_out = found.left_out
+        if len(rows) < n:
+            found = fit_likelihood(K, codes, C, lam, weight, leave_out=exact)
+        if exact and len(rows) < n:
+            left_out, rows = found.left_out, np.arange(n)
+            loss = mean_loss(left_out, codes, weight)
+            search.note(f"logistic loss, alpha {lam:.3g}, all rows", self.coding_, loss)
+        self.alpha_ = lam
+        self.model_ = as_model(self.kernel_, points, found, codes, lam, weight, began)
+        return left_out, rows
+
+    def _by_class(self, scores: np.ndarray) -> np.ndarray:
+        """Scores of every class, (n, n_classes)."""
+        if scores.shape[1] > 1:
+            return scores
+        if self.loss_ == "logistic":
+            return np.hstack([-scores / 2, scores / 2])
+        return np.hstack([1 - scores, scores])
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        scores = self._scores(X)
+        return self._by_class(scores if self.loss_ == "logistic" else scores + self.shares_)
+
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes, (n, n_classes); of two classes one, positive for the second."""
-        scores = self._scores(X) + self.shares_
-        return 2 * scores[:, 0] - 1 if scores.shape[1] == 1 else scores
+        scores = self._class_scores(X) + self.offsets_ / self.steepness_
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, (n, n_classes)."""
-        scores = _by_class(self._scores(X) + self.shares_) * self.steepness_
-        return np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
+        return softmax(self._class_scores(X) * self.steepness_, axis=1)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score."""
-        scores = _by_class(self._scores(X) + self.shares_)
+        scores = self._class_scores(X) + self.offsets_ / self.steepness_
         return self.classes_[scores.argmax(axis=1)]
 
 
-def _by_class(scores: np.ndarray) -> np.ndarray:
-    return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
+def _by_classes(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray | None
+) -> np.ndarray | None:
+    """Weights of rows times those of their classes; None for none."""
+    if class_weight is None:
+        return weight
+    of_rows = compute_sample_weight(class_weight, classes[codes])
+    return of_rows if weight is None else of_rows * weight
 
 
 def _steepness(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> float:
@@ -375,12 +511,15 @@ def _rows_of(X: Any, y: np.ndarray) -> Any:
 
 
 def _weighted_rows(
-    X: Any, y: np.ndarray, sample_weight: Any
-) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """The rows that have weight, their targets, and these weights, of mean 1; None for none."""
+    X: Any, y: np.ndarray, sample_weight: Any, groups: Any
+) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """The rows that have weight: their targets, weights of mean 1 and groups; None for none."""
+    if groups is not None:
+        groups = column_or_1d(to_cpu(groups))
+        check_consistent_length(groups, y)
     weight = checked_weights(sample_weight, X)
     if weight is None:
-        return X, y, None
+        return X, y, None, groups
     rows = np.flatnonzero(weight)
     if len(rows) < 2:
         raise ValueError(
@@ -389,4 +528,5 @@ def _weighted_rows(
         )
     if len(rows) < len(y):
         X, y, weight = take(X, rows), y[rows], weight[rows]
-    return X, y, weight / weight.mean()
+        groups = None if groups is None else groups[rows]
+    return X, y, weight / weight.mean(), groups

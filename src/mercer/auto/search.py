@@ -62,6 +62,10 @@ class Clock:
     def seconds(self) -> float:
         return time.perf_counter() - self.begun
 
+    def stop(self) -> None:
+        """Spend the time that is left."""
+        self.limit = self.seconds
+
     def left(self) -> float:
         return np.inf if self.limit is None else max(0.0, self.limit - self.seconds)
 
@@ -109,12 +113,19 @@ class Search:
         self.tried: list[dict[str, Any]] = []
         self.error, self.alpha, self.width = np.inf, 1.0, 1.0
         self.is_sparse = sp.issparse(X)
-        self.coding: Any = SparseCoding().fit(X) if self.is_sparse else TableCoding().fit(X)
+        self.coding: Any = self._fitted_coding()
         self.kernel: Kernel = K.Constant(1.0)
         self.pace = 0.0
         self.few = int(np.clip(len(Y) // _FIRST_SHARE, *_FIRST_ROWS))
         self.more = int(np.clip(len(Y) // _MORE_SHARE, *_MORE_ROWS))
         self.half = min(self.more, len(Y) // 2)
+
+    def _fitted_coding(self) -> Any:
+        return (SparseCoding() if self.is_sparse else TableCoding()).fit(self.X)
+
+    def all_points(self) -> Any:
+        """The points of the training rows."""
+        return self.coding.transform(self.X)
 
     def run(self) -> Search:
         D = len(self.coding.owners_)
@@ -137,10 +148,21 @@ class Search:
 
     def points(self, coding: Any, rows: np.ndarray) -> Any:
         """The coordinates of some rows, without texts."""
-        points = coding.transform(take(self.X, rows))
+        points = self._rows_of(coding, rows)
         if self.is_sparse:
             return points
         return points[:, : len(coding.owners_)].astype(np.float64)
+
+    def _rows_of(self, coding: Any, rows: np.ndarray) -> Any:
+        return coding.transform(take(self.X, rows))
+
+    def stop(self) -> None:
+        """End the search here: what is left is done as if the time was spent."""
+        self.clock.stop()
+
+    def is_late(self, factorisations: float) -> bool:
+        """Whether there is no time for so many factorisations, times cubed rows, and the fit."""
+        return self.clock.left() < self.pace * (factorisations + 2.0 * len(self.Y) ** 3)
 
     def _late(self) -> bool:
         return self.clock.limit is not None and self.clock.seconds > 0.5 * self.clock.limit
@@ -149,14 +171,16 @@ class Search:
         """What `weighed` takes for some rows."""
         return None if self.roots is None else self.roots[rows]
 
-    def _best(self, kernel: Kernel, X: Any, rows: np.ndarray) -> tuple[float, float]:
+    def _best(
+        self, kernel: Kernel, X: Any, rows: np.ndarray, factor: float = 10.0
+    ) -> tuple[float, float]:
         """The least error of a kernel on the points X of some rows, and its regulariser."""
         start = time.perf_counter()
         Y = self.Y[rows]
         G = weighed(np.asarray(kernel(X), dtype=np.float64), self.roots_of(rows))
         looks: list[float] = []
         known = None if np.isinf(self.error) else self.alpha
-        found = best_alpha(G, Y, known, told=lambda alpha, error: looks.append(error))
+        found = best_alpha(G, Y, known, factor, lambda alpha, error: looks.append(error))
         self.pace = (time.perf_counter() - start) / (len(looks) * len(Y) ** 3)
         return found[:2]
 
@@ -303,7 +327,7 @@ class Search:
     def _texts(self, D: int) -> None:
         """String kernels for the columns of texts, added to what there is."""
         rows, vector = self.rows(self.few), self.kernel if D else None
-        points = self.coding.transform(take(self.X, rows))
+        points = self._rows_of(self.coding, rows)
         if vector is not None:
             vector = vector.on(list(range(D)))
             self.kernel, self.error = vector, np.inf

@@ -18,8 +18,8 @@ from mercer.cli import INTERRUPTED
 from mercer.cli.escaping import escape
 from mercer.cli.output import (
     Output,
+    facts_table,
     load_model,
-    plain,
     require_html_suffix,
     require_table_suffix,
     require_writable,
@@ -28,13 +28,17 @@ from mercer.cli.output import (
     write_table,
 )
 from mercer.memory_errors import explained, is_bare
+from mercer.reports.summaries import plain
 from mercer.tables.readers import (
     MAX_GIB,
     READERS,
     Data,
+    grouped,
     is_model_file,
     read,
+    require_columns,
     suggested,
+    timed,
     without_names,
 )
 
@@ -96,6 +100,17 @@ app = typer.Typer(
 class TaskName(StrEnum):
     classification = "classification"
     regression = "regression"
+
+
+class MetricName(StrEnum):
+    accuracy = "accuracy"
+    balanced_accuracy = "balanced_accuracy"
+    f1 = "f1"
+    auc = "auc"
+    log_loss = "log_loss"
+    r2 = "r2"
+    rmse = "rmse"
+    mae = "mae"
 
 
 DataArgument = Annotated[
@@ -163,11 +178,32 @@ def fit(
     holdout: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="Fraction of rows to test on.")
     ] = 0.25,
+    cv: Annotated[
+        int, typer.Option(min=0, max=100, help="Test by cross-validation with so many folds.")
+    ] = 0,
+    group: Annotated[
+        str | None, typer.Option(help="Column whose rows of one value are not split by the test.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of times: test on the latest rows.")
+    ] = None,
     refit: Annotated[
-        bool, typer.Option("--refit", help="Train again on all rows after testing.")
+        bool,
+        typer.Option("--refit", help="After testing, fit the chosen kernel to all rows."),
     ] = False,
+    metric: Annotated[
+        MetricName | None, typer.Option(help="Score to report and to choose the threshold for.")
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(metavar="balanced|CLASS=WEIGHT,...", help="Weights of the classes."),
+    ] = None,
     ignore: Annotated[
         list[str] | None, typer.Option(help="Exclude a column; repeat for several.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Use a column although it seems to identify the rows; repeatable."),
     ] = None,
     seed: Annotated[
         int,
@@ -183,13 +219,23 @@ def fit(
     out = Output(as_json, quiet)
     require_writable(output, report, read=(data,))
     require_html_suffix(report)
+    weights = _weights(class_weight)
+    if cv == 1:
+        raise ValueError("--cv 1: expected at least 2 folds, or 0 for one split")
+    if group and time:
+        raise ValueError("--group and --time cannot be combined")
+    if cv and refit:
+        raise ValueError("--cv trains the saved model on all rows already; leave --refit out")
     path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
     require_writable(path)
     with out.progress(max_time) as step:
-        found = without_names(read(data, form, header, target, max_gib))
-        found = _without(found, ignore or [])
+        found = read(data, form, header, target, max_gib)
+        require_columns(found, "--keep", keep or [])
+        found = grouped(found, group) if group else found
+        found = timed(found, time) if time else found
+        found = _without(without_names(found, keep or []), ignore or [])
         from mercer.cli import fitting  # slow to import
-        from mercer.report import figures, pages
+        from mercer.reports import figures, pages
 
         if report is not None:
             figures.refuse_undrawable()
@@ -200,6 +246,9 @@ def fit(
             max_time=max_time,
             random_state=seed,
             refit=refit,
+            metric=metric and metric.value,
+            class_weight=weights,
+            cv=cv,
             step=step,
         )
         step("writing")
@@ -270,6 +319,14 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each class.")
     ] = False,
+    novelty: Annotated[
+        bool,
+        typer.Option(
+            "--novelty",
+            help="Add how far each row is from the training rows (0 to 1), what it has that they "
+            "do not, and whether it was trained on.",
+        ),
+    ] = False,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
     header: HeaderOption = True,
@@ -292,15 +349,25 @@ def predict(
     require_writable(output, read=(model, data))
     found = read(data, form, header, max_gib=max_gib)
     fitted, notes = load_model(model, found.width)
-    from mercer.cli.predicting import predictions, score_of, unlike_training
+    from mercer.cli.predicting import (
+        newly_marked,
+        notes_on_rows,
+        predictions,
+        score_of,
+        trained_rows,
+    )
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        columns = predictions(fitted, notes, found, probabilities)
+        columns = predictions(fitted, notes, found, probabilities, novelty)
+        trained = trained_rows(fitted, notes, found)
+        about = notes_on_rows(fitted, notes, found, trained)
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         out.note(message)
-    if newly_marked := unlike_training(notes, found):
-        out.note(newly_marked)
+    if marked := newly_marked(notes, found):
+        out.note(marked)
+    for line in about:
+        out.note(line)
     if as_json:
         out.result({name: column.tolist() for name, column in columns.items()})
     if not as_json or output != "-":
@@ -310,9 +377,34 @@ def predict(
                 f"{changed} cells that a spreadsheet would run as formulas now begin with '; "
                 "--no-quote-formulas turns this off"
             )
-    score = score_of(notes, found, columns)
+    score = score_of(notes, found, columns, trained)
     if score is not None:
         out.note(score)
+
+
+@app.command()
+def explain(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file written by fit.")],
+    data: DataArgument,
+    row: Annotated[int, typer.Option(min=0, help="Row of DATA to explain, from 0.")] = 0,
+    among: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="List the rows of this file that are most similar."),
+    ] = None,
+    form: FormatOption = None,
+    max_gib: MaxGibOption = MAX_GIB,
+    header: HeaderOption = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain the prediction for one row: the effect of each column, and similar rows."""
+    from mercer.cli.explaining import explanation, lines
+
+    _refuse_swapped(model, data)
+    found = read(data, form, header, max_gib=max_gib)
+    others = read(among, form, header, max_gib=max_gib) if among else None
+    fitted, notes = load_model(model, found.width)
+    shown = explanation(fitted, notes, found, row, others)
+    Output(as_json).result(shown, lines(shown))
 
 
 @app.command()
@@ -397,7 +489,7 @@ def density(
     require_html_suffix(report)
     found = read(data, form, header, max_gib=max_gib)
     from mercer.cli.density import estimate, rows
-    from mercer.report import pages
+    from mercer.reports import pages
 
     found = found if column else without_names(found)
     fitted, X, names, summary = estimate(found, column, bandwidth, kernel)
@@ -412,6 +504,8 @@ def density(
         write(report, page)
     if "-" not in (output, save, report):
         out.result(summary)
+        for line in summary["advice"]:
+            out.note(f"\n{line}")
         written = {"densities in": output, "saved as": save, "report in": report}
         files = ", ".join(f"{words} {path}" for words, path in written.items() if path)
         if files:
@@ -496,14 +590,21 @@ def report(
     require_writable(path, read=(model,))
     require_html_suffix(path)
     fitted, notes = load_model(model)
-    from mercer.cli.fitting import described
-    from mercer.report import pages
+    from mercer.reports import pages
+    from mercer.reports.models import described
 
     summary = notes if "kind" in notes else {**described(fitted), "mercer": mercer.__version__}
     name = summary.get("data") or Path(model).name
-    write(path, pages.page(f"Learning from {name}", [plain(summary)]))
+    try:
+        page = pages.page(f"Learning from {name}", [plain(summary)])
+        shown = facts_table(summary)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"the notes of {model} are not those that mercer fit writes ({error!s:.200})"
+        ) from error
+    write(path, page)
     if path != "-":
-        out.result(summary)
+        out.result(summary, shown)
         out.note(f"\nreport in {path}")
 
 
@@ -536,15 +637,29 @@ def _without(data: Data, ignored: list[str]) -> Data:
 
     if not ignored:
         return data
-    if data.columns is None:
-        raise ValueError(f"--ignore: {data.source} has no named columns")
-    for name in ignored:
-        if name not in data.columns:
-            meant = suggested(name, data.columns)
-            raise ValueError(f"--ignore {name}: there is no such column; {meant}")
-    left_out = {**(data.left_out or {}), **dict.fromkeys(ignored, "excluded by --ignore")}
+    left_out = data.left_out or {}
+    require_columns(data, "--ignore", [name for name in ignored if name not in left_out])
+    left_out = {**left_out, **dict.fromkeys(ignored, "excluded by --ignore")}
     columns = [column for name in ignored for column in data.repeated.get(name, [name])]
-    return replace(data, X=data.X.drop(columns=columns), left_out=left_out)
+    return replace(data, X=data.X.drop(columns=columns, errors="ignore"), left_out=left_out)
+
+
+def _weights(text: str | None) -> Any:
+    """Class weights as written: "balanced", or class=weight pairs with commas."""
+    if text is None or text == "balanced":
+        return text
+    found = {}
+    for part in text.split(","):
+        name, equals, number = part.rpartition("=")
+        try:
+            found[name.strip()] = weight = float(number)
+        except ValueError:
+            weight = 0.0
+        if not equals or not 0 < weight < float("inf"):
+            raise ValueError(
+                f"--class-weight {text}: expected balanced, or class=weight pairs as yes=5,no=1"
+            )
+    return found
 
 
 def _stem(path: str) -> str:

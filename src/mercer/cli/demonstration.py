@@ -10,7 +10,7 @@ import mercer.kernels as K
 from mercer.cli import fitting
 from mercer.cli.density import estimate
 from mercer.cli.output import Output, facts_table, plain, write
-from mercer.report import pages
+from mercer.reports import pages
 from mercer.tables.readers import Data
 
 

@@ -16,6 +16,8 @@ from mercer.tables.readers import Data, counted, listed, refuse_repeated, sugges
 # Grid points per axis of the plot, for one column and for two.
 GRID = {1: 200, 2: 60}
 SHOWN_POINTS = 500
+# A rounding step of more than this multiple of Scott's bandwidth is coarse.
+COARSE = 1.0
 
 
 def estimate(
@@ -54,6 +56,7 @@ def estimate(
             raise
         density.set_params(bandwidth="scott").fit(X)
         by = f"scott, since {chosen} finds no bandwidth for these rows"
+    density, advice = _spread_over_steps(density, X, names, chosen)
     fitted = time.perf_counter() - began
     likelihood = _log_likelihood(density, X)
     summary = {
@@ -70,11 +73,73 @@ def estimate(
         "bandwidth": f"{_written(density.bandwidth_)} ({by})",
         "seconds": {"training": fitted, "all": time.perf_counter() - began},
         "grid": _grid(density, X, names),
+        "advice": advice,
         "mercer": mercer.__version__,
     }
     if likelihood is not None:
         summary["log-likelihood"] = likelihood
     return density, X, names, summary
+
+
+def rounding_step(x: np.ndarray) -> float:
+    """The step that all differences of the values are multiples of; 0 if most values differ.
+
+    Examples
+    --------
+    >>> rounding_step(np.array([30.0, 35.0, 35.0, 50.0, 30.0, 35.0]))
+    5.0
+    """
+    values = np.unique(x)
+    if len(values) < 2 or 2 * len(values) > len(x):
+        return 0.0
+    gaps = np.diff(values)
+    multiples = gaps / gaps.min()
+    tolerance = 1e-6 + 1e-12 * np.abs(values).max() / gaps.min()
+    return float(gaps.min()) if np.all(np.abs(multiples - np.round(multiples)) < tolerance) else 0.0
+
+
+def _spread_over_steps(
+    density: Any, X: np.ndarray, names: list[str], bandwidth: Any
+) -> tuple[Any, list[str]]:
+    """The density with a bandwidth that does not resolve the rounding of the values.
+
+    A rule that sees many equal values takes them for peaks, or loses the scale of the data. Where
+    the steps are not small compared with Scott's bandwidth, it is applied to values spread
+    uniformly over their steps, and half a step is the least: the ripple of equal Gaussians at
+    steps s is 2 exp(-2 pi^2 h^2 / s^2), 1.4 % then.
+    """
+    steps = np.array([rounding_step(x) for x in X.T])
+    if isinstance(bandwidth, str):
+        n, d = X.shape
+        is_coarse = steps > COARSE * X.std(axis=0) * n ** (-1 / (d + 4))
+    else:
+        is_coarse = steps > _widths(density)
+    if not is_coarse.any():
+        return density, []
+    words = listed([f"{names[k]} (steps of {steps[k]:g})" for k in np.flatnonzero(is_coarse)])
+    if not isinstance(bandwidth, str):
+        line = f"the bandwidth is below the rounding step of {words}: the peaks are of the rounding"
+        return density, [line]
+    rng = np.random.default_rng(0)
+    spread = X + np.where(steps > 0, steps, 0.0) * rng.uniform(-0.5, 0.5, size=X.shape)
+    found = mercer.KernelDensity(kernel=density.kernel, bandwidth=density.bandwidth).fit(spread)
+    least = steps / 2
+    wide: Any
+    if np.ndim(found.bandwidth_) == 2:
+        short = np.maximum(least**2 - np.diagonal(found.bandwidth_), 0)
+        wide = found.bandwidth_ + np.diag(short)
+    else:
+        wide = np.maximum(found.bandwidth_, least)
+        wide = float(wide[0]) if np.ndim(found.bandwidth_) == 0 and len(wide) == 1 else wide
+    density = mercer.KernelDensity(kernel=density.kernel, bandwidth=wide).fit(X)
+    line = f"values are rounded: {words}; the bandwidth is that of values spread over their steps"
+    return density, [line]
+
+
+def _widths(density: Any) -> np.ndarray:
+    """The bandwidth of each column."""
+    H = np.asarray(density.bandwidth_, dtype=float)
+    return np.sqrt(np.diagonal(H)) if H.ndim == 2 else H
 
 
 def _log_likelihood(density: Any, X: np.ndarray) -> float | None:

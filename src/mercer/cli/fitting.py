@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
-import operator
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import mercer
-from mercer.cli import evaluation, models
+from mercer.arrays import take_rows
+from mercer.cli import models, splits
+from mercer.cli.targets import complete, numbers_meant, refuse_unlearnable, targets
+from mercer.reports.comparison import compared
+from mercer.reports.evaluation import evaluated
+from mercer.reports.models import described
+from mercer.reports.novelty import stored_fingerprints
+from mercer.reports.report import explained
+from mercer.reports.scores import METRICS, HeldOut, checked_metric
 from mercer.tables import kinds as columns
-from mercer.tables.readers import Data, counted, listed, refuse_repeated
+from mercer.tables.leaks import possible_leaks
+from mercer.tables.readers import Data, refuse_repeated
 
-# Most held-out predictions stored for the plots.
-KEPT_PREDICTIONS = 2000
-# Most held-out rows: more would not make the score more precise.
-MOST_HELD_OUT = 20_000
 NO_BETTER = (
-    "on held-out rows the model is no better than the baseline ({}), within one standard error: "
-    "the columns may carry little information, there may be too few rows, or one class dominates"
+    "{} held-out rows do not show that the model is better than the baseline ({}): the columns may "
+    "carry little information, there may be too few rows, or one class may dominate"
+)
+RANKS = (
+    "its probabilities do rank the rows (AUC {:.3f}): choose the threshold with --metric f1 or "
+    "--metric balanced_accuracy"
 )
 MANY_CLASSES = (
     "the target is text, such as {!r}, and is treated as {:,} classes; if it is a quantity, write "
     "it as plain numbers"
 )
-SLASHED = "column {!r} holds dates such as {!r}, which are read as text; write them as 2024-12-31"
-WITH_UNIT = (
-    "column {!r} holds text such as {!r}, which is not read as a number; if it is a quantity, "
-    "write it as plain numbers"
+LEAK = (
+    "column {!r} alone predicts the target ({} {:.3f}), a possible leak: if it is not known when "
+    "predictions are needed, exclude it with --ignore {!r}"
 )
+# Rows up to which other models are fitted for comparison.
+MOST_COMPARED = 200_000
 NO_SCORE = "the target is {} in all held-out rows, so the model has no score"
 
 
@@ -44,6 +53,9 @@ def fit(
     max_time: float = 60.0,
     random_state: int = 0,
     refit: bool = False,
+    metric: str | None = None,
+    class_weight: Any = None,
+    cv: int = 0,
     step: Callable[[str], None] = lambda name: None,
 ) -> tuple[Any, dict[str, Any]]:
     """A fitted model of the data, and its summary.
@@ -58,157 +70,255 @@ def fit(
         Seconds that the search for a model may take.
     random_state : int
     refit : bool
-        Whether to train again on all rows after testing.
+        Whether to fit the chosen kernel to all rows after testing.
+    metric : str or None
+        A key of `METRICS`; None for the default of the task.
+    class_weight : "balanced", dict of class to weight, or None
+    cv : int
+        Folds of cross-validation in place of one split; 0 for the split.
     step : callable
         Called with the name of each stage.
     """
     began = time.perf_counter()
     refuse_repeated(data, data.columns or (), ", or leave them out with --ignore {!r}")
-    data, advice = _numbers_meant(data, task)
-    X, y, missing = _complete(data)
-    was_asked, task = task is not None, task or columns.task_of(y, text=data.is_text)
-    are_numbers = getattr(y.dtype, "kind", "O") in "iuf"
-    y = _targets(y, task)
-    _refuse_unlearnable(y, task, are_numbers)
+    data, advice = numbers_meant(data, task)
+    data, missing = complete(data)
+    was_asked, task = task is not None, task or columns.task_of(data.y, text=data.is_text)
+    y = targets(data.y, task)
+    refuse_unlearnable(y, task, getattr(data.y.dtype, "kind", "O") in "iuf")
+    data = replace(data, y=y)
     if task == "classification" and not was_asked and columns.may_be_quantities(y):
         advice.append(MANY_CLASSES.format(str(y[0]), len(np.unique(y))))
-    if data.held_out is not None:
-        X_train, y_train = X, y
-        X_test, y_test = data.held_out[0], _targets(data.held_out[1], task)
-    else:
-        share = min(share, MOST_HELD_OUT / len(y))
-        X_train, X_test, y_train, y_test = evaluation.split(X, y, task, share, random_state)
-    step("training")
-    started = time.perf_counter()
+    if task == "regression" and class_weight is not None:
+        raise ValueError("--class-weight: the task is regression, which has no classes")
+    chosen = checked_metric(metric, task, y)
+    weights = _class_weights(class_weight, y)
+    trainer = models.Trainer(task, max_time, random_state, chosen, weights)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        model, tried = models.train(X_train, y_train, task, max_time, random_state)
-    trained = time.perf_counter() - started
-    step("testing")
-    predicted = np.asarray(model.predict(X_test))
-    score = evaluation.scored(task, y_test, predicted, y_train)
-    if np.isnan(score["value"]):
-        advice.append(NO_SCORE.format(y_test[0]))
-    elif not score["better"]:
-        advice.append(NO_BETTER.format(score["baseline name"]))
+        tested = _tested(data, trainer, share, cv, refit, step)
+    held, model = tested.held, tested.trained.model
+    step("describing")
+    found = evaluated(held, tested.y_train, chosen, tested.rows)
+    advice += _advice_on(data, task, tested, found)
     summary = {
         "kind": "fit",
         "data": data.source,
         "rows": len(y),
-        "trained on": len(y_train),
-        "tested on": len(y_test),
+        "trained on": len(tested.y_train),
+        "tested on": len(held.y),
+        "test": tested.words,
+        **({"refitted on": tested.refitted_on} if tested.refitted_on else {}),
         "rows without a target": missing,
         "task": task,
         "target": data.target,
-        "columns": _described(model, X),
+        "columns": _described(model, data.X),
+        "training rows": stored_fingerprints(tested.X_trained),
         "left out": data.left_out or {},
         "read as": _read_as(data),
-        "score": score,
-        "importances": evaluation.importances(model, X_test, y_test, task, random_state),
-        "held out": _test_predictions(task, y_test, predicted),
-        "tried": tried,
+        "weights": class_weight if isinstance(class_weight, str | None) else str(class_weight),
+        "threshold": _threshold(tested.trained),
+        **found,
+        **explained(tested.tester, tested.X, tested.y, task, random_state),
+        **_comparison(data, tested, chosen, random_state),
+        "tried": tested.trained.tried,
         "advice": [
             *advice,
             *dict.fromkeys(_line(w.message) for w in heard if _is_advice(w)),
         ],
         "mercer": mercer.__version__,
     }
-    if refit:
-        step("training on all rows")
-        model, _ = models.train(X, y, task, max_time, random_state)
-        summary["trained on"] = len(y)
     summary |= described(model)
-    summary["seconds"] = {"training": trained, "all": time.perf_counter() - began}
+    summary["seconds"] = {"training": tested.seconds, "all": time.perf_counter() - began}
     return model, summary
 
 
-def described(model: Any) -> dict[str, Any]:
-    """Facts of a fitted model: its kernel and proof, its size, its certificate."""
-    inner = models.final_estimator(model)
-    inside = "" if inner is model else f": {type(inner).__name__}"
-    found: dict[str, Any] = {"model": type(model).__name__ + inside}
-    kernel = getattr(model, "kernel_", getattr(inner, "kernel_", None))
-    if isinstance(kernel, mercer.kernels.Kernel):
-        validity = kernel.validity
-        found["kernel"] = repr(kernel)
-        found["kernel is"] = validity.status
-        found["proof"] = str(validity.proof or validity.counterexample or validity.reason)
-    if hasattr(inner, "support_"):
-        found["size"] = {"name": "support vectors", "value": len(inner.support_)}
-    elif hasattr(inner, "dual_coef_"):
-        name = "centres" if getattr(inner, "solver", None) == "nystrom" else "points"
-        found["size"] = {"name": name, "value": int(np.shape(inner.dual_coef_)[0])}
-    result = getattr(inner, "result_", None)
-    if result is not None:
-        found["certificate"] = {
-            "status": result.status.name.lower(),
-            "gap": float(result.gap),
-            "message": result.message,
-            "gaps": [float(gap) for gap in result.history][-200:],
-        }
-    found["spectrum"] = evaluation.spectrum(model)
-    return found
+@dataclass
+class Tested:
+    """A trained model and the test of it.
+
+    Attributes
+    ----------
+    trained : Trained
+        The model to save.
+    held : HeldOut
+        Predictions of models that were not trained on these rows.
+    rows : (n,) array
+        Their numbers.
+    X_trained : table
+        The rows that the model to save was trained on.
+    X, y : table and array
+        The rows that importances are computed on.
+    tester : model
+        A model that was not trained on X.
+    X_tested, y_train : table and array
+        The tested model's training rows and targets.
+    words : str
+        How the test was done.
+    refitted_on : int
+        Rows of the fit that followed the test; 0 if there was none.
+    seconds : float
+    """
+
+    trained: models.Trained
+    held: HeldOut
+    rows: np.ndarray
+    X_trained: Any
+    X: Any
+    y: np.ndarray
+    tester: Any
+    X_tested: Any
+    y_train: np.ndarray
+    words: str
+    refitted_on: int
+    seconds: float
 
 
-def _complete(data: Data) -> tuple[Any, Any, int]:
-    """The rows with a target, and how many rows have none."""
-    if data.y is None:
-        if data.columns is None:
-            raise ValueError(f"{data.source} has no target y")
-        named = listed(data.columns)
-        raise ValueError(f"--target: name the column of {data.source} to predict: {named}")
-    X, y = data.X, data.y
-    gone = np.asarray([value is None or value != value for value in y])
-    if gone.any():
-        kept = np.flatnonzero(~gone)
-        y = y.iloc[kept] if hasattr(y, "iloc") else y[kept]
-        X = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
-    if len(y) < 10:
-        rows = counted(len(y), "row")
-        raise ValueError(f"{data.source} has {rows} with a target; at least 10 are needed")
-    if data.columns is not None and not data.columns:
-        raise ValueError(f"{data.source} has no column except the target")
-    for name in data.columns or ():
-        if X[name].dtype.kind == "f" and (rows := np.flatnonzero(np.isinf(X[name]))).size:
-            raise ValueError(f"column {name!r} of {data.source} is infinite in row {rows[0]}")
-    return X, y, int(gone.sum())
+def _tested(
+    data: Data, trainer: models.Trainer, share: float, cv: int, refit: bool, step: Callable
+) -> Tested:
+    """Train and test: on given rows, on a split, or by cross-validation."""
+    X, y, task = data.X, data.y, trainer.task
+    if data.held_out is not None:
+        if cv:
+            raise ValueError(f"--cv: {data.source} says which rows are held out")
+        X_test, y_test = data.held_out[0], targets(data.held_out[1], task)
+        rows, train = np.arange(len(y_test)), np.arange(len(y))
+        words = "the rows that the file holds out"
+    elif cv:
+        return _cross_validated(data, trainer, cv, step)
+    else:
+        kept = (data.groups, data.times)
+        train, rows = splits.holdout(y, task, share, trainer.random_state, *kept)
+        X_test, y_test = take_rows(X, rows), y[rows]
+        words = "the latest rows" if data.times is not None else "random rows"
+        words = "whole groups" if data.groups is not None else words
+    step("training")
+    started = time.perf_counter()
+    X_trained = X_tested = take_rows(X, train)
+    trained = trainer.train(X_trained, y[train])
+    seconds = time.perf_counter() - started
+    step("testing")
+    held = trained.held_out(X_test, y_test, task)
+    final, refitted_on = trained, 0
+    if refit:
+        step("fitting the chosen kernel to all rows")
+        if data.held_out is not None:
+            X, y = _joined(X, X_test), np.concatenate([y, y_test])
+        final, refitted_on, X_trained = trainer.refit(trained, X, y), len(y), X
+    return Tested(
+        trained=final,
+        held=held,
+        rows=rows,
+        X_trained=X_trained,
+        X=X_test,
+        y=y_test,
+        tester=trained.model,
+        X_tested=X_tested,
+        y_train=data.y[train],
+        words=words,
+        refitted_on=refitted_on,
+        seconds=seconds,
+    )
 
 
-def _targets(y: Any, task: str) -> np.ndarray:
-    if hasattr(y, "dt") and y.dtype.kind == "M":
-        y = columns.written_days(y)
-    if task == "regression":
-        try:
-            values = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError):
-            words = columns.nonnumbers(y) if hasattr(y, "iloc") else [str(y[0])]
+def _joined(X: Any, more: Any) -> Any:
+    import scipy.sparse as sp
+
+    return sp.vstack([X, more], format="csr") if sp.issparse(X) else np.concatenate([X, more])
+
+
+def _cross_validated(data: Data, trainer: models.Trainer, cv: int, step: Callable) -> Tested:
+    """Predictions for each fold by a model of the others, and a model of all rows."""
+    y = data.y
+    parts = splits.folds(y, trainer.task, cv, trainer.random_state, data.groups, data.times)
+    short = replace(trainer, max_time=trainer.max_time / (cv + 1))
+    started, held = time.perf_counter(), []
+    trained = test = None
+    for k, (train, test) in enumerate(parts, 1):
+        step(f"training, fold {k} of {cv}")
+        trained = short.train(take_rows(data.X, train), y[train])
+        held.append(trained.held_out(take_rows(data.X, test), y[test], trainer.task))
+    assert trained is not None
+    assert test is not None
+    step("training on all rows")
+    final = short.train(data.X, y)
+    return Tested(
+        trained=final,
+        held=_concatenated(held),
+        rows=np.concatenate([test for _, test in parts]),
+        X_trained=data.X,
+        X=take_rows(data.X, test),
+        y=y[test],
+        tester=trained.model,
+        X_tested=data.X,
+        y_train=y,
+        words=f"{cv}-fold cross-validation",
+        refitted_on=0,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _concatenated(parts: list[HeldOut]) -> HeldOut:
+    """Predictions of all folds; without probabilities if folds differ in their classes."""
+    y, predicted = (np.concatenate([getattr(p, n) for p in parts]) for n in ("y", "predicted"))
+    first = parts[0].classes
+    same = first is not None and all(
+        list(() if p.classes is None else p.classes) == list(first) for p in parts
+    )
+    if not same:
+        return HeldOut(parts[0].task, y, predicted)
+    shares = np.concatenate([p.probabilities for p in parts if p.probabilities is not None])
+    return HeldOut(parts[0].task, y, predicted, first, shares)
+
+
+def _advice_on(data: Data, task: str, tested: Tested, found: dict[str, Any]) -> list[str]:
+    """Notes on possible leaks, and on a score that shows little."""
+    advice, X = [], data.X
+    if hasattr(X, "columns") or isinstance(X, np.ndarray):
+        name = "accuracy" if task == "classification" else "R²"
+        leaks = possible_leaks(X, data.y, task)
+        advice += [LEAK.format(column, name, value, column) for column, value in leaks.items()]
+    score = found["score"]
+    if np.isnan(score["value"]):
+        advice.append(NO_SCORE.format(tested.held.y[0]))
+    elif not score["better"]:
+        line = NO_BETTER.format(f"{score['rows']:,}", score["baseline name"])
+        area = next((s for s in found["scores"] if s["name"] == "AUC"), None)
+        if area is not None and area["interval"][0] > 0.55 and score["metric"] == "accuracy":
+            line += "; " + RANKS.format(area["value"])
+        advice.append(line)
+    return advice
+
+
+def _comparison(data: Data, tested: Tested, metric: str, random_state: int) -> dict[str, Any]:
+    """Other models on the same rows, by AUC where classes depend on a threshold."""
+    if tested.words.endswith("cross-validation") or len(data.y) > MOST_COMPARED:
+        return {}
+    by_area = metric in models.THRESHOLDED and tested.held.is_binary
+    metric = "auc" if by_area else metric
+    found = compared(tested.held, tested.X, tested.X_tested, tested.y_train, metric, random_state)
+    return {"comparison": found, "comparison metric": METRICS[metric].name}
+
+
+def _class_weights(given: Any, y: np.ndarray) -> Any:
+    """The weights by class, with the classes as they are in y."""
+    if not isinstance(given, dict):
+        return given
+    by_name = {str(c): c for c in np.unique(y)}
+    for name in given:
+        if name not in by_name:
             raise ValueError(
-                f"the target holds {words[0]!r}, which is not a number; write numbers, or use "
-                "--task classification"
-            ) from None
-        if not np.all(np.isfinite(values)):
-            raise ValueError("the target has infinite values")
-        return values
-    values = np.asarray(y)
-    if values.dtype.kind == "f" and np.all((values == np.round(values)) & (abs(values) < 2**53)):
-        return values.astype(np.int64)
-    return values.astype(str) if values.dtype.kind in "OMf" else values
+                f"--class-weight {name}={given[name]:g}: there is no such class; there are "
+                f"{', '.join(by_name)}"
+            )
+    return {c: float(given.get(name, 1.0)) for name, c in by_name.items()}
 
 
-def _refuse_unlearnable(y: np.ndarray, task: str, are_numbers: bool) -> None:
-    values = np.unique(y)
-    if len(values) == 1:
-        raise ValueError(f"the target is {y[0]} throughout; there is nothing to learn")
-    if task == "classification" and len(values) == len(y):
-        quantities = (
-            "without --task classification these numbers are treated as quantities"
-            if are_numbers
-            else "write quantities as plain numbers"
-        )
-        raise ValueError(
-            f"no two rows have the same target, such as {y[0]}; each class needs several rows, and "
-            f"{quantities}"
-        )
+def _threshold(trained: models.Trained) -> dict[str, Any] | None:
+    if trained.threshold is None:
+        return None
+    return {"class": str(trained.model.classes_[1]), "value": trained.threshold}
 
 
 def _described(model: Any, X: Any) -> list[dict[str, Any]]:
@@ -224,52 +334,6 @@ def _described(model: Any, X: Any) -> list[dict[str, Any]]:
         return [{"name": name, "kind": "numbers", "missing": 0, "holds": ""}]
     held = f"{X.nnz:,} entries, {X.nnz / X.shape[0]:.3g} per row"
     return [{"name": name, "kind": "sparse numbers", "missing": 0, "holds": held}]
-
-
-def _test_predictions(task: str, y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-    """Held-out predictions or the confusion matrix, for the plots of the report."""
-    if task == "regression":
-        rows = np.random.default_rng(0).permutation(len(y))[:KEPT_PREDICTIONS]
-        return {"true": y[rows].tolist(), "predicted": predicted[rows].tolist()}
-    from sklearn.metrics import confusion_matrix
-
-    labels = np.unique(np.concatenate([y, predicted]))
-    with warnings.catch_warnings():  # of many classes
-        warnings.simplefilter("ignore", UserWarning)
-        counts = confusion_matrix(y, predicted, labels=labels)
-    return {"classes": [str(label) for label in labels], "counts": counts.tolist()}
-
-
-def _numbers_meant(data: Data, task: str | None) -> tuple[Data, list[str]]:
-    """The data with stray words in numeric columns as missing values, and notes about them."""
-    advice: list[str] = []
-
-    def mended(name: str, column: Any) -> Any:
-        numbers = columns.numbers_meant(column)
-        if numbers is None:
-            return column
-        words = columns.nonnumbers(column)
-        advice.append(
-            f"column {name!r} holds numbers and {counted(len(words), 'other value')}, such as "
-            f"{words[0]!r}, which are treated as missing"
-        )
-        return numbers
-
-    y = data.y
-    if hasattr(y, "iloc") and task != "classification":
-        y = mended(data.target or "y", y)
-    X = data.X
-    if data.columns is not None:
-        given = [X.iloc[:, k] for k in range(X.shape[1])]
-        used = [mended(name, column) for name, column in zip(data.columns, given, strict=True)]
-        if any(map(operator.is_not, used, given)):  # all at once: one by one is quadratic
-            X = type(X)(dict(enumerate(used)), index=X.index).set_axis(X.columns, axis=1)
-        for name, column in zip(data.columns, used, strict=True):
-            if day := columns.slashed_day(column):
-                advice.append(SLASHED.format(name, day))
-            if word := columns.number_with_unit(column):
-                advice.append(WITH_UNIT.format(name, word))
-    return replace(data, X=X, y=y), advice
 
 
 def _is_advice(heard: warnings.WarningMessage) -> bool:

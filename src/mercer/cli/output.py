@@ -22,11 +22,11 @@ from rich.text import Text
 
 import mercer
 from mercer.cli.escaping import escape, escape_json, quote_formula
-from mercer.report.summaries import facts
+from mercer.reports.summaries import facts, plain
 from mercer.tables.readers import is_model_file, standard_input
 from mercer.whole_files import write_whole
 
-PLOTTED = ("grid", "held out", "spectrum")
+PLOTTED = ("grid", "held out", "spectrum", "training rows", "roc", "precision recall")
 
 
 class Output:
@@ -105,21 +105,6 @@ def without_plots(summary: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def plain(value: Any) -> Any:
-    """The value in JSON types; numbers that are not finite become null."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)
-
-
 # Suffixes of formats that tables are not written in.
 NOT_WRITTEN = (".feather", ".mercer", ".ods", ".parquet", ".pq", ".xls", ".xlsx")
 
@@ -176,9 +161,12 @@ def _identity(path: str) -> Any:
 
 
 def write(path: str, text: str) -> None:
-    """Write text to a file, whole or not at all, or to standard output."""
+    """Write text to a file, whole or not at all, or to standard output.
+
+    Control characters are escaped for a terminal, and written as they are to a pipe.
+    """
     if path == "-":
-        sys.stdout.write(text)
+        sys.stdout.write(escape(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
     else:
         write_whole(path, text.encode())

@@ -8,19 +8,32 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.cli.evaluation import score_value
+from mercer.cli.models import decided
+from mercer.reports import novelty
+from mercer.reports.scores import METRICS, HeldOut
+from mercer.tables.identifiers import REASONS
 from mercer.tables.kinds import written_days
-from mercer.tables.readers import WHY_LEFT_OUT, Data, counted, listed, refuse_repeated
+from mercer.tables.readers import Data, counted, listed, refuse_repeated
 from mercer.tables.sparse import SparseCoding, stays_sparse
 from mercer.tables.text import as_names
 
 
 def predictions(
-    model: Any, notes: dict[str, Any], data: Data, probabilities: bool
+    model: Any,
+    notes: dict[str, Any],
+    data: Data,
+    probabilities: bool = False,
+    novelties: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Row names, the column ``prediction``, and optionally class probabilities."""
-    X = _arranged(model, notes, data)
-    columns, predicted = _names(notes, data), np.asarray(model.predict(X))
+    """Row names, the column ``prediction``, and optionally probabilities and novelty."""
+    _refuse_other_notes(notes)
+    X = arranged(model, notes, data)
+    threshold = notes.get("threshold")
+    if threshold and hasattr(model, "predict_proba") and len(model.classes_) == 2:
+        predicted = decided(model.classes_, model.predict_proba(X), float(threshold["value"]))
+    else:
+        predicted = np.asarray(model.predict(X))
+    columns = _names(notes, data)
     if predicted.ndim > 1:
         columns |= {f"prediction {k}": y for k, y in enumerate(predicted.T)}
     else:
@@ -33,21 +46,78 @@ def predictions(
         shares = model.predict_proba(X)
         for label, share in zip(model.classes_, shares.T, strict=True):
             columns[f"probability of {label}"] = share
+    if novelties:
+        columns |= _novelties(model, notes, X)
     return columns
+
+
+def _novelties(model: Any, notes: dict[str, Any], X: Any) -> dict[str, np.ndarray]:
+    found = {}
+    distance = novelty.novelty(model, X)
+    if distance is not None:
+        found["novelty"] = distance
+    if hasattr(X, "columns"):
+        flags = novelty.unlike_training(notes.get("columns", []), X)
+        found["unlike training"] = np.array(["; ".join(flag) for flag in flags], dtype=str)
+    trained = novelty.were_trained_on(notes.get("training rows"), X)
+    if trained is not None:
+        found["trained on"] = np.where(trained, "yes", "no")
+    if not found:
+        raise ValueError("--novelty: this model stores nothing that new rows are compared with")
+    return found
+
+
+def trained_rows(model: Any, notes: dict[str, Any], data: Data) -> np.ndarray | None:
+    """Which rows were trained on; None if the model does not say."""
+    if not notes.get("training rows"):
+        return None
+    return novelty.were_trained_on(notes["training rows"], arranged(model, notes, data))
+
+
+def notes_on_rows(
+    model: Any, notes: dict[str, Any], data: Data, trained: np.ndarray | None
+) -> list[str]:
+    """Notes on rows that were trained on, and on rows that are unlike the training rows."""
+    X, found = arranged(model, notes, data), []
+    if trained is not None and trained.any():
+        rows = counted(len(trained), "row")
+        found.append(f"{trained.sum():,} of {rows} were trained on; --novelty says which")
+    if hasattr(X, "columns"):
+        flags = [flag for flag in novelty.unlike_training(notes.get("columns", []), X) if flag]
+        if flags:
+            found.append(
+                f"{counted(len(flags), 'row')} unlike the training rows, such as {flags[0][0]}; "
+                "--novelty says which"
+            )
+    return found
+
+
+def _refuse_other_notes(notes: dict[str, Any]) -> None:
+    """Raise an error if notes are not of the form that `mercer fit` writes."""
+    columns = notes.get("columns", [])
+    named = isinstance(columns, list) and all(
+        isinstance(column, dict) and all(isinstance(column.get(k), str) for k in ("name", "kind"))
+        for column in columns
+    )
+    tables = [notes.get(key) or {} for key in ("left out", "read as", "score")]
+    texts = [notes.get(key) or "" for key in ("target", "task")]
+    fitting = all(isinstance(t, dict) for t in tables) and all(isinstance(t, str) for t in texts)
+    if not (named and fitting):
+        raise ValueError("the notes of the model are not those that mercer fit writes")
 
 
 def _names(notes: dict[str, Any], data: Data) -> dict[str, np.ndarray]:
     """Row names: from the file, or from columns that training excluded as names."""
     found = dict(data.names)
     for name, why in (notes.get("left out") or {}).items():
-        if name in (data.columns or ()) and why in WHY_LEFT_OUT:
+        if name in (data.columns or ()) and why in REASONS:
             column = data.X[name]
             label = "name" if name.startswith("Unnamed: ") else name
             found.setdefault(label, as_names(column))
     return found
 
 
-def unlike_training(notes: dict[str, Any], data: Data) -> str | None:
+def newly_marked(notes: dict[str, Any], data: Data) -> str | None:
     """A note on columns whose numbers have marks, such as $ or %, only in the new data."""
     known = {column["name"] for column in notes.get("columns", [])} | {notes.get("target")}
     marked = {
@@ -61,8 +131,13 @@ def unlike_training(notes: dict[str, Any], data: Data) -> str | None:
     return f"read as numbers: {shown}"
 
 
-def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) -> str | None:
-    """The score if the data have the target, and how many of its values are not numbers."""
+def score_of(
+    notes: dict[str, Any],
+    data: Data,
+    columns: dict[str, np.ndarray],
+    trained: np.ndarray | None = None,
+) -> str | None:
+    """The score if the data have the target, on all rows and on those not trained on."""
     y, task, predicted = _target(notes, data), notes.get("task"), columns.get("prediction")
     if notes.get("target") in data.repeated:
         return f"no score: several columns of {data.source} are called {notes['target']!r}"
@@ -72,7 +147,11 @@ def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) 
     y, predicted = np.asarray(y)[given], predicted[given]
     if len(y) < 2:
         return None
-    name, without = notes.get("score", {}).get("name", "score"), ""
+    new = np.ones(len(y), dtype=bool) if trained is None else ~trained[given]
+    metric, without = (notes.get("score") or {}).get("metric"), ""
+    if metric not in METRICS or METRICS[metric].needs_probabilities:
+        metric = "accuracy" if task == "classification" else "r2"
+    name = METRICS[metric].name
     if predicted.dtype.kind in "iuf":
         numbers = np.array([_number(value) for value in y])
         wrong = np.isnan(numbers)
@@ -81,13 +160,16 @@ def score_of(notes: dict[str, Any], data: Data, columns: dict[str, np.ndarray]) 
                 f"; {counted(wrong.sum(), 'row')} left out, whose target is not a number, such as "
                 f"{y[wrong][0]!r}"
             )
-        y, predicted = numbers[~wrong], predicted[~wrong]
+        y, predicted, new = numbers[~wrong], predicted[~wrong], new[~wrong]
     else:
         y, predicted = y.astype(str), predicted.astype(str)
     if len(y) < 2:
         return f"no {name}{without}"
-    value = score_value(task, y, predicted)
-    return f"{name} {value:.3f} on the {len(y):,} rows with a target{without}"
+    held, score = HeldOut(task, y, predicted), METRICS[metric].function
+    line = f"{name} {score(held):.3f} on the {len(y):,} rows with a target{without}"
+    if new.sum() >= 2 and not new.all():
+        line += f"; {score(held.rows(new)):.3f} on the {new.sum():,} of them not trained on"
+    return line
 
 
 def _number(value: Any) -> float:
@@ -105,7 +187,7 @@ def _target(notes: dict[str, Any], data: Data) -> Any:
     return data.y
 
 
-def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
+def arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     """The columns that the model was trained on, in their order."""
     X: Any = data.X
     known = notes.get("columns", [])
@@ -122,9 +204,9 @@ def _arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
         missing = [name for name in wanted if name not in data.columns]
         if missing:
             several = "s" if len(missing) > 1 else ""
+            lacking = listed([f"{name!r:.80}" for name in missing])
             raise ValueError(
-                f"{data.source} lacks the column{several} {listed([repr(n) for n in missing])}, "
-                "which the model needs"
+                f"{data.source} lacks the column{several} {lacking}, which the model needs"
             )
         refuse_repeated(data, wanted)
         return X[wanted]

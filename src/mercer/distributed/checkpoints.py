@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.solvers.nystrom.ridge import Totals
+from mercer.solvers.nystrom.sums import Totals
 from mercer.whole_files import write_whole
 
 _folder: ContextVar[Path | None] = ContextVar("folder", default=None)

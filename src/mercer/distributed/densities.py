@@ -13,7 +13,7 @@ from mercer.distributed.reduction import reduced
 from mercer.distributed.rows import is_table, placed, places_of, row_blocks_of
 from mercer.estimators import KernelDensity
 from mercer.estimators.labels import checked_weights
-from mercer.solvers.nystrom.ridge import Totals
+from mercer.solvers.nystrom.sums import Totals
 
 
 def log_density(

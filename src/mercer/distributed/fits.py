@@ -26,6 +26,7 @@ from mercer.estimators.machines.engine import (
     regression_losses,
 )
 from mercer.estimators.ridge.engine import fit_on_centres, regularisers, store
+from mercer.estimators.spectral.pca_engine import fit_components_on_centres, learn_pre_images
 
 
 def fitter(estimator: Any, method: str) -> Callable:
@@ -89,10 +90,10 @@ def _ridge_cv(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) 
 def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
     with DaskPoints(estimator, X, squares=True) as points:
         estimator.kernel_ = points.kernel()
-        estimator._fit_centres(points)
+        fit_components_on_centres(estimator, points)
     estimator._check_invertible(estimator.X_fit_)
     if estimator.fit_inverse_transform:
-        estimator._learn_pre_images(estimator.X_fit_)
+        learn_pre_images(estimator, estimator.X_fit_)
     return estimator
 
 

@@ -24,7 +24,7 @@ from mercer.estimators.centres import VALUE, Centres, default_centres
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, class_weights, require_targets
 from mercer.kernels import Kernel
-from mercer.solvers.nystrom.ridge import Sums
+from mercer.solvers.nystrom.sums import Sums
 from mercer.solvers.risk.span import Span
 
 # Bytes from which on what all tasks need is no part of the graph, but sent to the workers.

@@ -17,10 +17,12 @@ from mercer.distributed.keeping import Kept
 from mercer.distributed.reduction import mapped, reduced
 from mercer.distributed.survey import Preparation
 from mercer.solvers.losses import Loss, PointwiseLoss
-from mercer.solvers.nystrom.ridge import ProductSums, Pulled, Totals
+from mercer.solvers.nystrom.sums import ProductSums, Pulled, Totals
 from mercer.solvers.nystrom.whitening import CentreWhitening
-from mercer.solvers.risk.span import FEW, Span, solve_scaled
+from mercer.solvers.risk.span import Span, solve_scaled
 
+# Rows that a loss is evaluated at together.
+ROWS_AT_ONCE = 2048
 # Biases that one pass over the targets tries, and passes after the first.
 TRIALS, ROUNDS = 64, 4
 # A Newton step is solved for until the residual is this share of the gradient.
@@ -197,12 +199,12 @@ class Summed(Totals):
 def _total(given: tuple[Callable, PointwiseLoss, bool], *vectors: np.ndarray) -> Summed:
     """Sums over a block, of which the last vector has the weights, if there are any.
 
-    Few rows at a time: workers give large arrays back to the system at once, and to be given the
+    Some rows at a time: workers give large arrays back to the system at once, and to be given the
     pages of another takes it longer than to fill them.
     """
     function, loss, weighted = given
     found = []
-    for few in row_blocks(len(vectors[0]), bytes_per_row=1, budget=FEW):
+    for few in row_blocks(len(vectors[0]), bytes_per_row=1, budget=ROWS_AT_ONCE):
         part = [vector[few] for vector in vectors]
         each = loss.weighted(part.pop()) if weighted else loss
         found.append(function(each, *part))

@@ -13,7 +13,7 @@ from mercer.distributed.rows import placed
 from mercer.estimators.inputs import validate_training
 from mercer.estimators.labels import checked_weights, signed_targets, validate_supervised
 from mercer.kernels import Kernel
-from mercer.solvers.nystrom.ridge import Totals
+from mercer.solvers.nystrom.sums import Totals
 
 
 @dataclass(frozen=True)

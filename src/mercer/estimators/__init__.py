@@ -1,10 +1,10 @@
 """scikit-learn estimators: validate, Gram operator, solver, fitted attributes."""
 
 from mercer.estimators.clustering.centroid import KernelCentroidClassifier
-from mercer.estimators.machines.kernel_machines import (
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-)
+from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
+from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
+from mercer.estimators.machines.classification import KernelMachineClassifier
+from mercer.estimators.machines.regression import KernelMachineRegressor
 from mercer.estimators.online.perceptron import KernelPerceptron
 from mercer.estimators.online.sgd import KernelSGDClassifier
 from mercer.estimators.ridge.classification import KernelRidgeClassifier
@@ -23,6 +23,8 @@ from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 __all__ = [
     "SVC",
     "SVR",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",

@@ -21,27 +21,23 @@ from mercer.arrays import (
     n_rows,
     row_blocks,
     take_rows,
+    to_device_of,
     to_float64,
 )
+from mercer.arrays.libraries import to_native
 from mercer.arrays.remote import is_remote
-from mercer.estimators.inputs import (
-    is_precomputed,
-    refuse_non_finite,
-    takes_vectors,
-    training_gram,
-)
+from mercer.estimators.array_support import array_support
+from mercer.estimators.inputs import is_precomputed, takes_vectors
 from mercer.estimators.progress import reporter
-from mercer.operators import DenseGram, TensorGram, TiledGram, gram, streamed
+from mercer.estimators.training_gram import refuse_non_finite, training_gram
+from mercer.operators import DenseGram, GramOperator, TensorGram, TiledGram, gram, streamed
 from mercer.solvers.nystrom.ridge import (
-    Block,
-    FeatureMoments,
     NystromSolution,
-    accumulated,
     distance_bound,
-    estimated,
     rounding_is_small,
     solve_nystrom,
 )
+from mercer.solvers.nystrom.sums import Block, FeatureMoments, accumulated, estimated
 from mercer.solvers.nystrom.whitening import whitened
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 from mercer.solvers.result import Result, Status
@@ -55,12 +51,11 @@ ENTRIES = 2**23
 # From so many multiplications on, sums over a part of the points and some passes over all of them
 # take less time than sums over all.
 PASSES_PAY = 2e10
-# To recompute a value of the kernel takes the time of so many multiplications beside one per
-# feature.
+# Multiplications that take the time of one value of the kernel, besides one for each feature.
 VALUE = 15
-# On a GPU to recompute a value in float32 takes that of so many, and of so many per feature.
+# The same of a value in float32 on a GPU, and for each of its features.
 DEVICE_VALUE, DEVICE_FEATURE = 3, 0.1
-# Matrices of the centres' size that are there at a time, and bytes of a block on a device.
+# Matrices of the centres' size that are stored at a time, and bytes of a block on a device.
 MATRICES, BLOCK_BYTES = 9, 2**30
 # The bound is computed where its n^2 values of the kernel are at most so many times those of a
 # pass over n points and M centres.
@@ -76,9 +71,6 @@ class Centres:
     X : training points, or the first of them
     weight : ndarray of shape (n,) or None
         Points of no weight are not chosen.
-
-    Centres that are tensors have everything computed where they are: those chosen among points
-    that are, and those given as such, to which points of the host are brought in blocks.
     """
 
     def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None = None):
@@ -92,13 +84,12 @@ class Centres:
         points = estimator.centers if chosen is None else take_rows(X, chosen)
         if chosen is None and takes_vectors(self.kernel):
             points = as_vectors(points, "centers")
-            points = _beside(points, X)
-        if is_tensor(points):
-            _require_place(estimator, points, X)
-            _require_room(len(points), points)
+            library = backend(points)
+            points = points if library.brings(X, points) else to_device_of(points, X)
+        self._require_room(n_rows(points), points)
+        if self.operator is None or chosen is None:
             K_MM = self.kernel(to_float64(points))
-        elif self.operator is None or chosen is None:
-            K_MM = np.asarray(self.kernel(to_float64(points)), dtype=np.float64)
+            K_MM = backend(K_MM).asarray(K_MM, np.float64)
         else:
             K_MM = self.operator.dense()[np.ix_(chosen, chosen)]
         refuse_non_finite(K_MM, self.kernel)
@@ -121,8 +112,7 @@ class Centres:
         M = default_centres(m) if estimator.n_centers is None else estimator.n_centers
         if n < M:
             raise ValueError(f"n_centers={M} and X has {n} points; choose at most {n}")
-        if is_tensor(X):
-            _require_room(M, X)
+        self._require_room(M, X)
         wanted = M if centres == "uniform" else CANDIDATES * M
         drawn = np.sort(sample_without_replacement(m, min(wanted, m), random_state=rng))
         drawn = drawn if eligible is None else eligible[drawn]
@@ -137,6 +127,13 @@ class Centres:
         )
         # Of a kernel that is zero everywhere no pivot is left; any point shows what is wrong.
         return drawn[low.pivots] if len(low.pivots) else drawn[:1]
+
+    def _require_room(self, M: int, X: Any) -> None:
+        """Raise a MemoryError where matrices of M centres exceed the memory of X's device."""
+
+    def _cost_of_value(self, features: int, single: bool) -> float:
+        """Multiplications that take the time of one value of the kernel."""
+        return features + VALUE
 
     def blocks(
         self,
@@ -164,9 +161,6 @@ class Centres:
         dense: bool,
     ) -> Iterator[Block]:
         n = len(Y) if among is None else len(among)
-        if is_tensor(self.points):
-            yield from self._blocks_there(X, Y, weight, among, dense)
-            return
         width = len(self.whitening.kept)
         if not dense and len(getattr(X, "shape", ())) == 2:
             width = 4 * numbers_per_point(X)
@@ -178,31 +172,14 @@ class Centres:
                 K = DenseGram(self.operator.dense()[rows][:, self.indices])
             yield Block(K, Y[rows], None if weight is None else weight[rows])
 
-    def _blocks_there(
-        self, X: Any, Y: np.ndarray, weight: np.ndarray | None, among: Any, dense: bool
-    ) -> Iterator[Block]:
-        """Blocks of tensors; while one is computed with, the next comes from the host."""
-        n = len(Y) if among is None else len(among)
-        device, centres = self.points.device, to_float64(self.points)
-        numbers = numbers_per_point(X) + Y[:1].size + 4
-        numbers = 8 * numbers + (4 * len(centres) if dense else 0)
-        budget = min(BLOCK_BYTES, device_budget(device) // 4)
-        parts = row_blocks(n, 8 * numbers, budget)
-        some = (rows if among is None else among[rows] for rows in parts)
-        for points, targets, s in streamed((X, Y, weight), some, device):
-            yield Block(self._recomputed(to_float64(points), centres), targets, s)
-
-    def _recomputed(self, X: Any, Y: Any = None) -> TiledGram | TensorGram:
+    def _recomputed(self, X: Any, Y: Any = None) -> GramOperator:
         """The kernel between points, never stored."""
-        pairs: Any = self.kernel.over(X, Y)
-        return TensorGram(pairs) if is_tensor(X) else TiledGram(pairs)
+        return TiledGram(self.kernel.over(X, Y))
 
     def whole(self, X: Any) -> Any:
         """The Gram operator of all the points, in float64, where the centres are."""
         if self.operator is not None:
             return self.operator
-        if is_tensor(self.points):
-            return gram(self.kernel, like(X, to_float64(self.points[:1])), store=False)
         return gram(self.kernel, to_float64(X))
 
     def features(self, X: Any) -> Iterator[tuple[slice, Any]]:
@@ -235,26 +212,89 @@ class Centres:
         sizes = np.unique(np.minimum(r * 2.0 ** np.arange(1, 30), n))
         rates = np.log(np.maximum(sizes / r, 2.0))
         passes = np.maximum(np.log(2 / max(tol, EPS)) / rates * 2, 2.0)
-        value = numbers_per_point(X) + VALUE
-        if is_tensor(self.points) and single:
-            value = DEVICE_FEATURE * numbers_per_point(X) + DEVICE_VALUE
+        value = self._cost_of_value(numbers_per_point(X), single)
         cost = sizes * r**2 + passes * 2 * n * r * value
         return int(sizes[np.argmin(cost)]), single
 
     def expansion(self, X: Any, coef: np.ndarray) -> tuple[Any, Any]:
         """Points and coefficients that predict, from those of the centres kept."""
         if self.operator is None:
-            return self.points, like(coef, self.points) if is_tensor(self.points) else coef
+            return self.points, to_device_of(coef, self.points)
         alpha = np.zeros((n_rows(X), coef.shape[1]))
         alpha[self.indices] = coef
         return X, self.operator.extend_coefficients(alpha)
+
+
+class TensorCentres(Centres):
+    """Centres that are tensors, where everything is computed with them.
+
+    Those chosen among points that are, and those given as such, to which points of the host are
+    brought in blocks.
+    """
+
+    def __init__(self, estimator: Any, X: Any, weight: np.ndarray | None = None):
+        if issparse(X) or array_support(estimator).tensors == "nowhere":
+            what = "a sparse X" if issparse(X) else type(estimator).__name__
+            raise TypeError(f"centers are a tensor, which {what} does not go with; pass an array")
+        super().__init__(estimator, X, weight)
+
+    def to_cpu(self) -> Centres:
+        """The same in this machine's memory."""
+        host = object.__new__(Centres)
+        vars(host).update(vars(self))
+        return host
+
+    def _require_room(self, M: int, X: Any) -> None:
+        needed, free = MATRICES * 8 * M**2, backend(X).free_memory(X)
+        if free is not None and needed > free:
+            raise MemoryError(
+                f"{M:,} centres need {needed // 2**20:,} MiB ({MATRICES} matrices of {M:,} x "
+                f"{M:,}), and {backend(X).place(X)} has {free // 2**20:,} MiB; choose fewer, with "
+                "n_centers"
+            )
+
+    def _blocks(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        weight: np.ndarray | None,
+        among: np.ndarray | None,
+        dense: bool,
+    ) -> Iterator[Block]:
+        """Blocks of tensors; while one is computed with, the next comes from the host."""
+        n = len(Y) if among is None else len(among)
+        device, centres = self.points.device, to_float64(self.points)
+        numbers = numbers_per_point(X) + Y[:1].size + 4
+        numbers = 8 * numbers + (4 * len(centres) if dense else 0)
+        budget = min(BLOCK_BYTES, device_budget(device) // 4)
+        parts = row_blocks(n, 8 * numbers, budget)
+        some = (rows if among is None else among[rows] for rows in parts)
+        for points, targets, s in streamed((X, Y, weight), some, device):
+            yield Block(self._recomputed(to_float64(points), centres), targets, s)
+
+    def _recomputed(self, X: Any, Y: Any = None) -> GramOperator:
+        return TensorGram(self.kernel.over(X, Y))
+
+    def _cost_of_value(self, features: int, single: bool) -> float:
+        if not single:
+            return super()._cost_of_value(features, single)
+        return DEVICE_FEATURE * features + DEVICE_VALUE
+
+    def whole(self, X: Any) -> Any:
+        return gram(self.kernel, like(X, to_float64(self.points[:1])), store=False)
+
+
+def centres_of(estimator: Any, X: Any, weight: np.ndarray | None = None) -> Centres:
+    """The centres of an estimator's fit to points X, as `Centres` or where tensors are."""
+    tensors = any(is_tensor(to_native(points)) for points in (X, estimator.centers))
+    return (TensorCentres if tensors else Centres)(estimator, X, weight)
 
 
 def fit_nystrom(
     estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
 ) -> tuple[Centres, FeatureMoments, Result, np.ndarray | None]:
     """Centres, moments, result, and bounds (t,) on the distance from the exact solution or None."""
-    centres = Centres(estimator, X, weight)
+    centres = centres_of(estimator, X, weight)
     n, r = len(Y), len(centres.whitening.kept)
 
     def blocks() -> Iterable[Block]:
@@ -323,28 +363,3 @@ def _bounds(
     if weight is not None:
         residual *= weight[:, None]
     return distance_bound(centres.whole(X), solution.weights, fitted, residual, lam)
-
-
-def _beside(centres: Any, X: Any) -> Any:
-    """Centres that are given, where they are computed with: beside X, unless X is to come."""
-    if not is_tensor(X) or (is_tensor(centres) and X.device.type == "cpu" != centres.device.type):
-        return centres
-    return like(centres, X)
-
-
-def _require_place(estimator: Any, centres: Any, X: Any) -> None:
-    """Raise a TypeError where centres that are tensors are not taken."""
-    if issparse(X) or not getattr(estimator, "_takes_tensors", False):
-        what = "a sparse X" if issparse(X) else type(estimator).__name__
-        raise TypeError(f"centers are a tensor, which {what} does not go with; pass an array")
-
-
-def _require_room(M: int, X: Any) -> None:
-    """Raise a MemoryError where matrices of M centres exceed the memory where X is."""
-    needed, free = MATRICES * 8 * M**2, backend(X).free_memory(X)
-    if free is not None and needed > free:
-        where = X.device if is_tensor(X) else "this machine"
-        raise MemoryError(
-            f"{M:,} centres need {needed // 2**20:,} MiB ({MATRICES} matrices of {M:,} x {M:,}), "
-            f"and {where} has {free // 2**20:,} MiB; choose fewer, with n_centers"
-        )

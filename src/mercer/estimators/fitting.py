@@ -6,19 +6,20 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
-import numpy as np
 from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._sklearn import check_parameters, is_fitted
-from mercer.arrays import as_numpy, backend
+from mercer.arrays import backend
 from mercer.arrays.libraries import is_numbers, is_tensor, tensor_where, to_input_type, to_native
 from mercer.arrays.remote import implementation, is_collection
 from mercer.arrays.torch_state import learning
+from mercer.estimators.array_support import array_support
+from mercer.estimators.intervals import remember_training
 from mercer.estimators.prediction_cache import drop_cache
 from mercer.estimators.progress import fit_callbacks
 from mercer.kernels.kernel import plain_key
@@ -55,9 +56,8 @@ def atomic_fit(fit: Callable) -> Callable:
                 arguments = tuple(to_native(A) for A in arguments)
                 named = {name: to_native(A) for name, A in named.items()}
                 fitted = to_input_type(work(self, *arguments, **named), X)
-                points = arguments[0] if arguments else named.get("X")
-                _follow(self, points, arguments[1] if len(arguments) > 1 else named.get("y"))
-                _keep_copies(self, (*arguments, *named.values()))
+                _answer_tensors(self, arguments, named)
+            _remember(self, fit.__name__, X, arguments, named)
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -68,6 +68,18 @@ def atomic_fit(fit: Callable) -> Callable:
             raise
 
     return learning(explaining_memory(fit_atomically))
+
+
+def _remember(
+    estimator: Any, method: str, X: Any, arguments: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Keep what a regression was fitted to, if its intervals may need that."""
+    names = ("X", "y", "sample_weight")
+    given = {**dict(zip(names, arguments, strict=False)), **named}
+    whole = method == "fit" and given.get("y") is not None and not is_collection(X)
+    remember_training(
+        estimator, given.get("X") if whole else None, given.get("y"), given.get("sample_weight")
+    )
 
 
 @functools.cache
@@ -93,35 +105,29 @@ def validate_parameters(estimator: Any) -> None:
         _VALID.add((functions, key))
 
 
-def _follow(estimator: Any, X: Any, y: Any) -> None:
-    """Bring arrays that ``_follows`` names to a tensor X, and remember what labels were."""
-    for name in getattr(estimator, "_follows", ()) if is_tensor(X) else ():
+def _answer_tensors(estimator: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Fitted arrays as tensors where X is one, and copies of numbers that tensors given hold.
+
+    Their owner may change those. That labels were a tensor is remembered.
+    """
+    vars(estimator).pop("_labels_in_tensors", None)
+    given = (*arguments, *named.values())
+    listed = (A for each in given for A in (each if isinstance(each, list | tuple) else (each,)))
+    tensors = [A for A in listed if is_tensor(A)]
+    if not tensors:
+        return
+    X, y = (arguments[i] if len(arguments) > i else named.get(name) for i, name in enumerate("Xy"))
+    for name in array_support(estimator).answers if any(A is X for A in tensors) else ():
         value: Any = getattr(estimator, name, None)
         if is_numbers(value):
             setattr(estimator, name, tensor_where(value, X))
-    vars(estimator).pop("_labels_in_tensors", None)
-    if is_tensor(y) and hasattr(estimator, "classes_"):
+    if any(A is y for A in tensors) and hasattr(estimator, "classes_"):
         estimator._labels_in_tensors = True
-
-
-def _keep_copies(estimator: Any, given: Sequence[Any]) -> None:
-    """Copy fitted numbers that share the memory of tensors given, which their owner may change."""
-    listed = [A for each in given for A in (each if isinstance(each, list | tuple) else (each,))]
-    theirs = [A.detach() for A in listed if is_tensor(A)]
-    if not theirs:
-        return
     for part in (estimator, *getattr(estimator, "views_", ())):
         for name, value in vars(part).items():
-            if name not in part.get_params(deep=False) and any(_same(value, A) for A in theirs):
+            shared = any(backend(value).shares_memory(value, A) for A in tensors)
+            if shared and name not in part.get_params(deep=False):
                 setattr(part, name, backend(value).copy(value))
-
-
-def _same(value: Any, tensor: Any) -> bool:
-    """Whether an array or a tensor has its numbers where the tensor has."""
-    if is_tensor(value):
-        return value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-    on_host = isinstance(value, np.ndarray) and tensor.device.type == "cpu"
-    return on_host and np.may_share_memory(value, as_numpy(tensor))
 
 
 def warn_of_convergence(message: str) -> None:

@@ -12,53 +12,27 @@ from mercer import kernels as K
 from mercer._sklearn import check_feature_names, check_n_features, check_y
 from mercer.arrays import (
     FLOATS,
+    NUMPY,
+    Backend,
     as_dense,
     as_numpy,
     as_vectors,
-    device_budget,
+    backend,
     is_plain,
     is_tensor,
-    like,
-    memory_budget,
     n_rows,
-    namespace,
-    refuse_beyond_memory,
     refuse_dates,
     refuse_masked,
     refuse_missing,
     refuse_text,
-    require_cpu,
-    row_blocks,
-    take_rows,
-    to_cpu,
 )
-from mercer.arrays.libraries import is_recorded
 from mercer.core import symmetry
+from mercer.estimators.array_support import array_support
 from mercer.estimators.kernel_parameter import refuse_unknown
-from mercer.estimators.prediction_cache import cached_sum, packed_sums
 from mercer.kernels import Kernel
 from mercer.kernels.given import asymmetry_allowed, refuse_asymmetric
-from mercer.kernels.validity import Counterexample, shrink
-from mercer.operators import (
-    CorrectedGram,
-    DenseGram,
-    GramOperator,
-    corrected,
-    expansion,
-    first_indefinite,
-    gram,
-    streamed,
-)
 
 INDEFINITE = {"error", "clip", "flip", "shift"}
-# Whether a kernel of unknown validity is positive semidefinite is decided on at most this many
-# points, by a Cholesky factor that takes a tenth of a millisecond. From 128 points on, OpenBLAS
-# shares it out over threads, which then stay busy for a while and slow down what follows.
-MOST_JUDGED = 120
-# Relative rounding error of kernel values that a user's function returns.
-FUNCTION_EPS = float(np.finfo(np.float32).eps)
-# Bytes of a block of points that is brought to a device, with all that is made of it.
-BLOCK_BYTES = 2**30
 
 
 def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> Any:
@@ -67,11 +41,15 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     Numbers for vector kernels, names and functions; a square, symmetric matrix for a precomputed
     kernel; any collection of objects for the others. ``check`` goes to
     `sklearn.utils.validation.validate_data` (``multi_output``, ``y_numeric``). Tensors stay where
-    they are if the estimator has ``_takes_tensors``; their y comes to the host.
+    they are as far as the estimator's `ArraySupport` says; their y comes to the host.
     """
-    refuse_unknown(estimator.kernel)
+    if estimator.kernel is not None:
+        refuse_unknown(estimator.kernel)
     if is_tensor(X):
-        return _tensors(estimator, X, y, **check)
+        found = _backend(estimator, X).accept(X, type(estimator).__name__)
+        y = None if y is None else as_numpy(y)
+        train = _tensors if found is X else validate_training
+        return train(estimator, found, y, **check)
     if _reads_vectors(estimator, X):
         given = (X,) if y is None else (X, y)
         precomputed = is_precomputed(estimator.kernel)
@@ -126,11 +104,12 @@ def require_fitted(estimator: Any) -> None:
 def validate_query(estimator: Any, X: Any) -> Any:
     """X checked for predict, against what the estimator was fitted on."""
     fitted: Any = getattr(estimator, "X_fit_", getattr(estimator, "support_vectors_", None))
-    were, are = (is_tensor(P) and _stays(estimator, P) for P in (fitted, X))
-    if were != are and not _comes(estimator, X):
-        raise TypeError(_of_another_kind(estimator, fitted if were else None, X))
+    library = _backend(estimator, X)
+    if library is not _backend(estimator, fitted) and not comes_to_centres(estimator, X):
+        raise TypeError(_of_another_kind(estimator, fitted, X))
+    X = library.accept(X, type(estimator).__name__)
     if is_tensor(X):
-        return _tensors(estimator, X, reset=False)
+        return tensor_of_points(estimator, X, reset=False)
     known = getattr(estimator, "n_features_in_", None), hasattr(estimator, "feature_names_in_")
     if is_plain(X) and known == (X.shape[1], False) and takes_vectors(estimator.kernel):
         return X  # what scikit-learn would find, too
@@ -139,14 +118,20 @@ def validate_query(estimator: Any, X: Any) -> Any:
     return _collection(estimator, X, reset=False)
 
 
-def query_beside(estimator: Any, X: Any) -> Any:
-    """X checked where it is for an estimator fitted on tensors; from the host for one on arrays."""
-    fitted = estimator.X_fit_
-    if not is_tensor(fitted):
-        return require_cpu(X, type(estimator).__name__)
-    if not is_tensor(X):
-        raise TypeError(_of_another_kind(estimator, fitted, X))
-    return tensor_of_points(estimator, X, reset=False)
+def query_points(estimator: Any, X: Any) -> Any:
+    """Rows of numbers checked for predict by an estimator that has no kernel between points."""
+    library = backend(estimator.X_fit_)
+    X = library.accept(X, type(estimator).__name__)
+    if backend(X) is not library:
+        raise TypeError(_of_another_kind(estimator, estimator.X_fit_, X))
+    return points_in_double(estimator, X, reset=False)
+
+
+def points_in_double(estimator: Any, X: Any, reset: bool) -> Any:
+    """Rows of numbers, checked: arrays in float64, tensors as they are."""
+    if is_tensor(X):
+        return tensor_of_points(estimator, X, reset)
+    return validated(estimator, X, dtype=np.float64, order="C", reset=reset)
 
 
 def tensor_of_points(estimator: Any, X: Any, reset: bool) -> Any:
@@ -158,133 +143,18 @@ def tensor_of_points(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def _of_another_kind(estimator: Any, fitted: Any, X: Any) -> str:
-    was = "arrays in memory" if fitted is None else f"tensors on {fitted.device}"
+    was = _backend(estimator, fitted).note(fitted) or "arrays in memory"
     return (
         f"X is a {type(X).__name__} and {type(estimator).__name__} was fitted on {was}; pass "
         "points of the same kind"
     )
 
 
-def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) -> GramOperator:
-    """The Gram operator to train on; its ``extend_coefficients`` takes coefficients to new points.
-
-    An indefinite kernel is refused, or corrected as ``estimator.indefinite`` says. A kernel of
-    unknown validity counts as one if its Gram on the points, or on MOST_JUDGED of them, has a
-    clearly negative eigenvalue. ``store`` is as for `gram`.
-    """
-    method = estimator.indefinite
-    validity = kernel.validity
-    if is_precomputed(kernel):  # checked as X, and large: not read again
-        operator: GramOperator = DenseGram(as_dense(X), "precomputed")
-    else:
-        operator = _stored_function(kernel, X) or gram(kernel, X, store=store)
-    if validity.status == "valid":
-        # No value of such a kernel is beyond those of the points with themselves.
-        refuse_non_finite(operator.diagonal(), kernel)
-        return operator
-    if not is_precomputed(kernel):  # whose numbers are checked as X
-        _refuse_unusable(operator, kernel)
-    found = validity.counterexample
-    if validity.status == "unknown":
-        found = _counterexample(operator, X, is_precomputed(kernel))
-        if found is None:
-            return operator
-    if method != "error" and is_tensor(X):
-        raise ValueError(f"indefinite={method!r} is not there for tensors; pass X.cpu().numpy()")
-    if method == "error":
-        raise ValueError(_refusal(estimator, kernel, found))
-    fixed, P = corrected(stored(operator), method)
-    return CorrectedGram(fixed, P, f"{method} of the negative eigenvalues; {operator.reason}")
-
-
-def _stored_function(kernel: Kernel, X: Any) -> DenseGram | None:
-    """The Gram matrix that a user's function of two sets of points returns, if it may be stored."""
-    n = n_rows(X)
-    if type(kernel) is not K.FromFunction or kernel.pairwise or 8 * n**2 > memory_budget():
-        return None
-    return DenseGram(kernel.block(X, X), "stored: as the function returns it")
-
-
-def _refuse_unusable(operator: GramOperator, kernel: Kernel) -> None:
-    """Raise a ValueError where the training Gram matrix is not finite, or not symmetric."""
-    K = operator.dense() if isinstance(operator, DenseGram) else operator.diagonal()
-    if is_tensor(K) or K.ndim == 1:
-        return refuse_non_finite(K, kernel)
-    gap, largest = symmetry(K)
-    if largest == np.inf:
-        refuse_non_finite(K, kernel)
-    # A function of the user's may compute in float32.
-    elif gap > asymmetry_allowed(largest, FUNCTION_EPS * largest):
-        refuse_asymmetric(K, FUNCTION_EPS * np.abs(K).max(keepdims=True))
-    return None
-
-
-def refuse_non_finite(values: Any, kernel: Kernel) -> None:
-    """Raise a ValueError where values of the kernel, (n, n) or (n,) of the diagonal, overflow."""
-    if bool(namespace(values).isfinite(values).all()):
-        return
-    values = as_numpy(values)
-    wrong = np.argwhere(~np.isfinite(values))
-    if len(wrong):
-        i, j = wrong[0][0], wrong[0][-1]
-        raise ValueError(
-            f"kernel={kernel!r} has the value {values[tuple(wrong[0])]} between training points "
-            f"{i} and {j}; scale X, for example with sklearn.preprocessing.StandardScaler, or mend "
-            "the kernel"
-        )
-
-
-def expand(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:
-    """The fitted functions ``sum_i coef_i k(x, x_i)`` at new points, shape (m,) or (m, t).
-
-    ``coef`` is (n,) or (n, t), over the training points ``X_fit_``.
-    """
-    columns = coef.reshape(len(coef), -1)
-    if type(columns) is np.ndarray:
-        plain = packed_sums(estimator, X, estimator.X_fit_, columns)
-        if plain is not None:
-            return plain.reshape(-1, *coef.shape[1:])
-    given, X = X, validate_query(estimator, X)
-    if is_recorded(given) and not is_tensor(X) and not is_precomputed(estimator.kernel):
-        return expand_tensor(estimator.kernel_, as_vectors(given), estimator.X_fit_, coef)
-    if _comes(estimator, X) and is_tensor(estimator.X_fit_):
-        return _brought(estimator, X, coef)
-    kept = None if is_tensor(X) else cached_sum(estimator, estimator.X_fit_, columns)
-    if kept is not None:
-        return kept(X).reshape(-1, *coef.shape[1:])
-    return expansion(estimator.kernel_, X, estimator.X_fit_, coef)
-
-
-def expand_tensor(kernel: Kernel, X: Any, points: Any, coef: Any) -> Any:
-    """``sum_i coef_i k(x, x_i)`` at new points that are a tensor, where that is."""
-    points, coef = (like(as_dense(A), X) for A in (points, coef))
-    return gram(kernel, X, points, store=False) @ coef
-
-
-def values_at(estimator: Any, X: Any) -> Any:
-    """The fitted functions with their intercepts at new points, shape (m,) or (m, t)."""
-    values, level = expand(estimator, X, estimator.dual_coef_), estimator.intercept_
-    return values + (like(level, values) if is_tensor(values) else to_cpu(level))
-
-
-def _comes(estimator: Any, X: Any) -> bool:
+def comes_to_centres(estimator: Any, X: Any) -> bool:
     """Whether points of the host are brought to centres that were given as a tensor."""
     centres: Any = getattr(estimator, "centers", None)
-    if not is_tensor(centres) or sp.issparse(X):
-        return False
-    return not is_tensor(X) or X.device.type == "cpu" != centres.device.type
-
-
-def _brought(estimator: Any, X: Any, coef: Any) -> Any:
-    """`expand` with points brought to the centres some at a time, and values brought back."""
-    points = estimator.X_fit_
-    budget = min(BLOCK_BYTES, device_budget(points.device) // 4)
-    parts = row_blocks(len(X), 64 * (X.shape[1] + coef[:1].numel() + 4), budget)
-    found = [
-        as_numpy(expansion(estimator.kernel_, some, points, coef))
-        for (some,) in streamed((X,), parts, points.device)
-    ]
-    return like(np.concatenate(found), X)
+    library = backend(centres)
+    return library.brings(X, centres) and library is backend(estimator.X_fit_)
 
 
 def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
@@ -306,6 +176,8 @@ def input_tags(estimator: Any, tags: Any) -> Any:
     kernel = estimator.kernel
     tags.input_tags.pairwise = is_precomputed(kernel)
     tags.input_tags.sparse = takes_vectors(kernel) and not callable(kernel)
+    if not takes_vectors(kernel):
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
     if isinstance(kernel, Kernel):
         tags.input_tags.sparse = kernel.domain.is_vectors
         tags.input_tags.positive_only = kernel.domain.name.startswith("non-negative")
@@ -320,14 +192,16 @@ def is_precomputed(kernel: Any) -> bool:
 
 def takes_vectors(kernel: Any) -> bool:
     """Whether the kernel's points are rows of a numeric array."""
-    return kernel.domain.is_vectors if isinstance(kernel, Kernel) else True
+    if isinstance(kernel, Kernel):
+        return kernel.domain.is_vectors
+    return bool(getattr(kernel, "requires_vector_input", True))  # which scikit-learn's have
 
 
 def _reads_vectors(estimator: Any, X: Any) -> bool:
     """Whether X is to be rows of numbers: a function of two sets of points takes what it can."""
     kernel = estimator.kernel
-    whole = getattr(estimator, "_kernel_callable", "rows") == "gram"
-    if isinstance(kernel, Kernel) or not (callable(kernel) and whole) or sp.issparse(X):
+    whole = callable(kernel) and array_support(estimator).function_of == "sets"
+    if isinstance(kernel, Kernel) or not whole or sp.issparse(X):
         return takes_vectors(kernel)
     try:
         return np.asarray(X).dtype.kind in "biuf"
@@ -335,113 +209,31 @@ def _reads_vectors(estimator: Any, X: Any) -> bool:
         return False
 
 
-def stored(operator: GramOperator) -> np.ndarray:
-    """The whole Gram matrix for a dense solver, or a MemoryError that says what else to do."""
-    refuse_beyond_memory(operator.shape[0])
-    return np.asarray(as_numpy(operator.dense()), dtype=np.float64)
-
-
 def _vectors(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
     """Rows of numbers, dense or sparse, in their precision."""
     return validated(estimator, X, *y, accept_sparse="csr", dtype=(np.float64, np.float32), **check)
 
 
-def _stays(estimator: Any, X: Any) -> bool:
-    """Whether the estimator computes where the tensor X is."""
-    takes = getattr(estimator, "_takes_tensors", False)
-    takes = takes(X) if callable(takes) else takes
-    return bool(takes) and not is_precomputed(estimator.kernel)
+def _backend(estimator: Any, X: Any) -> Backend:
+    """What the estimator computes with points X with; a given matrix is an array."""
+    return NUMPY if is_precomputed(estimator.kernel) else array_support(estimator).backend(X)
 
 
-def _tensors(estimator: Any, X: Any, y: Any = None, reset: bool = True, **check: Any) -> Any:
-    """A tensor of points checked where it is, and y on the host; or both on the host."""
+def _tensors(estimator: Any, X: Any, y: Any, **check: Any) -> Any:
+    """A training tensor checked where it is, and y, which is on the host."""
     check.pop("copy", None)
-    if not _stays(estimator, X):
-        X = require_cpu(X, type(estimator).__name__)
-        given = (X,) if y is None else (X, as_numpy(y))
-        return _vectors(estimator, *given, **({} if reset else {"reset": False}), **check)
     if not isinstance(estimator.kernel, Kernel) and callable(estimator.kernel):
         raise TypeError("kernel is a function of arrays; with tensors pass a kernel object")
-    X = tensor_of_points(estimator, X, reset)
+    X = tensor_of_points(estimator, X, reset=check.pop("reset", True))
     least = check.pop("ensure_min_samples", 1)
     if len(X) < least:
         raise ValueError(f"X has {len(X)} samples; {type(estimator).__name__} needs {least}")
     if y is None:
         return X
-    y = check_y(as_numpy(y), estimator=estimator, **check)
+    y = check_y(y, estimator=estimator, **check)
     if len(y) != len(X):
         raise ValueError(f"X has {len(X)} samples and y has {len(y)}; expected as many")
     return X, y
-
-
-def refuse_indefinite_among(
-    estimator: Any,
-    operator: GramOperator,
-    X: Any,
-    kernel: Kernel,
-    chosen: np.ndarray,
-    rows: np.ndarray,
-) -> None:
-    """Raise a ValueError where a kernel of unknown validity is indefinite on the chosen points.
-
-    For a model that depends on these points alone; of many, MOST_JUDGED are looked at. They are
-    ``chosen`` in the operator, and ``rows`` in X.
-    """
-    judged_whole = operator.shape[0] <= MOST_JUDGED
-    if judged_whole or estimator.indefinite != "error" or kernel.validity.status != "unknown":
-        return
-    if len(chosen) > MOST_JUDGED:
-        some = spread_evenly(len(chosen), MOST_JUDGED)
-        chosen, rows = chosen[some], rows[some]
-    found = _counterexample_among(operator, chosen, X, rows, is_precomputed(kernel))
-    if found is not None:
-        raise ValueError(_refusal(estimator, kernel, found))
-
-
-def _counterexample(operator: GramOperator, X: Any, as_indices: bool) -> Counterexample | None:
-    """Few points whose Gram matrix is indefinite, where that of the points looked at is."""
-    chosen = _part(operator)
-    return _counterexample_among(operator, chosen, X, chosen, as_indices)
-
-
-def _counterexample_among(
-    operator: GramOperator, chosen: np.ndarray, X: Any, rows: np.ndarray, as_indices: bool
-) -> Counterexample | None:
-    """Few of the chosen points whose Gram matrix is indefinite, where that of all of them is.
-
-    Points of a precomputed matrix are given by their indices.
-    """
-    whole = len(chosen) == operator.shape[0]
-    part = as_numpy(operator.dense() if whole else operator.block(chosen, chosen))
-    n = first_indefinite(part)
-    if n == 0:
-        return None
-    few, first = part[:n, :n].astype(np.float64), rows[:n]
-    points = first if as_indices else to_cpu(take_rows(X, first))
-    return shrink(points, few, np.finfo(np.float64).eps * np.abs(few))
-
-
-def _part(operator: GramOperator) -> np.ndarray:
-    """All points or, of many, those that show soonest whether a matrix is indefinite.
-
-    A matrix is no less indefinite than its parts. Half of these points are spread evenly over all;
-    the others are those nearest to one of them, among which a valid kernel has small eigenvalues
-    and so hides negative ones least.
-    """
-    n = operator.shape[0]
-    if n <= MOST_JUDGED:
-        return np.arange(n)
-    half = MOST_JUDGED // 2
-    spread = spread_evenly(n, half)
-    nearness = as_numpy(operator.rows(spread[:1]))[0].astype(np.float64)
-    nearness[spread] = -np.inf
-    near = np.argpartition(-nearness, half)[:half]
-    return np.sort(np.concatenate([spread, near]))
-
-
-def spread_evenly(n: int, size: int) -> np.ndarray:
-    """``size`` of n indices, at equal distances."""
-    return np.arange(size) * n // size
 
 
 def _collection(estimator: Any, X: Any, reset: bool) -> Any:
@@ -468,12 +260,3 @@ def _require_gram(X: Any) -> None:
     if _is_gram(K):
         return
     refuse_asymmetric(K, np.finfo(K.dtype).eps * np.abs(K).max(keepdims=True))
-
-
-def _refusal(estimator: Any, kernel: Kernel, found: Counterexample | None) -> str:
-    shown = f" For example, {found}" if found is not None else ""
-    return (
-        f"kernel={kernel!r} is not positive semidefinite, and {type(estimator).__name__} needs a "
-        "valid kernel. Choose another, or set indefinite='clip', 'flip' or 'shift' to correct the "
-        f"Gram matrix.{shown}"
-    )

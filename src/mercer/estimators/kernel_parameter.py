@@ -10,20 +10,19 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer import kernels as K
-from mercer.arrays import is_tensor, like, to_float64
+from mercer.arrays import backend
+from mercer.estimators.array_support import array_support
 from mercer.kernels import Kernel
 
 
 def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = None) -> Kernel:
     """The kernel to fit with and store as ``kernel_``: a clone, names and functions made objects.
 
-    Names are scikit-learn's. A function takes two rows, or two arrays if the class sets
-    ``_kernel_callable = "gram"`` (as the support vector machines do). gamma="scale" counts each
-    point as often as it weighs.
+    Names are scikit-learn's. A function takes what the estimator's `ArraySupport` says.
+    gamma="scale" counts each point as often as it weighs.
     """
     kernel = estimator.kernel
     if isinstance(kernel, Kernel):
@@ -41,8 +40,8 @@ def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = No
     if callable(kernel):
         parameters = getattr(estimator, "kernel_params", None) or {}
         function = functools.partial(kernel, **parameters) if parameters else kernel
-        rows = getattr(estimator, "_kernel_callable", "rows") == "rows"
-        return K.FromFunction(function, pairwise=rows)
+        pairwise = array_support(estimator).function_of == "rows"
+        return K.FromFunction(function, pairwise=pairwise)
     refuse_unknown(kernel)
     return NAMES[kernel](estimator, functools.partial(resolve_gamma, estimator, X, sample_weight))
 
@@ -52,7 +51,7 @@ def resolve_gamma(estimator: Any, X: Any, sample_weight: np.ndarray | None = Non
     gamma = getattr(estimator, "gamma", None)
     if gamma == "scale":
         with np.errstate(over="ignore", invalid="ignore"):
-            variance = _variance(X, sample_weight)
+            variance = backend(X).variance(X, sample_weight)
         if not variance < np.inf:
             raise ValueError(
                 "gamma='scale' is one over the variance of X, which exceeds what its precision "
@@ -64,22 +63,6 @@ def resolve_gamma(estimator: Any, X: Any, sample_weight: np.ndarray | None = Non
     if isinstance(gamma, Real) and float(gamma) > 0:
         return float(gamma)
     raise ValueError(f"gamma={gamma!r}; expected a positive number, 'scale', 'auto' or None")
-
-
-def _variance(X: Any, sample_weight: np.ndarray | None) -> float:
-    """Of all entries of X, each counted as often as its row weighs."""
-    if is_tensor(X):
-        X = to_float64(X)
-        if sample_weight is None or not np.any(sample_weight):
-            return float(X.var(correction=0))
-        sample_weight = like(sample_weight, X)
-    if sample_weight is None or not sample_weight.any():
-        return float(X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var())
-    share = sample_weight / sample_weight.sum()
-    centre = float((share @ X).mean())
-    if sp.issparse(X):
-        return float((share @ X.multiply(X)).mean()) - centre**2
-    return float((share @ (X - centre) ** 2).mean())
 
 
 def _refuse_unused(estimator: Any) -> None:

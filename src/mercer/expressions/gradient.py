@@ -5,17 +5,21 @@ through squared distances or dot products, all of them come from one product wit
 
     Σ u_i G_ij v_j (x_ik - z_jk)² = Σ x_ik² u_i (Gv)_i + Σ z_jk² v_j (Gᵀu)_j
                                     - 2 Σ x_ik u_i (G(v z_k))_i
+
+Of several columns on the host the weights ``W_ij = Σ_c u_ic v_jc`` are formed tile by tile instead,
+which takes the columns once: see `contraction`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_dense, as_numpy, like, namespace, to_float64
+from mercer.arrays import as_dense, as_numpy, backend, like, namespace, to_float64
+from mercer.expressions.contraction import Outer, contracted, is_joint
 from mercer.expressions.derivative import moved, partial
 from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import (
@@ -31,9 +35,13 @@ from mercer.expressions.views import Scale
 
 # Numbers in the columns of one product; it has a few at least.
 COLUMNS, FEWEST = 2**21, 16
+# From so many columns on, weights take less time than products with all of them.
+WEIGHTED = 2
 
 
-def gradient(pairs: PairMatrix, U: Any, V: Any) -> dict[str, float | np.ndarray]:
+def gradient(
+    pairs: PairMatrix, U: Any, V: Any, paths: Collection[str] | None = None
+) -> dict[str, float | np.ndarray]:
     """Σ_c u_cᵀ (∂K/∂θ) v_c for every hyperparameter θ of the expression.
 
     Parameters
@@ -41,18 +49,24 @@ def gradient(pairs: PairMatrix, U: Any, V: Any) -> dict[str, float | np.ndarray]
     pairs : PairMatrix
     U : (n,) or (n, c) array or tensor
     V : (m,) or (m, c) array or tensor
+    paths : collection of str, optional
+        Of the hyperparameters that are asked for; None for all.
 
     Returns
     -------
     dict
-        For every path a number, or an array of shape (d,) for a vector of d scales.
+        For each path a number, or an array of shape (d,) for a vector of d scales.
     """
     U, V = (_columns(A, pairs, side) for side, A in enumerate((U, V)))
     if U.shape[1] != V.shape[1] or 0 in U.shape:
         counts = f"U has {U.shape[1]} columns and V {V.shape[1]}"
         raise ValueError(f"{counts}; expected as many, and at least one")
+    if U.shape[1] >= WEIGHTED and backend(U).executor != "torch" and is_joint(pairs):
+        return contracted(pairs, Outer(U, V, pairs.symmetric), paths)
     found: dict[str, float | np.ndarray] = {}
     for path, size in pairs.formula.parameters().items():
+        if paths is not None and path not in paths:
+            continue
         if size is None:
             found[path] = _contracted(pairs.derivative(path), U, V)
         else:

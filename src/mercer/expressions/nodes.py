@@ -295,7 +295,8 @@ def power(base: Operand, exponent: Operand) -> Expression:
         if exponent.value == 1.0:
             return base
         if isinstance(base, Constant):
-            return Constant(base.value**exponent.value)
+            with np.errstate(over="ignore"):
+                return Constant(float(np.float64(base.value) ** exponent.value))
     return Power(base, exponent)
 
 

@@ -37,8 +37,10 @@ Tangents = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray
 GATHER_BYTES = 2**26
 # Sparse rows from which on the core's tables of them pay, and as many columns as they take.
 SPARSE_ROWS, MOST_COLUMNS = 16, 2**31 - 1
-LENGTHS_BYTES = 2**30
 CENTRE_ROWS = 512
+# Features up to which an executor takes distances from differences of the points as they are, so
+# that they need not be centred.
+DIFFERENCES_UP_TO = {"native": EXACT_FEATURES, "torch": 0}
 DIAGONAL_ROWS = 32  # of a block that is computed for its diagonal
 # Points that another statistic is computed from as well stay where they are, so that one pass over
 # the features serves both, unless their squared distance from the origin is so many times their
@@ -186,7 +188,7 @@ class _Centred:
 
 
 def _centred(F: Array, G: Array, shared: bool = False) -> tuple[_Centred, _Centred]:
-    exact = F.shape[1] <= EXACT_FEATURES and not is_tensor(F)
+    exact = F.shape[1] <= DIFFERENCES_UP_TO[backend(F).executor]
     if sp.issparse(F) or sp.issparse(G) or exact:
         return _Centred(F), _Centred(G)
     some = _some(G)
@@ -235,14 +237,8 @@ def _squared_norms(A: np.ndarray) -> np.ndarray:
 
 
 def _lengths(A: Array) -> Any:
-    """‖x‖² of each row, by whatever library A is of."""
-    if not is_tensor(A):
-        # The same sum for any order of memory.
-        return row_norms(A if sp.issparse(A) else row_major(A), squared=True)
-    out, xp = A.new_empty(A.shape[0]), namespace(A)
-    for rows in row_blocks(A.shape[0], 8 * A.shape[1], LENGTHS_BYTES):
-        out[rows] = xp.sum(A[rows].to(xp.float64) ** 2, 1)
-    return out
+    """‖x‖² of each row."""
+    return backend(A).squared_row_norms(A)
 
 
 def _sqdist_block(F: _Centred, G: _Centred) -> np.ndarray:

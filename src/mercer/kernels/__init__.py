@@ -6,35 +6,23 @@
 'valid'
 """
 
-from mercer.kernels.algebra import Constant, Power, Product, Sum
+from mercer.kernels.algebra import Constant, Product, Sum
+from mercer.kernels.columns import OnColumns
 from mercer.kernels.given import FromFeatures, FromFunction, FromMatrix, Precomputed
 from mercer.kernels.graph.files import read_tu
 from mercer.kernels.graph.graphs import Graph
-from mercer.kernels.graph.kernels import (
-    Graphlet,
-    Propagation,
-    RandomWalk,
-    ShortestPath,
-    WeisfeilerLehman,
-    WLOptimalAssignment,
-)
+from mercer.kernels.graph.kernels import Graphlet, Propagation, RandomWalk, ShortestPath
+from mercer.kernels.graph.refinement import WeisfeilerLehman, WLOptimalAssignment
 from mercer.kernels.kernel import REGISTRY, Kernel, NoFiniteFeatureMap
 from mercer.kernels.parsing import KernelSyntaxError, parse
+from mercer.kernels.power import Power
 from mercer.kernels.set.sets import SetConjunction, SetIntersection, SetJaccard
 from mercer.kernels.string.mismatches import Mismatch
 from mercer.kernels.string.subsequences import Subsequence
 from mercer.kernels.string.substrings import Substring
 from mercer.kernels.string.weighted_degree import WeightedDegree
 from mercer.kernels.string.words import Gappy, Spectrum
-from mercer.kernels.transformations import (
-    Composed,
-    Exp,
-    Normalized,
-    OnColumns,
-    Rescaled,
-    exp,
-    sqnorm,
-)
+from mercer.kernels.transformations import Composed, Exp, Normalized, Rescaled, exp, sqnorm
 from mercer.kernels.tree.trees import PartialTree, SubsetTree, Subtree, Tree
 from mercer.kernels.vector.distance import (
     RBF,

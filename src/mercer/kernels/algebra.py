@@ -6,19 +6,20 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import reduce
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from mercer._sklearn import Interval
-from mercer.arrays import as_numbers, is_tensor
+from mercer.arrays import as_numbers
 from mercer.expressions import Expression, View
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import ANYTHING, Domain
 from mercer.kernels.expansions import Expansion, TooManyTerms, judge_powers
-from mercer.kernels.kernel import Kernel, Parameters
+from mercer.kernels.kernel import Kernel
 from mercer.kernels.validity import Validity, indefinite, valid
+from mercer.kernels.vector_kernel import Parameters
 
 ANY_DISTANCE = "any"  # what a constant is a function of
 
@@ -27,14 +28,20 @@ def as_kernel(operand: Any) -> Kernel:
     """A kernel as itself, a number as a constant kernel."""
     if isinstance(operand, Kernel):
         return operand
-    if isinstance(operand, Real) and not isinstance(operand, bool):
-        return Constant(float(operand))
-    if is_tensor(operand) and operand.ndim == 0:
-        return Constant(operand)
+    value = as_numbers(operand)  # of a tensor, which torch may differentiate by
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return Constant(as_float(value) if value is operand else operand)
     raise TypeError(
         f"a kernel cannot be combined with {operand!r} of type {type(operand).__name__}; "
         "expected a kernel or a number"
     )
+
+
+def as_float(number: Real) -> float:
+    try:
+        return float(number)
+    except OverflowError as error:
+        raise ValueError("a number beyond the range of float64, 1.8e308") from error
 
 
 def add(left: Any, right: Any) -> Any:
@@ -55,10 +62,6 @@ def multiply(left: Any, right: Any) -> Kernel:
     left, right = as_kernel(left), as_kernel(right)
     if isinstance(right, Constant) and not isinstance(left, Constant):
         left, right = right, left
-    values = [as_numbers(part.value) for part in (left, right) if isinstance(part, Constant)]
-    factors = [float(v) for v in values if isinstance(v, Real)]
-    if len(factors) == 2 and np.all(np.isfinite(factors)) and np.isinf(factors[0] * factors[1]):
-        raise ValueError(f"{left!r} times {right!r} overflows")
     return _combinable(Product(left, right))
 
 
@@ -69,7 +72,7 @@ def divide(kernel: Kernel, number: Any) -> Kernel:
             f"a kernel cannot be divided by {number!r}; expected a number other than zero"
         )
     with np.errstate(over="ignore"):
-        factor = 1 / float(number)
+        factor = 1 / as_float(number)
     if not np.isfinite(factor):
         raise ValueError(f"a kernel cannot be divided by {number!r}: one over it overflows")
     return multiply(factor, kernel)
@@ -191,6 +194,8 @@ class Sum(_Binary):
     left, right : Kernel
     """
 
+    precedence = 0
+
     def build(self, view: View, path: str) -> Expression:
         left, right = self._parts(view, path)
         return left + right
@@ -238,6 +243,8 @@ class Product(_Binary):
     left, right : Kernel
     """
 
+    precedence = 1
+
     def build(self, view: View, path: str) -> Expression:
         left, right = self._parts(view, path)
         return left * right
@@ -270,91 +277,6 @@ class Product(_Binary):
         return f"{left} * {_operand(self.right, 2)}"
 
 
-class Power(Kernel):
-    """k(x, z) ** exponent.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    exponent : int, or a positive number for infinitely divisible kernels
-    """
-
-    _parameter_constraints: dict = {
-        "kernel": [Kernel],
-        "exponent": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(self, kernel: Kernel, exponent: float):
-        self.kernel = kernel
-        self.exponent = exponent
-
-    def _check(self) -> None:
-        self._validate_params()
-        whole = float(as_numbers(self.exponent)).is_integer()
-        if not whole and not self.kernel.is_infinitely_divisible:
-            raise ValueError(
-                f"exponent={self.exponent!r} is not an integer, and {self.kernel!r} is not "
-                "infinitely divisible, so this power is not a kernel; use an integer exponent"
-            )
-
-    def build(self, view: View, path: str) -> Expression:
-        self._check()
-        return self.kernel.build(view, path + "kernel__") ** float(as_numbers(self.exponent))
-
-    @property
-    def domain(self) -> Domain:
-        return self.kernel.domain
-
-    @property
-    def is_stationary(self) -> bool:
-        return self.kernel.is_stationary
-
-    @property
-    def distance(self) -> Hashable | None:
-        return self.kernel.distance
-
-    @property
-    def is_infinitely_divisible(self) -> bool:
-        return self.kernel.is_infinitely_divisible and self.exponent > 0
-
-    def judge(self) -> Validity:
-        self._check()
-        inner = self.kernel.judge()
-        claim = f"{self!r} is a kernel"
-        if self.exponent == 0:
-            return valid(claim, "the constant 1")
-        if inner.status == "valid":
-            if float(self.exponent).is_integer():
-                return valid(claim, "integer power: a repeated product", inner.proof)
-            return valid(claim, "power of an infinitely divisible kernel", inner.proof)
-        return judge_expanded(self, "power")
-
-    def expand(self) -> Expansion:
-        self._check()
-        if not float(self.exponent).is_integer():
-            return super().expand()
-        return self.kernel.expand() ** int(self.exponent)
-
-    def feature_map(self) -> maps.FeatureMap:
-        self._check()
-        if not float(self.exponent).is_integer():
-            return super().feature_map()
-        maps.refuse_degree(int(self.exponent))
-        return maps.MonomialMap({int(self.exponent): 0.0}, inner=self.kernel.feature_map())
-
-    def frequencies(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
-        self._check()
-        if not float(self.exponent).is_integer():
-            return super().frequencies(rng, n, d)
-        draws = [self.kernel.frequencies(rng, n, d) for _ in range(int(self.exponent))]
-        return np.sum(draws, axis=0) if draws else np.zeros((n, d))
-
-    def __repr__(self) -> str:
-        exponent = self.exponent
-        text = repr(int(exponent)) if isinstance(exponent, Integral) else repr(float(exponent))
-        return f"{bracketed(self.kernel)} ** {text}"
-
-
 def judge_expanded(kernel: Kernel, what: str) -> Validity:
     """What the coefficients show of a sum, product or power whose parts are not all valid."""
     undecided = f"no rule proves this {what} valid, and no counterexample was found"
@@ -384,6 +306,21 @@ def written(expansion: Expansion) -> str:
         number = [] if c == 1 and shown else [f"{c:.6g}"]
         terms.append(" * ".join(number + shown))
     return " + ".join(terms) or "0"
+
+
+def bracketed(kernel: Kernel) -> str:
+    """A kernel as text that a method call or a power can follow."""
+    return _operand(kernel, 3)
+
+
+def _is_number(kernel: Kernel, value: float) -> bool:
+    return isinstance(kernel, Constant) and kernel.value == value
+
+
+def _operand(kernel: Kernel, level: int) -> str:
+    """An operand as text, in brackets where it binds less tightly than its place needs."""
+    text = repr(kernel)
+    return f"({text})" if kernel.precedence < level else text
 
 
 @dataclass(frozen=True)
@@ -448,21 +385,3 @@ def spectral_terms(kernel: Kernel, d: int) -> tuple[list[Term], np.ndarray]:
             f"term that adds {weights.min():g} to k(0); use method='nystrom'"
         )
     return terms, weights
-
-
-def bracketed(kernel: Kernel) -> str:
-    """A kernel as text that a method call or a power can follow."""
-    return _operand(kernel, 3)
-
-
-def _is_number(kernel: Kernel, value: float) -> bool:
-    return isinstance(kernel, Constant) and kernel.value == value
-
-
-_LEVELS = {Sum: 0, Product: 1, Power: 2}
-
-
-def _operand(kernel: Kernel, level: int) -> str:
-    """An operand as text, in brackets where it binds less tightly than its place needs."""
-    text = repr(kernel)
-    return f"({text})" if _LEVELS.get(type(kernel), 3) < level else text

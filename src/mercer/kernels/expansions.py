@@ -74,11 +74,13 @@ class Expansion:
         return Expansion(self.kernels | other.kernels, _collected(terms))
 
     def __mul__(self, other: Expansion) -> Expansion:
-        terms = [
+        if self.degree + other.degree > LARGEST_DEGREE:
+            raise TooManyTerms
+        terms = (
             (_product(a, b), c.value * d.value, c.size * d.size)
             for a, c in self.coefficients.items()
             for b, d in other.coefficients.items()
-        ]
+        )
         return Expansion(self.kernels | other.kernels, _collected(terms))
 
     def __pow__(self, exponent: int) -> Expansion:
@@ -88,6 +90,10 @@ class Expansion:
         for _ in range(exponent):
             result = result * self
         return result
+
+    @property
+    def degree(self) -> int:
+        return max((sum(p for _, p in monomial) for monomial in self.coefficients), default=0)
 
     @property
     def is_zero(self) -> bool:
@@ -120,8 +126,8 @@ def _collected(terms: Iterable[tuple[Monomial, Fraction, Fraction]]) -> dict[Mon
     for monomial, value, size in terms:
         before = found.get(monomial, Coefficient(Fraction(0), Fraction(0)))
         found[monomial] = Coefficient(before.value + value, before.size + size)
-    if len(found) > MOST_TERMS:
-        raise TooManyTerms
+        if len(found) > MOST_TERMS:
+            raise TooManyTerms
     return {monomial: c for monomial, c in found.items() if c.value}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral, Real
@@ -16,21 +17,21 @@ from mercer._sklearn import ParameterMixin, validate_parameter_constraints
 from mercer.arrays import as_numbers, namespace
 from mercer.arrays.libraries import to_input_type, to_native
 from mercer.arrays.torch_state import computing
+from mercer.expressions import Constant as Number
 from mercer.expressions import (
-    Check,
     Expression,
     PairMatrix,
-    Parameter,
     Scale,
     Statistic,
     View,
+    diagonal,
+    lower,
     over,
     rounding,
 )
-from mercer.expressions import statistic as statistic_node
 from mercer.kernels.domains import REALS, Domain
 from mercer.kernels.expansions import Expansion
-from mercer.kernels.validity import Validity, search, valid
+from mercer.kernels.validity import Validity, search
 from mercer.memory_errors import explaining_memory
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Kernel(ParameterMixin):
 
     # NumPy scalars on the left of an operator then leave the operation to us.
     __array_ufunc__ = None
+    # How tightly its text binds: 0 for a sum, 1 for a product, 2 for a power, 3 for all others.
+    precedence = 3
     _parameter_constraints: dict = {}
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any):
@@ -74,7 +77,7 @@ class Kernel(ParameterMixin):
         """The kernel's formula on points seen through ``view``, parameters named from ``path``."""
         raise NotImplementedError(
             f"{type(self).__name__} must define build; a kernel of vectors derives from "
-            "mercer.kernels.kernel.VectorKernel and defines formula and why"
+            "mercer.kernels.vector_kernel.VectorKernel and defines formula and why"
         )
 
     @property
@@ -186,10 +189,31 @@ class Kernel(ParameterMixin):
                 found[path] = namespace(parts[0]).stack(parts, -1)
         return found
 
+    def _repr_latex_(self) -> str:
+        """The formula, in notebooks."""
+        from mercer.kernels.formulas import latex
+
+        return f"$k(x, z) = {latex(self)}$"
+
+    def _repr_html_(self) -> str:
+        """The formula and the text that `parse` reads, in notebooks."""
+        from mercer.kernels.formulas import html
+
+        return html(self)
+
     @property
     def validity(self) -> Validity:
-        """A proof, a counterexample, or "unknown" after a short search for one."""
-        return self.judge()
+        """A proof, a counterexample, or "unknown" after a short search for one.
+
+        Raises
+        ------
+        ValueError
+            If the kernel's constants, multiplied or added up, are beyond the range of float64.
+        """
+        found = self.judge()
+        if found.status == "valid":
+            refuse_overflow(self)
+        return found
 
     def searched(self, reason: str) -> Validity:
         """Indefinite if a short search finds a counterexample, unknown otherwise."""
@@ -244,11 +268,17 @@ class Kernel(ParameterMixin):
         return _algebra().multiply(-1.0, self)
 
     def __pow__(self, exponent: float) -> Kernel:
-        return _algebra().Power(self, exponent)
+        from mercer.kernels.power import Power
+
+        return Power(self, exponent)
 
     def normalize(self) -> Kernel:
-        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is; see `Normalized`."""
-        return _transformations().Normalized(self)
+        """k(x,z) / sqrt(k(x,x) k(z,z)), zero where k(x,x) or k(z,z) is; see `Normalized`.
+
+        A normalised kernel is returned as it is.
+        """
+        normalised = _transformations().Normalized
+        return self if isinstance(self, normalised) else normalised(self)
 
     def rescale(self, f: Any) -> Kernel:
         """f(x) k(x,z) f(z), for f a function of an array of points or a formula in `sqnorm`."""
@@ -260,7 +290,9 @@ class Kernel(ParameterMixin):
 
     def on(self, columns: Any) -> Kernel:
         """The kernel on these columns of a table, by name or position."""
-        return _transformations().OnColumns(self, columns)
+        from mercer.kernels.columns import OnColumns
+
+        return OnColumns(self, columns)
 
     # Writing.
 
@@ -281,6 +313,15 @@ class Kernel(ParameterMixin):
 PLAIN = {bool, float, int, str, type(None), np.float64}
 
 
+def refuse_overflow(kernel: Kernel) -> None:
+    """Raise where the numbers of a kernel, taken together, are not finite."""
+    for node in lower(diagonal(kernel.expression(), 0)).walk():
+        if isinstance(node, Number) and not math.isfinite(node.value):
+            raise ValueError(
+                f"{kernel!r:.200} overflows: its constants together are beyond the range of float64"
+            )
+
+
 def plain_key(values: Mapping[str, Any], owner: type) -> tuple | None:
     """Parameters as a hashable value, with their types; None where one is not a plain value.
 
@@ -293,106 +334,6 @@ def plain_key(values: Mapping[str, Any], owner: type) -> tuple | None:
     """
     kinds = tuple(map(type, values.values()))
     return (owner, kinds, *values.items()) if PLAIN.issuperset(kinds) else None
-
-
-class VectorKernel(Kernel, abstract=True):
-    """A kernel given by a formula over pair statistics: subclasses write `formula` and `why`."""
-
-    why: str = ""
-
-    def formula(self, s: Statistics, p: Parameters) -> Expression:
-        """The kernel, as an expression over statistics ``s.sqdist`` and parameters ``p.gamma``."""
-        raise NotImplementedError(f"{type(self).__name__} must define formula(s, p)")
-
-    def build(self, view: View, path: str) -> Expression:
-        own = plain_key(vars(self), type(self))
-        key = None if own is None else (type(self).formula, own, view, path)
-        known = _FORMULAS.get(key)
-        if known is not None:
-            return known
-        self._validate_params()
-        built = self.formula(Statistics(self.seen_through(view, path)), Parameters(self, path))
-        if key is not None:
-            if len(_FORMULAS) >= MOST_FORMULAS:
-                _FORMULAS.clear()
-            _FORMULAS[key] = built
-        return built
-
-    def seen_through(self, view: View, path: str) -> View:
-        return view.then(Check(self.domain))
-
-    @property
-    def validity(self) -> Validity:
-        own = plain_key(vars(self), type(self))
-        if own is None:
-            return self.judge()
-        key = (type(self).judge, own)
-        found = _VALIDITIES.get(key)
-        if found is None:
-            found = self.judge()
-            if len(_VALIDITIES) >= MOST_FORMULAS:
-                _VALIDITIES.clear()
-            _VALIDITIES[key] = found
-        return found
-
-    def judge(self) -> Validity:
-        self._validate_params()
-        return valid(f"{self!r} is a kernel on {self.domain}", self.why)
-
-
-class ScaledKernel(VectorKernel, abstract=True):
-    """A vector kernel with ``scales``: one divisor per feature, k(x / s, z / s)."""
-
-    _parameter_constraints: dict = {"scales": ["array-like", None]}
-    scales: Any
-
-    def checked_scales(self) -> np.ndarray | None:
-        """The scales as an array of shape (d,), or a ValueError that names them."""
-        if self.scales is None:
-            return None
-        try:
-            scales = np.asarray(as_numbers(self.scales), dtype=float)
-        except (TypeError, ValueError):
-            scales = np.empty(0)
-        if scales.ndim != 1 or not scales.size or not np.all(np.isfinite(scales) & (scales > 0)):
-            raise ValueError(
-                f"scales={literal(self.scales)} of {type(self).__name__}: expected positive, "
-                "finite numbers, one per feature"
-            )
-        return scales
-
-    def judge(self) -> Validity:
-        self.checked_scales()
-        return super().judge()
-
-    def seen_through(self, view: View, path: str) -> View:
-        view, scales = view.then(Check(self.domain)), self.checked_scales()
-        if scales is None:
-            return view
-        return view.then(Scale(path + "scales", tuple(scales.tolist())))
-
-
-class Statistics:
-    """The pair statistics of points seen through one view: ``s.dot``, ``s.sqdist``, ``s.l1``..."""
-
-    def __init__(self, view: View):
-        self.view = view
-
-    def __getattr__(self, name: str) -> Expression:
-        try:
-            return statistic_node(name, self.view)
-        except KeyError:
-            raise AttributeError(f"there is no pair statistic {name!r}") from None
-
-
-class Parameters:
-    """A kernel's numeric parameters as nodes of an expression: ``p.gamma``."""
-
-    def __init__(self, kernel: Kernel, path: str):
-        self._kernel, self._path = kernel, path
-
-    def __getattr__(self, name: str) -> Parameter:
-        return Parameter(self._path + name, float(as_numbers(getattr(self._kernel, name))))
 
 
 @functools.cache

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -27,9 +25,12 @@ from mercer.expressions import exp as exp_node
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.algebra import bracketed, spectral_terms
-from mercer.kernels.domains import ANYTHING, REALS, Domain, named, table_layout, tables
-from mercer.kernels.kernel import Kernel, literal
-from mercer.kernels.validity import Validity, indefinite, valid
+from mercer.kernels.domains import ANYTHING, REALS, Domain
+from mercer.kernels.kernel import Kernel
+from mercer.kernels.validity import Validity, valid
+
+# Normalisations within each other: the formulas of four can take minutes to write out.
+MOST_NORMALISATIONS = 3
 
 
 def exp(operand: Kernel | Expression) -> Any:
@@ -45,7 +46,7 @@ def exp(operand: Kernel | Expression) -> Any:
     return Exp(operand)
 
 
-class _Unary(Kernel):
+class Unary(Kernel, abstract=True):
     """A kernel made of one other; subclasses say what they do to its formula."""
 
     rule = ""
@@ -74,7 +75,7 @@ class _Unary(Kernel):
         )
 
 
-class Exp(_Unary):
+class Exp(Unary):
     """exp(k(x, z)).
 
     Parameters
@@ -115,7 +116,7 @@ class Exp(_Unary):
         return f"exp({self.kernel!r})"
 
 
-class Normalized(_Unary):
+class Normalized(Unary):
     """k(x, z) / sqrt(k(x, x) k(z, z)), zero where k(x, x) or k(z, z) is.
 
     Factors and terms are normalised one by one, so that nothing overflows on the way. The
@@ -124,7 +125,7 @@ class Normalized(_Unary):
     Parameters
     ----------
     kernel : Kernel
-        Not one that is zero everywhere.
+        Not one that is zero everywhere. At most three normalisations within each other.
 
     Notes
     -----
@@ -150,6 +151,16 @@ class Normalized(_Unary):
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
+
+    def build(self, view: View, path: str) -> Expression:
+        levels = _normalisations(self)
+        if levels > MOST_NORMALISATIONS:
+            raise ValueError(
+                f"{levels} normalisations within each other; at most {MOST_NORMALISATIONS} are "
+                "possible, since each multiplies the length of the formula: normalise the parts "
+                "only, or the whole"
+            )
+        return super().build(view, path)
 
     def transform(self, inner: Expression, view: View) -> Expression:
         self._refuse_zero(inner)
@@ -195,11 +206,17 @@ class Normalized(_Unary):
         return f"{bracketed(self.kernel)}.normalize()"
 
 
+def _normalisations(kernel: Kernel) -> int:
+    """How many normalisations are within each other."""
+    parts = [part for part in vars(kernel).values() if isinstance(part, Kernel)]
+    return isinstance(kernel, Normalized) + max(map(_normalisations, parts), default=0)
+
+
 sqnorm = statistic_node("dot")
 """‖x‖², for formulas given to ``rescale``: ``rescale(exp(-0.5 * sqnorm))``."""
 
 
-class Rescaled(_Unary):
+class Rescaled(Unary):
     """f(x) k(x, z) f(z).
 
     Parameters
@@ -225,7 +242,7 @@ class Rescaled(_Unary):
 
     def transform(self, inner: Expression, view: View) -> Expression:
         if isinstance(self.function, Expression):
-            f = _with_view(self.function, view.then(Check(REALS)))
+            f = with_view(self.function, view.then(Check(REALS)))
             return inner * diagonal(f, 0) * diagonal(f, 1)
         if not callable(self.function):
             raise TypeError(
@@ -242,7 +259,7 @@ class Rescaled(_Unary):
 
     def _factor(self, X: Any) -> np.ndarray:
         if isinstance(self.function, Expression):
-            f = _with_view(self.function, View().then(Check(REALS)))
+            f = with_view(self.function, View().then(Check(REALS)))
             return PairMatrix(diagonal(f, 0), X).diagonal()
         return np.asarray(self.function(X), dtype=float)
 
@@ -250,7 +267,7 @@ class Rescaled(_Unary):
         return f"{bracketed(self.kernel)}.rescale({_function_text(self.function)})"
 
 
-class Composed(_Unary):
+class Composed(Unary):
     """k(phi(x), phi(z)).
 
     Parameters
@@ -298,142 +315,14 @@ class Composed(_Unary):
         return f"{bracketed(self.kernel)}.compose({_function_text(self.function)})"
 
 
-class OnColumns(_Unary):
-    """The kernel on some columns of a table.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    columns : str, int, or a list of either
-        One name or position gives a kernel on objects that column; a list gives vectors.
-
-    Examples
-    --------
-    >>> from mercer import kernels as K
-    >>> k = K.Spectrum(2).on(0) + K.RBF(gamma=1.0).on([1])
-    >>> k(np.array([["abab", 1.0], ["abba", 2.0]], dtype=object)).round(3).tolist()
-    [[6.0, 3.368], [3.368, 4.0]]
-    """
-
-    rule = "composition with the choice of columns"
-
-    def __init__(self, kernel: Kernel, columns: Any):
-        self.kernel = kernel
-        self.columns = columns
-
-    def build(self, view: View, path: str) -> Expression:
-        return self.kernel.build(view.then(self._pick()), path + "kernel__")
-
-    def _pick(self) -> PickColumns:
-        return PickColumns(_hashable_columns(self.columns), self.kernel.domain.is_vectors)
-
-    @property
-    def domain(self) -> Domain:
-        return tables(self._pick().wanted)
-
-    @property
-    def is_stationary(self) -> bool:
-        return self.kernel.is_stationary
-
-    @property
-    def distance(self) -> Hashable | None:
-        inner = self.kernel.distance
-        return None if inner is None else (inner, _hashable_columns(self.columns))
-
-    def judge(self) -> Validity:
-        inner = self.kernel.judge()
-        if inner.status == "valid":
-            return valid(f"{self!r} is a kernel", self.rule, inner.proof)
-        if inner.counterexample is not None:
-            table = self._pick().place(inner.counterexample.points)
-            if table is not None:
-                shown = indefinite(self, table, f"on its columns: {inner.reason}")
-                if shown.status == "indefinite":
-                    return shown
-        return self.searched("the kernel inside is not valid, but may be on so many columns")
-
-    def feature_map(self) -> maps.FeatureMap:
-        return maps.ComposedMap(self._pick(), self.kernel.feature_map())
-
-    def __repr__(self) -> str:
-        return f"{bracketed(self.kernel)}.on({literal(self.columns)})"
-
-
-@dataclass(frozen=True)
-class PickColumns:
-    """A view's step, and a function: some columns of a table, one alone as objects or numbers."""
-
-    columns: Any
-    as_vectors: bool
-
-    def __call__(self, X: Any) -> Any:
-        return self.apply(X, "X")
-
-    @property
-    def wanted(self) -> tuple[str | int, ...]:
-        return self.columns if isinstance(self.columns, tuple) else (self.columns,)
-
-    def apply(self, X: Any, name: str) -> Any:
-        if not hasattr(X, "shape"):
-            X = np.array(X, dtype=object)
-        if len(X.shape) != 2:
-            raise ValueError(f"{name} has shape {X.shape}; expected a table, shape (n, d)")
-        positions = [self._position(c, X, name) for c in self.wanted]
-        picked = X.iloc[:, positions] if hasattr(X, "iloc") else X[:, positions]
-        if self.as_vectors or isinstance(self.columns, tuple):
-            return picked
-        return picked.iloc[:, 0] if hasattr(X, "iloc") else picked[:, 0]
-
-    def _position(self, column: str | int, X: Any, name: str) -> int:
-        names = list(X.columns) if hasattr(X, "columns") else None  # of pandas and polars
-        if isinstance(column, str):
-            if names is None:
-                raise TypeError(
-                    f"column {column!r} is a name, and {name} is a {type(X).__name__} without "
-                    "names; pass a DataFrame or give positions"
-                )
-            if column in names:
-                return names.index(column)
-        elif -X.shape[1] <= column < X.shape[1]:
-            return column
-        held = X.shape[1] if names is None else list(map(str, names))
-        raise ValueError(f"{name} has no column {column!r}; it has {held}")
-
-    def place(self, points: Any) -> Any:
-        """A table with these points in the columns and zeros elsewhere; None if they do not fit."""
-        points = np.asarray(points)
-        if not self.as_vectors or points.shape[1] > len(self.wanted):
-            return None
-        names, width = table_layout(self.wanted)
-        table = np.zeros((len(points), width))
-        at = [names.index(c) if isinstance(c, str) else c for c in self.wanted]
-        table[:, at[: points.shape[1]]] = points
-        return named(table, names)
-
-
-def _hashable_columns(columns: Any) -> Any:
-    if _is_column(columns):
-        return columns
-    several = isinstance(columns, list | tuple | np.ndarray) and len(columns)
-    if several and all(map(_is_column, columns)):
-        return tuple(c if isinstance(c, str) else int(c) for c in columns)
-    raise TypeError(
-        f"on(columns) takes a column name, a position or a list of them; got {columns!r}"
-    )
-
-
-def _is_column(column: Any) -> bool:
-    return isinstance(column, str | Integral) and not isinstance(column, bool | np.bool_)
-
-
-def _with_view(e: Expression, view: View) -> Expression:
-    """A formula in statistics of the raw points, moved to the points a view shows."""
-    if isinstance(e, Statistic):
-        return Statistic(e.kind, view)
-    return e.rebuild(tuple(_with_view(c, view) for c in e.children()))
-
-
 def _function_text(function: Any) -> str:
     if isinstance(function, Expression):
         return f"<{function}>"
     return f"<{getattr(function, '__name__', type(function).__name__)}>"
+
+
+def with_view(e: Expression, view: View) -> Expression:
+    """A formula in statistics of the raw points, moved to the points a view shows."""
+    if isinstance(e, Statistic):
+        return Statistic(e.kind, view)
+    return e.rebuild(tuple(with_view(c, view) for c in e.children()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,6 +98,12 @@ class Validity:
             return str(self.proof)
         body = f"\n{self.counterexample}" if self.counterexample else ""
         return f"{self.status}: {self.reason}{body}"
+
+    def _repr_html_(self) -> str:
+        """The status and the proof, in notebooks."""
+        words = {"valid": "Proof that the kernel is valid", "indefinite": "Not a kernel"}
+        title = words.get(self.status, "Undecided: no proof and no counterexample found")
+        return f"<details open><summary>{title}</summary><pre>{escape(str(self))}</pre></details>"
 
 
 def valid(claim: str, rule: str, *premises: Proof | None) -> Validity:

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from mercer import core
 from mercer._sklearn import LISTENERS, parameter_names
+from mercer.cached import cached_property
 from mercer.estimators.losses import Loss
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.kernels import Graph, Kernel, Tree
@@ -89,7 +90,17 @@ def _state(value: Any) -> dict[str, Any]:
         return value._asdict()  # type: ignore[attr-defined]  (a named tuple)
     if dataclasses.is_dataclass(value):
         return {name: getattr(value, name) for name in _fields(type(value))}
-    return {name: part for name, part in vars(value).items() if name not in LISTENERS}
+    return {
+        name: part
+        for name, part in vars(value).items()
+        if name not in LISTENERS and not _is_computed(type(value), name)
+    }
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_computed(cls: type, name: str) -> bool:
+    """Whether an attribute is computed from the others when it is asked for."""
+    return isinstance(inspect.getattr_static(cls, name, None), cached_property)
 
 
 def _fields(cls: type) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.arrays import to_cpu
+from mercer.estimators.centres import TensorCentres
 from mercer.persistence import forms, limits, objects, registry, tables
 from mercer.persistence.forms import Raw, Unsavable, plain_kind, require
 from mercer.persistence.objects import are_alike, is_users, object_kind
@@ -83,7 +84,7 @@ class Packed:
 
     def _taken_apart(self, value: Any, place: Place) -> tuple[str, list[Any]]:
         value = to_cpu(value)  # a tensor is an array where it is read
-        if isinstance(value, TensorCentreWhitening):
+        if isinstance(value, TensorCentreWhitening | TensorCentres):
             value = value.to_cpu()
         kind = plain_kind(value) or pandas_kind(value) or object_kind(value)
         if kind is None and is_users(value):

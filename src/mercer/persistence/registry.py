@@ -28,6 +28,10 @@ from mercer.kernels import Kernel
 PARTS = {
     "mercer.tables.sparse": {"coding.Sparse": "SparseCoding"},
     "mercer.tables.coding": {"coding.Table": "TableCoding"},
+    "mercer.tables.coordinates": {"coding.Coordinates": "TableCoordinates"},
+    "mercer.estimators.gaussian_process.classification": {"gaussian.Binary": "BinaryModel"},
+    "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
+    "mercer.estimators.gaussian_process.sklearn_kernels": {"gaussian.Gram": "GramCovariance"},
     "mercer.estimators.smoothing.columns": {"coding.Columns": "ColumnCoding"},
     "mercer.estimators.centres": {"ridge.Centres": "Centres"},
     "mercer.estimators.smoothing.supports": {"density.Box": "BoxSupport"},
@@ -67,6 +71,7 @@ PARTS = {
         "vocabulary.Paths": "PathVocabulary",
     },
     "mercer.kernels.graph.graphs": {"data.Graph": "Graph"},
+    "mercer.kernels.hyperparameters": {"gaussian.Entry": "Entry"},
     "mercer.kernels.keys": {"vocabulary.Keys": "KeyVocabulary"},
     "mercer.kernels.sequences": {"vocabulary.Alphabet": "Alphabet"},
     "mercer.kernels.smoothing.windows": {
@@ -81,7 +86,7 @@ PARTS = {
         "smoothing.Triangular": "Triangular",
         "smoothing.Triweight": "Triweight",
     },
-    "mercer.kernels.transformations": {"map.PickColumns": "PickColumns"},
+    "mercer.kernels.columns": {"map.PickColumns": "PickColumns"},
     "mercer.kernels.tree.trees": {"data.Tree": "Tree", "vocabulary.Subtrees": "SubtreeVocabulary"},
     "mercer.kernels.vocabulary": {
         "map.Vocabulary": "VocabularyMap",
@@ -89,6 +94,21 @@ PARTS = {
     },
     "mercer.operators.gram": {"gram.Corrected": "CorrectedGram", "gram.Dense": "DenseGram"},
     "mercer.solvers.spectral.canonical": {"cca.Variates": "CanonicalVariates"},
+    "mercer.solvers.evidence.covariance": {"gaussian.Covariance": "KernelCovariance"},
+    "mercer.solvers.evidence.exact": {"gaussian.Posterior": "ExactPosterior"},
+    "mercer.solvers.evidence.inducing": {
+        "gaussian.InducingPosterior": "InducingPosterior",
+        "gaussian.Sums": "Sums",
+    },
+    "mercer.solvers.evidence.laplace": {
+        "gaussian.LabelProblem": "LabelProblem",
+        "gaussian.LaplacePosterior": "LaplacePosterior",
+    },
+    "mercer.solvers.evidence.mean_coefficients": {"gaussian.Profile": "Profile"},
+    "mercer.solvers.evidence.problem": {
+        "gaussian.Evidence": "Evidence",
+        "gaussian.Problem": "EvidenceProblem",
+    },
     "mercer.solvers.losses": {
         "loss.Absolute": "Absolute",
         "loss.EpsilonInsensitive": "EpsilonInsensitive",
@@ -100,11 +120,9 @@ PARTS = {
         "loss.Squared": "Squared",
         "loss.SquaredHinge": "SquaredHinge",
     },
-    "mercer.solvers.nystrom.ridge": {
-        "nystrom.Moments": "FeatureMoments",
-        "nystrom.Solution": "NystromSolution",
-        "nystrom.Whitening": "CentreWhitening",
-    },
+    "mercer.solvers.nystrom.ridge": {"nystrom.Solution": "NystromSolution"},
+    "mercer.solvers.nystrom.sums": {"nystrom.Moments": "FeatureMoments"},
+    "mercer.solvers.nystrom.whitening": {"nystrom.Whitening": "CentreWhitening"},
     "mercer.solvers.linear.pcg": {"pcg.Solution": "PcgSolution"},
     "mercer.solvers.online.perceptron": {"perceptron.State": "PerceptronState"},
     "mercer.solvers.linear.primal": {"primal.Solution": "PrimalSolution"},
@@ -122,6 +140,17 @@ SCIKIT_LEARN = [
     "sklearn.calibration.CalibratedClassifierCV",
     "sklearn.compose.ColumnTransformer",
     "sklearn.compose.TransformedTargetRegressor",
+    "sklearn.gaussian_process.kernels.ConstantKernel",
+    "sklearn.gaussian_process.kernels.DotProduct",
+    "sklearn.gaussian_process.kernels.ExpSineSquared",
+    "sklearn.gaussian_process.kernels.Exponentiation",
+    "sklearn.gaussian_process.kernels.Matern",
+    "sklearn.gaussian_process.kernels.PairwiseKernel",
+    "sklearn.gaussian_process.kernels.Product",
+    "sklearn.gaussian_process.kernels.RBF",
+    "sklearn.gaussian_process.kernels.RationalQuadratic",
+    "sklearn.gaussian_process.kernels.Sum",
+    "sklearn.gaussian_process.kernels.WhiteKernel",
     "sklearn.impute.MissingIndicator",
     "sklearn.impute.SimpleImputer",
     "sklearn.kernel_approximation.PolynomialCountSketch",
@@ -167,7 +196,19 @@ RENAMED: dict[str, str] = {}
 # the last. It takes the attributes an object has in a file, by name, and returns those of the next
 # version. It runs on files of strangers, so it only renames, drops, and adds constants.
 Attributes = dict[str, Any]
-UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {}
+UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
+    "AutoKernelClassifier": [
+        lambda old: {
+            **old,
+            "quality": "best",
+            "metric": "log_loss",
+            "class_weight": None,
+            "loss_": "squared",
+            "offsets_": 0.0,
+        }
+    ],
+    "AutoKernelRegressor": [lambda old: {**old, "quality": "best", "log_target_": None}],
+}
 
 
 @functools.cache

@@ -166,7 +166,7 @@ class RegressionDisplay:
 
     def _band_label(self) -> str:
         if self.quantiles is None:
-            return f"{self.level:.0%} band"
+            return f"{self.level:.0%} band for the smoothed curve"
         return f"quantiles {', '.join(f'{q:.3g}' for q in self.quantiles)}"
 
 

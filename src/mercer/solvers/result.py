@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from html import escape
 from typing import Any
 
 
@@ -82,9 +83,103 @@ class Result:
             f"{self.advice or self.status.advice}"
         )
 
+    def _repr_html_(self) -> str:
+        """Status, gap and advice as a table, in notebooks."""
+        rows = {
+            "solver": self.method or "",
+            "status": self.status.name.lower(),
+            "gap": f"{self.gap:.1e}",
+            "iterations": f"{self.n_iter:,}",
+            "seconds": f"{self.seconds:.2g}",
+            "advice": self.advice or self.status.advice,
+        }
+        if self.bound is not None:
+            rows["bound"] = f"{self.bound:.1e}"
+        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table>{cells}</table>"
+
     def advised(self, advice: str) -> Result:
         """The same with this advice, if there is anything to be done about it."""
         return self if self.status.ok else replace(self, advice=advice)
+
+    def after(self, first: Result) -> Result:
+        """This result, with the steps, seconds and history of the one that it started from too."""
+        return replace(
+            self,
+            n_iter=first.n_iter + self.n_iter,
+            seconds=first.seconds + self.seconds,
+            history=first.history + self.history,
+        )
+
+
+class Budget:
+    """The steps and seconds that all stages of a fit may take together, and who hears of them.
+
+    Parameters
+    ----------
+    max_iter : int or None
+    max_time : float or None
+        Seconds, from when the budget is made.
+    report : callable or None
+        ``report(n_iter, gap)`` is called as the fit goes on; a true return value ends it.
+
+    Attributes
+    ----------
+    before : int
+        Steps of the stages that are over, which are added to those of the one that runs.
+    stop : Status or None
+        Why all stages are to end.
+    """
+
+    def __init__(
+        self,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        report: Callable[[int, float], bool | None] | None = None,
+    ):
+        self.max_iter, self.max_time = max_iter, max_time
+        self.report = report
+        self.before = 0
+        self.stop: Status | None = None
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """How many have been taken."""
+        return time.perf_counter() - self._start
+
+    @property
+    def seconds_left(self) -> float | None:
+        """None for any number."""
+        return None if self.max_time is None else max(0.0, self.max_time - self.seconds)
+
+    def steps_left(self, taken: int) -> int | None:
+        """Steps left to a solver that has taken so many; None for any number."""
+        return None if self.max_iter is None else max(0, self.max_iter - taken)
+
+    @property
+    def is_late(self) -> bool:
+        return self.max_time is not None and self.seconds >= self.max_time
+
+    def tick(self, n_iter: int, gap: float) -> bool:
+        """Report the steps of the running stage and its gap; whether all stages are to end."""
+        self._hear(n_iter, gap)
+        return self.is_over()
+
+    def is_over(self) -> bool:
+        """Whether there is a reason to end, the time among them."""
+        if self.stop is None and self.is_late:
+            self.stop = Status.MAX_TIME
+        return self.stop is not None
+
+    def stage_report(self) -> Callable[[int, float], bool] | None:
+        """What a stage that keeps its own time reports to; once it ends one, it ends all."""
+        return None if self.report is None else self._hear
+
+    def _hear(self, n_iter: int, gap: float) -> bool:
+        if self.report and self.report(self.before + n_iter, gap):
+            self.stop = Status.STOPPED
+        return self.stop is Status.STOPPED
 
 
 class Monitor:
@@ -112,30 +207,28 @@ class Monitor:
     ):
         self.tol = tol
         self.max_iter = max_iter
-        self.max_time = max_time
-        self.report = report
+        self.budget = Budget(None, max_time, report)
         self.n_iter = 0
         self.history: list[float] = []
         self.status: Status | None = None
         self.took: float | None = None  # where others ran at the same time
-        self._start = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._start if self.took is None else self.took
+        return self.budget.seconds if self.took is None else self.took
 
     def record(self, gap: float, steps: int = 1) -> bool:
         """Note the gap after ``steps`` more iterations; True when it is time to stop."""
         self.n_iter += steps
         self.history.append(float(gap))
-        stopped = bool(self.report(self.n_iter, float(gap))) if self.report else False
+        self.budget.tick(self.n_iter, float(gap))
         if gap <= self.tol:
             self.status = Status.CONVERGED
-        elif stopped:
+        elif self.budget.stop is Status.STOPPED:
             self.status = Status.STOPPED
         elif self.max_iter is not None and self.n_iter >= self.max_iter:
             self.status = Status.MAX_ITER
-        elif self.max_time is not None and self.seconds >= self.max_time:
+        elif self.budget.stop is not None:
             self.status = Status.MAX_TIME
         return self.status is not None
 

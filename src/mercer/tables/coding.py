@@ -93,10 +93,14 @@ class TableCoding(TransformerMixin, BaseEstimator):
         self.medians_ = np.array([_median(v[p]) for v, p in zip(values.T, present.T, strict=True)])
         filled = np.where(present, values, self.medians_)
         self._fit_scaling(filled)
-        owners = [self.numbers_[self.varying_], self.gaps_]
+        owners = [self._number_owners(), self.gaps_]
         owners += [np.full(len(levels), k) for k, levels in enumerate(self.levels_)]
         self.owners_ = np.concatenate(owners).astype(np.int64)
         return self
+
+    def _number_owners(self) -> np.ndarray:
+        """The column of each coordinate that `_scaled` makes."""
+        return self.numbers_[self.varying_]
 
     def _values(self, columns: list[np.ndarray]) -> np.ndarray:
         """The columns of numbers side by side, NaN where there is none."""
@@ -142,11 +146,9 @@ class TableCoding(TransformerMixin, BaseEstimator):
         # Two categories are at distance one, and so are a gap and none.
         gaps = ~present[:, np.isin(self.numbers_, self.gaps_)]
         parts = [self._scaled(filled), gaps.astype(float)]
-        for column, levels in zip(columns, self.levels_, strict=True):
+        for k, levels in enumerate(self.levels_):
             if levels:
-                places = {level: i for i, level in enumerate(levels)}
-                found = np.array([places.get(_word(v), len(levels) - 1) for v in column])
-                parts.append((found[:, None] == np.arange(len(levels))) / np.sqrt(2))
+                parts.append(self._coded(k, columns[k]))
         points = np.hstack(parts)
         if not self.texts_:
             return points
@@ -155,6 +157,13 @@ class TableCoding(TransformerMixin, BaseEstimator):
         for place, k in enumerate(self.texts_, points.shape[1]):
             table[:, place] = [_word(v) for v in columns[k]]
         return table
+
+    def _coded(self, k: int, column: np.ndarray) -> np.ndarray:
+        """Coordinates of the k-th column, of categories: one per level."""
+        levels = self.levels_[k]
+        places = {level: i for i, level in enumerate(levels)}
+        found = np.array([places.get(_word(v), len(levels) - 1) for v in column])
+        return (found[:, None] == np.arange(len(levels))) / np.sqrt(2)
 
     def _of_plain_numbers(self, X: Any) -> np.ndarray | None:
         """The points of an array of finite numbers, where all columns are numbers; else None."""
@@ -192,20 +201,25 @@ class TableCoding(TransformerMixin, BaseEstimator):
     def _scaled(self, values: np.ndarray) -> np.ndarray:
         if self.quantiles_ is None:
             return (values - self.means_) / self.spreads_
+        return _from_shares(self._shares(values, self.quantiles_))
+
+    @staticmethod
+    def _shares(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+        """The share of training rows below each value, with half of those equal to it."""
         shares = np.linspace(0, 1, _QUANTILES)
         middle = np.empty_like(values)
         with np.errstate(over="ignore"):
             float32 = (values == values.astype(np.float32)) & (values != np.round(values))
         if len(values) <= _FEW_ROWS and not float32.any():
-            return _from_shares(_few_shares(values, self.quantiles_, shares))
-        for j, (column, known) in enumerate(zip(values.T, self.quantiles_.T, strict=True)):
+            return _few_shares(values, quantiles, shares)
+        for j, (column, known) in enumerate(zip(values.T, quantiles.T, strict=True)):
             if float32[:, j].any():
                 column = _snapped(column, known)
             # Equal values have the middle of the shares that they take.
             low = np.interp(column, known, shares)
             high = 1 - np.interp(-column, -known[::-1], shares)
             middle[:, j] = (low + high) / 2
-        return _from_shares(middle)
+        return middle
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

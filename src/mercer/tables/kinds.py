@@ -10,6 +10,9 @@ from mercer.tables.marked_numbers import FEW_WORDS
 
 # Whole numbers of at most so many different values, each some times over, are classes.
 MOST_CLASSES = 20
+# Most levels of a category that are listed.
+MOST_LEVELS = 200
+SLASHED_DAY = r"\d{1,2}/\d{1,2}/\d{4}"
 # What is before a number and after it; letters at a number's head, as in P12, are no unit.
 WITH_UNIT = r"^(\D*[^-\w+−]|)[-+−]?\d[\d.,]*(?:[eE][-+]?\d+)?\s*(\D*)$"
 
@@ -28,8 +31,36 @@ def described(X: Any, kinds: list[str]) -> list[dict[str, Any]]:
         column = X.iloc[:, k]
         missing = int(column.isna().sum())
         shown = _held(column.dropna(), kind)
-        rows.append({"name": str(X.columns[k]), "kind": kind, "missing": missing, "holds": shown})
+        row = {"name": str(X.columns[k]), "kind": kind, "missing": missing, "holds": shown}
+        rows.append(row | _values(column.dropna(), kind))
     return rows
+
+
+def _values(column: Any, kind: str) -> dict[str, Any]:
+    """The range of a column of numbers or times, or the levels of a category; a typical value."""
+    if not len(column):
+        return {}
+    if kind != "number":
+        typical = {"example": str(column.iloc[0])[:60], "typical": str(column.mode().iloc[0])}
+        levels = sorted(map(str, column.unique())) if kind == "category" else []
+        return typical | ({"levels": levels} if 0 < len(levels) <= MOST_LEVELS else {})
+    example = {"example": str(column.iloc[0])}
+    numbers = as_numbers(column)
+    numbers = numbers[np.isfinite(numbers)]
+    if not numbers.size:
+        return example
+    limits = [float(numbers.min()), float(numbers.max())]
+    return {**example, "range": limits, "typical": float(np.median(numbers))}
+
+
+def as_numbers(column: Any) -> np.ndarray:
+    """The numbers of a column, days since 1970 of times, NaN for words."""
+    import pandas
+
+    if getattr(column.dtype, "kind", "O") == "M":
+        times = column.to_numpy(dtype="datetime64[us]")
+        return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 8.64e10)
+    return pandas.to_numeric(column, errors="coerce").to_numpy(dtype=float)
 
 
 def _held(column: Any, kind: str) -> str:
@@ -76,7 +107,7 @@ def slashed_day(column: Any) -> str | None:
     """A day as in 12/31/2024 or 31/12/2024, where all words of the column are such days."""
     words = column.dropna()
     is_text = len(words) and all(isinstance(word, str) for word in words)
-    slashed = is_text and words.str.fullmatch(r"\d{1,2}/\d{1,2}/\d{4}").all()
+    slashed = is_text and words.str.fullmatch(SLASHED_DAY).all()
     return words.iloc[0] if slashed else None
 
 

@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 
 from mercer.memory_errors import explained
+from mercer.tables.identifiers import NAMES_SEQUENCES, why_identifier
 from mercer.tables.text import Table, named, names_are_values, read_table
 from mercer.whole_files import read_regular
 
 # GiB that a compressed file may have when it is unpacked.
 MAX_GIB = 4.0
-# Rows from which on a column can be told to name them.
-_FEW_ROWS = 20
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
 JSON = re.compile(rb"\s*(\{|\[\s*[\[{])")
 # How text begins that is not UTF-8 and says so; the longer marks begin as the shorter ones do.
@@ -35,11 +34,9 @@ WIDE_TEXT = {
     (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE): "utf-32",
     (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): "utf-16",
 }
-# What a column is called that numbers or names the rows.
-NAMES = re.compile(r"(^|[^a-z])(id|index|name|no|nr|row|row_?names|unnamed: 0)$", re.IGNORECASE)
 
+GROUPS_ROWS = "it groups the rows (--group)"
 FEWER_ROWS = "give a file with fewer rows or columns, or use a machine with more memory"
-WHY_LEFT_OUT = ("it numbers the rows", "it names the rows", "it names the sequences")
 
 
 @dataclass(frozen=True)
@@ -66,6 +63,10 @@ class Data:
         Names that several columns have in the file, and what these are called here.
     read_as : dict of str to str
         Columns of numbers with marks, each with an example: "$12.30 as 12.30".
+    groups : array or None
+        The group of each row; rows of one group are not split.
+    times : array or None
+        The time of each row, as numbers; later rows are tested on.
     """
 
     X: Any
@@ -78,6 +79,8 @@ class Data:
     names: dict[str, np.ndarray] = field(default_factory=dict)
     repeated: dict[str, list[str]] = field(default_factory=dict)
     read_as: dict[str, str] = field(default_factory=dict)
+    groups: np.ndarray | None = None
+    times: np.ndarray | None = None
 
     @property
     def columns(self) -> list[str] | None:
@@ -254,6 +257,45 @@ def _chosen(data: Data, path: str, target: str | None) -> Data:
     return replace(data, X=data.X.drop(columns=data.X.columns[at]), y=y, target=target)
 
 
+def grouped(data: Data, column: str) -> Data:
+    """The data with a column as the groups of the rows, which is no feature."""
+    name = _named(data, "--group", column)
+    groups = data.X[name].astype(str).to_numpy()
+    left_out = {**(data.left_out or {}), name: GROUPS_ROWS}
+    return replace(data, X=data.X.drop(columns=name), groups=groups, left_out=left_out)
+
+
+def timed(data: Data, column: str) -> Data:
+    """The data with the times of a column, which stays a feature."""
+    name = _named(data, "--time", column)
+    values = data.X[name]
+    kind = getattr(values.dtype, "kind", "O")
+    if kind not in "iufM":
+        word = next(iter(values.dropna()), "")
+        raise ValueError(f"--time {name}: found {word!r}; expected dates or numbers")
+    if values.isna().any():
+        row = int(np.flatnonzero(values.isna())[0])
+        raise ValueError(f"--time {name}: row {row} has no value; fill or remove it first")
+    times = values.to_numpy(dtype="datetime64[us]") if kind == "M" else values.to_numpy()
+    return replace(data, times=times.astype(np.float64))
+
+
+def _named(data: Data, option: str, column: str) -> str:
+    require_columns(data, option, [column])
+    refuse_repeated(data, [column])
+    return column
+
+
+def require_columns(data: Data, option: str, names: Collection[str]) -> None:
+    """Raise an error if an option names a column that the data do not have."""
+    if names and data.columns is None:
+        raise ValueError(f"{option}: {data.source} has no named columns")
+    for name in names:
+        if name not in (data.columns or ()):
+            meant = suggested(name, data.columns or ())
+            raise ValueError(f"{option} {name}: there is no such column; {meant}")
+
+
 def refuse_repeated(data: Data, names: Collection[str], otherwise: str = "") -> None:
     """Raise where one of these columns shares its name with another."""
     for name, columns in data.repeated.items():
@@ -304,22 +346,21 @@ def _of_table(table: Table) -> Data:
     return Data(table.frame, names=names, repeated=table.repeated, read_as=table.read_as)
 
 
-def without_names(data: Data) -> Data:
-    """The data without columns that only number or name the rows, for training."""
-    if not data.is_text or data.columns is None or len(data.X) < _FEW_ROWS:
+def without_names(data: Data, keep: Collection[str] = ()) -> Data:
+    """The data without columns that identify the rows, for training.
+
+    Columns named in ``keep`` stay, and so do all if there were no other left.
+    """
+    if data.columns is None:
         return data
-    frame, left_out = data.X, {}
-    for name, column in frame.items():
-        if not NAMES.search(str(name)) and str(name):
-            continue
-        if column.dtype.kind == "i" and (np.diff(column.to_numpy()) == 1).all():
-            left_out[str(name)] = WHY_LEFT_OUT[0]
-        elif column.dtype.kind not in "iufb" and column.nunique() > 0.95 * len(column):
-            left_out[str(name)] = WHY_LEFT_OUT[1]
-    if len(left_out) == frame.shape[1]:
+    left_out = {}
+    for name, column in data.X.items():
+        if name not in keep and (why := why_identifier(str(name), column)):
+            left_out[str(name)] = why
+    if len(left_out) == data.X.shape[1]:
         return data
     known = {**(data.left_out or {}), **left_out}
-    return replace(data, X=frame.drop(columns=list(left_out)), left_out=known)
+    return replace(data, X=data.X.drop(columns=list(left_out)), left_out=known)
 
 
 def _parquet(content: bytes, header: bool) -> Data:
@@ -416,7 +457,7 @@ def _fasta(content: bytes, header: bool) -> Data:
     for column in frame.columns.difference(["sequence", "description"]):
         numbers = pandas.to_numeric(frame[column], errors="coerce")
         frame[column] = numbers if numbers.notna().all() else frame[column]
-    left_out = {"id": WHY_LEFT_OUT[2]}
+    left_out = {"id": NAMES_SEQUENCES}
     return Data(frame, left_out=left_out, is_text=True, names={"id": np.array(ids[:-1])})
 
 

@@ -164,7 +164,7 @@ def test_features_that_do_not_fit_are_computed_anew(monkeypatch):
     given = {"alpha": 0.3, "kernel": K.RBF(0.5), "solver": "nystrom", "centers": X[:20]}
     model = KernelMachineRegressor("huber", tol=1e-9, **given)
     expected = model.fit(X, y).predict(NEW)
-    monkeypatch.setattr("mercer.estimators.machines.engine._room", lambda centres: 0)
+    monkeypatch.setattr("mercer.arrays.torch_backend.TorchBackend.room", lambda self, X: 0)
     found = model.fit(tensor(X), tensor(y)).predict(tensor(NEW))
     np.testing.assert_allclose(as_numpy(found), expected, atol=1e-6)
 
@@ -173,5 +173,5 @@ def test_what_is_refused():
     model = KernelMachineRegressor(kernel=K.RBF(0.5))
     with pytest.raises(TypeError, match=r"fitted on tensors"):
         model.fit(tensor(X), tensor(y)).predict(X)
-    with pytest.raises(ValueError, match="indefinite='clip' is not there for tensors"):
+    with pytest.raises(ValueError, match="indefinite='clip' is not available for tensors"):
         KernelMachineRegressor(kernel="sigmoid", indefinite="clip").fit(tensor(X), y)

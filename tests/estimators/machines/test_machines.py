@@ -17,10 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from machine_examples import classes, regression
 from mercer import kernels as K
-from mercer.estimators.machines.kernel_machines import (
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-)
+from mercer.estimators.machines.classification import KernelMachineClassifier
+from mercer.estimators.machines.regression import KernelMachineRegressor
 from mercer.estimators.ridge.regression import KernelRidge
 from mercer.solvers.result import Status
 

@@ -14,10 +14,8 @@ from sklearn.datasets import load_iris
 from mercer import kernels as K
 from mercer.estimators.losses import PointwiseLoss
 from mercer.estimators.machines import engine as machine_solution
-from mercer.estimators.machines.kernel_machines import (
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-)
+from mercer.estimators.machines.classification import KernelMachineClassifier
+from mercer.estimators.machines.regression import KernelMachineRegressor
 from mercer.solvers.result import Status
 
 CLASSIFIER_LOSSES = ["logistic", "hinge", "squared_hinge"]
@@ -122,8 +120,7 @@ def test_many_points_are_fitted_on_centres_and_it_is_said_why(monkeypatch):
 def test_features_that_do_not_fit_are_computed_again(monkeypatch):
     X, y = data("logistic")
     kept = machine("logistic", n_centers=20, random_state=0).fit(X, y)
-    monkeypatch.setattr(machine_solution, "physical_memory", lambda: None)
-    monkeypatch.setattr(machine_solution, "memory_budget", lambda: 0)
+    monkeypatch.setattr("mercer.arrays.Backend.room", lambda self, X: 0)
     again = machine("logistic", n_centers=20, random_state=0).fit(X, y)
     assert_allclose(again.decision_function(X), kept.decision_function(X), atol=1e-9)
 

@@ -11,10 +11,8 @@ from machine_examples import classes, regression
 from mercer import kernels as K
 from mercer.estimators import losses
 from mercer.estimators.losses import Loss, PointwiseLoss
-from mercer.estimators.machines.kernel_machines import (
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-)
+from mercer.estimators.machines.classification import KernelMachineClassifier
+from mercer.estimators.machines.regression import KernelMachineRegressor
 from mercer.solvers.result import Status
 
 

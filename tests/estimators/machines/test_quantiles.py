@@ -12,7 +12,7 @@ from sklearn.metrics import d2_pinball_score, mean_pinball_loss
 from sklearn.model_selection import cross_val_score
 
 from mercer import kernels as K
-from mercer.estimators.machines.kernel_machines import KernelMachineRegressor
+from mercer.estimators.machines.regression import KernelMachineRegressor
 from mercer.solvers.result import Status
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]

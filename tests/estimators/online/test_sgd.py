@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import kernels as K
-from mercer.estimators.machines.kernel_machines import KernelMachineClassifier
+from mercer.estimators.machines.classification import KernelMachineClassifier
 from mercer.estimators.online.sgd import KernelSGDClassifier
 
 # Draws are from places along the points, so that repeated points must stand beside each other.

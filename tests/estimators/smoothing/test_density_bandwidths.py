@@ -7,14 +7,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from mercer.estimators.smoothing.bandwidth_rules import (
-    SCORES,
-    _derivatives,
-    improved_sheather_jones,
-    plugin_matrix,
-)
+from mercer.estimators.smoothing.bandwidth_rules import SCORES, improved_sheather_jones
 from mercer.estimators.smoothing.bandwidths import log_search, normal_reference
 from mercer.estimators.smoothing.density import RULES, KernelDensity
+from mercer.estimators.smoothing.plugin_bandwidth import _derivatives, plugin_matrix
 
 PER_FEATURE = [rule for rule in RULES if rule != "plugin"]
 

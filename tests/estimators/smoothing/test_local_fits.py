@@ -8,6 +8,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 
 from mercer.estimators.smoothing import engine as smoothing_model
+from mercer.estimators.smoothing import local_estimates
 from mercer.estimators.smoothing.columns import ColumnCoding
 from mercer.estimators.smoothing.local_fits import (
     LocalFits,
@@ -133,7 +134,7 @@ def test_fused_predictions_equal_those_by_weights(estimator, monkeypatch):
     Y, w = np.column_stack([y, X[:, 0]]), np.random.default_rng(2).uniform(0.5, 3, size=150)
     found = []
     for pairs in (1, 10**9):
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", pairs)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", pairs)
         model = estimator(bandwidth=[0.5, 0.9]).fit(X, Y, w)
         found.append([model.predict(Z), model.loo_predictions_, model.standard_error(Z)])
     for a, b in zip(*found, strict=True):
@@ -143,7 +144,7 @@ def test_fused_predictions_equal_those_by_weights(estimator, monkeypatch):
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_large_bandwidth_keeps_the_slope_of_its_feature(fused, monkeypatch):
     if fused:
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", 1)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", 1)
     X, _ = waves(200)
     Z = np.random.default_rng(1).uniform(-1.5, 1.5, size=(50, 2))
     model = LocalLinearRegressor(bandwidth=[0.3, 1e9]).fit(X, X[:, 0] + 5 * X[:, 1])
@@ -164,7 +165,7 @@ def test_fused_probabilities(monkeypatch):
     X, y = waves(150)
     found = []
     for pairs in (1, 10**9):
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", pairs)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", pairs)
         model = NadarayaWatsonClassifier(bandwidth=0.4).fit(X, np.digitize(y, [-0.5, 0.5]))
         found.append(model.predict_proba(X * 20))
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
@@ -177,9 +178,9 @@ def test_far_away_the_fused_way_gives_the_same(estimator, monkeypatch):
     far = np.array([[1e3], [1e6], [-1e9], [1e160]])
     model = estimator(bandwidth=0.3).fit(X, y)
     with np.errstate(over="ignore"):
-        expected = model.predict(far), model.standard_error(far)
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", 1)
-        found = model.predict(far), model.standard_error(far)
+        expected = model.predict(far), model._standard_error(far)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", 1)
+        found = model.predict(far), model._standard_error(far)
     assert np.isfinite(expected).all()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
@@ -225,6 +226,24 @@ def test_bands_widen_with_the_level():
         model.confidence_band(X, 1.0)
     with pytest.raises(ValueError, match="lone"):
         NadarayaWatsonRegressor().fit(X[:1], y[:1]).standard_error(X)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov", "exponential", "hypercube"])
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_there_is_no_band_outside_the_data(estimator, kernel):
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 10, size=(200, 1)), axis=0)
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
+    model = estimator(bandwidth=0.5, kernel=kernel).fit(X, y)
+    Z = np.array([[-0.2], [5.0], [10.2], [20.0], [-20.0]])
+    with pytest.warns(UserWarning, match="2 of 5 queries are outside the training data"):
+        error = model.standard_error(Z)
+    with pytest.warns(UserWarning, match="outside"):
+        lower, upper = model.confidence_band(Z)
+    for found in (error, lower, upper):
+        assert np.isnan(found).tolist() == [False, False, False, True, True]
+    assert np.isfinite(model.predict(Z)).all()
+    assert error[1] < error[0]
 
 
 # Quantiles
@@ -313,7 +332,7 @@ def test_mixed_columns_as_a_product_of_kernels():
 @pytest.mark.parametrize("fused", [False, True])
 def test_local_lines_slope_along_numbers_only(fused, monkeypatch):
     if fused:
-        monkeypatch.setattr(smoothing_model, "MANY_PAIRS", 1)
+        monkeypatch.setattr(local_estimates, "MANY_PAIRS", 1)
     frame, y = table(60)
     h, mass = np.array([0.5, 0.7, 0.9, 3.0]), np.tile([1.0, 2.0, 3.0], 20)
     model = LocalLinearRegressor(

@@ -19,7 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cca_examples import centred, generalised_eigenproblem, hidden, noise
 from mercer import kernels as K
-from mercer.estimators.spectral.cca import REGULARIZATIONS, KernelCCA
+from mercer.estimators.spectral.cca import KernelCCA
+from mercer.estimators.spectral.regularization import REGULARIZATIONS
 
 
 @parametrize_with_checks([KernelCCA(), KernelCCA(n_components=1, kernel="linear")])

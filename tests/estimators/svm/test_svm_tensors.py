@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,8 @@ def at_hand(monkeypatch):
     """Kernels that are there: Triton's on a device, on the host what is sooner than these are."""
     if DEVICE.type == "cpu":
         use("torch", monkeypatch)
-        monkeypatch.setattr(SupportVectorMachine, "_takes_tensors", staticmethod(lambda X: True))
+        declared = replace(SupportVectorMachine._arrays, tensors="everywhere")
+        monkeypatch.setattr(SupportVectorMachine, "_arrays", declared)
         monkeypatch.setattr(smo_tensors, "kernels", lambda: set_twins)
 
 
@@ -160,14 +163,14 @@ def test_weights_of_features_are_on_the_host():
 def test_what_is_refused():
     with (
         pytest.warns(FutureWarning, match="deprecated"),
-        pytest.raises(ValueError, match=r"probability=True is not there .* or pass X\.cpu\(\)"),
+        pytest.raises(ValueError, match=r"probability=True .* not available .* pass X\.cpu\(\)"),
     ):
         SVC(probability=True).fit(tensor(X), y)
     with pytest.raises(ValueError, match=r"indefinite='clip' .* pass X\.cpu\(\)"):
         SVC(kernel="sigmoid", indefinite="clip").fit(tensor(X), y)
-    with pytest.raises(ValueError, match=r"C=inf, is not there for tensors.*X\.cpu\(\)"):
+    with pytest.raises(ValueError, match=r"C=inf, is not available for tensors.*X\.cpu\(\)"):
         SVC(C=np.inf, kernel=KERNEL).fit(tensor(X), y)
-    with pytest.raises(ValueError, match=r"not there for tensors.*solver='smo', or pass X\.cpu"):
+    with pytest.raises(ValueError, match=r"available for tensors.*solver='smo', or pass X\.cpu"):
         SVC(solver="interior_point", kernel=KERNEL).fit(tensor(X), y)
     with pytest.raises(ValueError, match="'C' parameter"):
         SVC(kernel=KERNEL).path(tensor(X), y, [1.0, -1.0])

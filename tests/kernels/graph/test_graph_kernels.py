@@ -16,14 +16,8 @@ from sklearn.base import clone
 from graph_examples import TRIANGLE, dense, graphs, random_graph, random_graphs
 from mercer.kernels.graph.graphlets import class_edges, graphlet_counts
 from mercer.kernels.graph.graphs import Graph
-from mercer.kernels.graph.kernels import (
-    Graphlet,
-    Propagation,
-    RandomWalk,
-    ShortestPath,
-    WeisfeilerLehman,
-    WLOptimalAssignment,
-)
+from mercer.kernels.graph.kernels import Graphlet, Propagation, RandomWalk, ShortestPath
+from mercer.kernels.graph.refinement import WeisfeilerLehman, WLOptimalAssignment
 
 KERNELS = [
     WeisfeilerLehman(iterations=3),

@@ -15,7 +15,8 @@ from numpy.testing import assert_array_equal
 from mercer.kernels.graph.files import read_tu
 from mercer.kernels.graph.graphs import Graph, parse_graphs
 from mercer.kernels.graph.joined import join
-from mercer.kernels.graph.kernels import RandomWalk, ShortestPath, WeisfeilerLehman
+from mercer.kernels.graph.kernels import RandomWalk, ShortestPath
+from mercer.kernels.graph.refinement import WeisfeilerLehman
 from mercer.kernels.labels import as_label, digest, label_bytes
 from mercer.kernels.ragged import ragged_arange, weighted_blocks
 

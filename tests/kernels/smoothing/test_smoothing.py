@@ -10,12 +10,8 @@ from scipy import integrate, stats
 
 from mercer import kernels as K
 from mercer.kernels.smoothing.densities import FunctionKernel, JointDensity, smoothing_kernel
-from mercer.kernels.smoothing.windows import (
-    SMOOTHING_KERNELS,
-    Gaussian,
-    RadialKernel,
-    log_sphere_surface,
-)
+from mercer.kernels.smoothing.window import RadialKernel, log_sphere_surface
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian
 
 RADIAL = {name: k for name, k in SMOOTHING_KERNELS.items() if isinstance(k, RadialKernel)}
 

@@ -12,15 +12,8 @@ from mercer import kernels as K
 from mercer.operators import DenseGram, TiledGram
 from mercer.solvers.linear.pcg import Preconditioner, solve_pcg
 from mercer.solvers.nystrom.path import NystromPath
-from mercer.solvers.nystrom.ridge import (
-    Block,
-    CentreWhitening,
-    FeatureMoments,
-    accumulated,
-    distance_bound,
-    estimated,
-    solve_nystrom,
-)
+from mercer.solvers.nystrom.ridge import CentreWhitening, distance_bound, solve_nystrom
+from mercer.solvers.nystrom.sums import Block, FeatureMoments, accumulated, estimated
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 from mercer.solvers.result import Status
 

@@ -14,7 +14,7 @@ from mercer.solvers.qp.diagonal_shifts import DiagonalShifts
 from mercer.solvers.qp.interior_point import interior_point, low_rank
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
 from mercer.solvers.qp.smo import smo
-from mercer.solvers.qp.support_vectors import combined, solve_program
+from mercer.solvers.qp.support_vectors import joint_result, solve_program
 from mercer.solvers.result import Status
 from quadratic_programs import FORMS, check_feasible, check_optimal, gram, make, slow_optimum
 
@@ -192,12 +192,12 @@ def test_without_memory_for_the_matrix():
 def test_combined_results_tell_of_the_worst():
     good = smo(make("c_svc", gram(20)), tol=1e-9)
     bad = smo(make("c_svc", gram(20)), tol=1e-9, max_iter=1)
-    both = combined([good, bad])
+    both = joint_result([good, bad])
     assert both.status is Status.MAX_ITER
     assert both.gap == max(good.gap, bad.gap)
     assert both.n_iter == good.n_iter + bad.n_iter
     assert both.value == (good.value, bad.value)
-    assert combined([good]) is good
+    assert joint_result([good]) is good
 
 
 @pytest.mark.parametrize("spread", [0.0, 3.0, 12.0])

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mercer.kernels import RBF
 from mercer.operators import gram
 from mercer.solvers.qp import smo as module
-from mercer.solvers.qp.quadratic_program import QuadraticProgram, RestrictedGram
+from mercer.solvers.qp.quadratic_program import QuadraticProgram
+from mercer.solvers.qp.restricted_gram import RestrictedGram
 from mercer.solvers.qp.shrinking import undecided
 from mercer.solvers.qp.smo import smo
 from quadratic_programs import FORMS, check_feasible, full_matrix, make

@@ -7,12 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mercer.operators import DenseGram, FeatureGram
-from mercer.solvers.qp.quadratic_program import (
-    LARGEST_GAP,
-    QuadraticProgram,
-    RestrictedGram,
-    restrict,
-)
+from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram
+from mercer.solvers.qp.restricted_gram import RestrictedGram, restrict
 from mercer.solvers.qp.smo import smo
 from mercer.solvers.result import Status
 from quadratic_programs import (

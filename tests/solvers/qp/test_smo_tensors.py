@@ -14,7 +14,7 @@ from mercer import kernels as K
 from mercer.arrays import as_numpy
 from mercer.operators import gram
 from mercer.solvers.qp import smo_tensors as module
-from mercer.solvers.qp.quadratic_program import restrict
+from mercer.solvers.qp.restricted_gram import restrict
 from mercer.solvers.qp.smo import smo
 from mercer.solvers.qp.support_vectors import solve_program, solve_programs
 from mercer.solvers.result import Status

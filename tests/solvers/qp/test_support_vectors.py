@@ -15,10 +15,11 @@ from mercer.operators import FeatureGram
 from mercer.solvers.qp import smo as smo_module
 from mercer.solvers.qp import support_vectors as module
 from mercer.solvers.qp.interior_point import interior_point
-from mercer.solvers.qp.quadratic_program import QuadraticProgram, few_features, restrict
+from mercer.solvers.qp.quadratic_program import QuadraticProgram, few_features
+from mercer.solvers.qp.restricted_gram import restrict
 from mercer.solvers.qp.smo import smo, smo_together
 from mercer.solvers.qp.support_vectors import solve_program, solve_programs
-from mercer.solvers.result import Status
+from mercer.solvers.result import Budget, Status
 from quadratic_programs import FORMS, check_feasible, check_optimal, gram, make
 
 STAGES = ("active_sets", "_undecided", "interior_point")
@@ -132,7 +133,7 @@ def test_the_best_answer_is_kept_where_all_give_up(monkeypatch):
 def test_no_stage_begins_without_time(monkeypatch):
     program = make("c_svc", gram(60, d=12), 100.0)
     taken = iter([10.0, 0.0])
-    monkeypatch.setattr(module._Limits, "seconds", property(lambda self: next(taken)))
+    monkeypatch.setattr(Budget, "seconds_left", property(lambda self: next(taken)))
     with impatient() as stages:
         monkeypatch.setattr(
             module, "active_sets", lambda *given, **limits: replace(stalled, seconds=10.0)
@@ -157,9 +158,9 @@ def test_no_programme_begins_without_time(solver, form, monkeypatch):
         return run
 
     late = property(lambda self: len(begun) > 1)
-    monkeypatch.setattr(smo_module.Clock, "late", late)
+    monkeypatch.setattr(Budget, "is_late", late)
     left = property(lambda self: 0.0 if len(begun) > 1 else 10.0)
-    monkeypatch.setattr(module._Limits, "seconds", left)
+    monkeypatch.setattr(Budget, "seconds_left", left)
     monkeypatch.setattr(smo_module, "_by_rows", noted(smo_module._by_rows))
     monkeypatch.setattr(module, "interior_point", noted(interior_point))
     results = solve_programs(programs, solver=solver, max_time=10.0)

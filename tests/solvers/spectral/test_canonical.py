@@ -11,9 +11,9 @@ from mercer.solvers.spectral.canonical import (
     best_pvalue,
     canonical_variates,
     leading_correlations,
-    leave_one_out_correlation,
     permuted_correlations,
 )
+from mercer.solvers.spectral.held_out_correlation import leave_one_out_correlation
 
 
 def centred(K):

@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.sparse.linalg import ArpackNoConvergence, aslinearoperator
 
 from mercer.solvers.result import Status
-from mercer.solvers.spectral.eigenpairs import leading_eigenpairs, rounding_floor
+from mercer.solvers.spectral.centring import rounding_floor
+from mercer.solvers.spectral.eigenpairs import leading_eigenpairs
 
 METHODS = ["dense", "arpack", "randomized"]
 

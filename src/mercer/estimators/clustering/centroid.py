@@ -10,9 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import as_numpy, like, namespace, to_device_of
 from mercer.arrays.remote import over_blocks
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import KERNEL
+from mercer.estimators.decision_values import expansion_at
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import expand, input_tags, training_gram
+from mercer.estimators.inputs import input_tags
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
@@ -21,6 +23,7 @@ from mercer.estimators.labels import (
     validate_supervised,
 )
 from mercer.estimators.scores import Classifier
+from mercer.estimators.training_gram import training_gram
 
 
 class KernelCentroidClassifier(Classifier, BaseEstimator):
@@ -78,7 +81,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
     array(['low', 'high'], dtype='<U4')
     """
 
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {**KERNEL}
 
     def __init__(
@@ -151,7 +154,7 @@ class KernelCentroidClassifier(Classifier, BaseEstimator):
 
     def _affinities(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        projections = expand(self, X, self.dual_coef_)
+        projections = expansion_at(self, X, self.dual_coef_)
         return projections - like(0.5 * self.squared_norms_, projections)
 
     def __sklearn_tags__(self) -> Any:

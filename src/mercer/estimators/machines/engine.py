@@ -8,20 +8,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer._sklearn import StrOptions
 from mercer.arrays import (
-    device_budget,
-    is_tensor,
-    like,
-    memory_budget,
+    backend,
     n_rows,
-    physical_memory,
+    to_device_of,
     to_float64,
 )
 from mercer.arrays.remote import is_collection, is_remote
-from mercer.estimators.centres import Centres
-from mercer.estimators.inputs import stored, training_gram, values_at
+from mercer.estimators.centres import centres_of
+from mercer.estimators.constraints import (
+    POSITIVE,
+    at_least,
+)
 from mercer.estimators.labels import weight_unit
 from mercer.estimators.progress import reporter
+from mercer.estimators.training_gram import stored, training_gram
 from mercer.operators import DenseGram, GramOperator
 from mercer.solvers import losses
 from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss, check_derivative
@@ -45,6 +47,17 @@ SMALLEST_ALPHA, LARGEST_ALPHA = 1e-150, 1e150
 # fit where there are at most this many times as many points as centres, or few points.
 BOUND_PAYS, BOUND_AT_ONCE = 20, 2_000
 
+SOLUTION: dict = {
+    "alpha": [POSITIVE],
+    "fit_intercept": ["boolean"],
+    "tol": [POSITIVE],
+    "max_iter": [at_least(1), None],
+    "max_time": [POSITIVE, None],
+    "solver": [StrOptions(SOLVERS)],
+    "n_centers": [at_least(1), None],
+    "centers": [StrOptions({"pivoted", "uniform"}), "array-like", list],
+    "random_state": ["random_state"],
+}
 CLASSIFICATION: dict[str, Callable[[], Loss]] = {
     "logistic": losses.Logistic,
     "hinge": losses.Hinge,
@@ -87,11 +100,6 @@ def has_levels(machine: Any) -> bool:
     )
 
 
-def scores_of(machine: Any, X: Any) -> Any:
-    """The fitted function at new points, ``(m,)`` or one column per machine."""
-    return values_at(machine, X)
-
-
 def fit_machines(
     machine: Any, X: Any, targets: np.ndarray, losses: list[Loss], weight: np.ndarray | None
 ) -> None:
@@ -119,9 +127,8 @@ def fit_machines(
     flat = len(fit.intercept) == 1 and not has_levels(machine)
     coef: Any = fit.coef
     intercept: Any = fit.intercept
-    if is_tensor(fit.points):
-        coef, intercept = like(coef, fit.points), like(intercept, fit.points)
-        reason = f"{reason}; tensors on {fit.points.device}".removeprefix("; ")
+    coef, intercept = (to_device_of(A, fit.points) for A in (coef, intercept))
+    reason = "; ".join(filter(None, (reason, backend(fit.points).note(fit.points))))
     machine.X_fit_ = fit.points
     machine.dual_coef_ = coef[:, 0] if flat else coef
     machine.intercept_ = float(fit.intercept[0]) if flat else intercept
@@ -190,7 +197,7 @@ def _over_points(machine: Any, X: Any, targets: np.ndarray, loss: Loss, lam: flo
 
 def _stored_gram(machine: Any, X: Any) -> tuple[GramOperator, np.ndarray]:
     """The operator to train on, and its matrix on the host, where few points are solved for."""
-    operator = training_gram(machine, to_float64(X) if is_tensor(X) else X, machine.kernel_)
+    operator = training_gram(machine, to_float64(X), machine.kernel_)
     return operator, stored(operator)
 
 
@@ -288,25 +295,17 @@ def _span(
             return X, operator.extend_coefficients(alpha)
 
         return Span.of(Phi, machine.fit_intercept), at_points, None
-    centres = Centres(machine, X, X.weights if is_remote(X) else weight)
+    centres = centres_of(machine, X, X.weights if is_remote(X) else weight)
     whitening, r = centres.whitening, len(centres.whitening.kept)
     product = None
     if is_remote(X):
         span = X.span(centres, machine.fit_intercept)
         return span, lambda w: centres.expansion(X, whitening.apply(w)), product
-    span = Span(
-        lambda: centres.features(X), n, r, machine.fit_intercept, 8 * n * r <= _room(centres.points)
-    )
+    kept = 8 * n * r <= backend(centres.points).room(centres.points)
+    span = Span(lambda: centres.features(X), n, r, machine.fit_intercept, kept)
     if n <= max(BOUND_PAYS * r, BOUND_AT_ONCE):
         product = centres.whole(X).__matmul__
     return span, lambda w: centres.expansion(X, whitening.apply(w)), product
-
-
-def _room(centres: Any) -> int:
-    """Bytes that features may take."""
-    if is_tensor(centres) and centres.device.type == "cuda":
-        return device_budget(centres.device)
-    return max(memory_budget(), (physical_memory() or 0) // 4)
 
 
 def _bounded(result: Result, span: Span, lam: float, product: Callable | None) -> Result:

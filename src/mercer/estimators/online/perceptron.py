@@ -14,14 +14,9 @@ from mercer._sklearn import check_first_classes
 from mercer.arrays import memory_budget, n_rows, take_rows
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, at_least
+from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import (
-    input_tags,
-    is_precomputed,
-    training_gram,
-    validate_query,
-    values_at,
-)
+from mercer.estimators.inputs import input_tags, is_precomputed, validate_query
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     class_labels,
@@ -31,6 +26,7 @@ from mercer.estimators.labels import (
     validate_supervised,
 )
 from mercer.estimators.scores import Classifier
+from mercer.estimators.training_gram import training_gram
 from mercer.operators import (
     CorrectedGram,
     DenseGram,
@@ -247,7 +243,7 @@ class KernelPerceptron(Classifier, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, (m,) for two classes, positive for ``classes_[1]``, else (m, n_classes)."""
         check_is_fitted(self)
-        return values_at(self, X)
+        return decision_values(self, X)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import n_rows
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, POSITIVE, at_least
+from mercer.estimators.decision_values import expansion_at
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import expand, input_tags, training_gram
+from mercer.estimators.inputs import input_tags
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import (
     checked_weights,
@@ -24,6 +25,7 @@ from mercer.estimators.labels import (
     validate_supervised,
 )
 from mercer.estimators.scores import Classifier
+from mercer.estimators.training_gram import training_gram
 from mercer.solvers.online.sgd import kernel_sgd
 
 
@@ -169,7 +171,7 @@ class KernelSGDClassifier(Classifier, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, (m,) for two classes, positive for ``classes_[1]``, else (m, n_classes)."""
         check_is_fitted(self)
-        return expand(self, X, self.dual_coef_)
+        return expansion_at(self, X, self.dual_coef_)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:

@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin
 from mercer.arrays.remote import over_blocks
-from mercer.estimators.centres import Centres
+from mercer.estimators.array_support import ArraySupport
+from mercer.estimators.centres import centres_of
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL, NON_NEGATIVE
+from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
@@ -27,14 +29,8 @@ from mercer.estimators.labels import (
     signed_targets,
     validate_supervised,
 )
-from mercer.estimators.ridge.engine import (
-    evaluate,
-    fit_on_moments,
-    fit_ridge,
-    last_coefficients,
-    store,
-    with_more_points,
-)
+from mercer.estimators.ridge.chunks import fit_on_moments, with_more_points
+from mercer.estimators.ridge.engine import fit_ridge, last_coefficients, store
 from mercer.estimators.ridge.regression import SOLVER
 from mercer.estimators.scores import Classifier
 
@@ -83,7 +79,7 @@ result_
     """
 
     moments_: Any
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {
         **KERNEL,
         **SOLVER,
@@ -229,7 +225,7 @@ result_
             weight = each if weight is None else each * weight
         if first:
             self.kernel_ = resolve_kernel(self, X, weight)
-            self.centres_, self.moments_ = Centres(self, X, weight), None
+            self.centres_, self.moments_ = centres_of(self, X, weight), None
             self.classes_ = np.unique(y if classes is None else classes)
         elif len(self.classes_) == 2 and len(self.moments_.squares) == 1:
             # `fit` keeps the target of the later class only; the other's is its negative.
@@ -262,7 +258,7 @@ result_
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, (m,) for two classes, positive for ``classes_[1]``, else (m, n_classes)."""
         check_is_fitted(self)
-        return evaluate(self, X)
+        return decision_values(self, X)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:

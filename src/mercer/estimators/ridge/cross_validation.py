@@ -12,32 +12,40 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays import (
-    is_tensor,
+    backend,
     memory_budget,
     n_rows,
     refuse_beyond_memory,
+    refuse_tensors,
     to_device_of,
     to_float64,
 )
 from mercer.arrays.remote import is_remote, over_blocks
-from mercer.estimators.centres import Centres
+from mercer.estimators.array_support import ArraySupport
+from mercer.estimators.centres import centres_of
 from mercer.estimators.constraints import KERNEL, at_least
+from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import input_tags, is_precomputed, stored, training_gram
+from mercer.estimators.inputs import input_tags, is_precomputed
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, validate_supervised
 from mercer.estimators.progress import reporter
-from mercer.estimators.ridge.engine import Fit, evaluate, store
+from mercer.estimators.ridge.engine import Fit, store
 from mercer.estimators.ridge.tensors import EIGH_MATRICES
+from mercer.estimators.ridge.uncertainty import RidgeUncertainty
 from mercer.estimators.ridge.undetermined import warn_if_undetermined
 from mercer.estimators.scores import Regressor
+from mercer.estimators.training_gram import training_gram
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.linear.eigh import solve_eigh
 from mercer.solvers.nystrom.path import LeaveOneOutSums, NystromPath
-from mercer.solvers.nystrom.ridge import Block, accumulated, solve_nystrom, summed
+from mercer.solvers.nystrom.ridge import solve_nystrom
+from mercer.solvers.nystrom.sums import Block, accumulated, summed
 
 
-class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):
+class KernelRidgeCV(
+    CallbackSupportMixin, RidgeUncertainty, MultiOutputMixin, Regressor, BaseEstimator
+):
     r"""Kernel ridge regression with alpha chosen by the exact leave-one-out error.
 
     .. math:: y_i - f_{-i}(x_i) = \frac{(G y)_i}{G_{ii}}, \qquad G = (K + \alpha I)^{-1},
@@ -101,7 +109,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
     0.01
     """
 
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {
         **KERNEL,
         "alphas": ["array-like"],
@@ -165,6 +173,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
         """
         X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
+        self._weight = weight
         self.kernel_ = resolve_kernel(self, X, weight)
         alphas = self._regularisers()
         y = np.asarray(y, dtype=np.float64)
@@ -185,16 +194,11 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
 
     def _choice(self, X: Any) -> tuple[str, str]:
         """The solver and why."""
-        if is_tensor(self.centers):
-            raise TypeError(
-                "centers are a tensor, which KernelRidgeCV does not go with; pass an array"
-            )
-        if is_tensor(X):
-            if self.solver == "nystrom" or self.n_centers is not None:
-                raise ValueError(
-                    "solver='nystrom' and n_centers are not there for tensors; pass X.cpu().numpy()"
-                )
-            return "eigh", f": tensors on {X.device}"
+        refuse_tensors(self.centers, "KernelRidgeCV(centers=...)")
+        if self.solver == "nystrom" or self.n_centers is not None:
+            refuse_tensors(X, "solver='nystrom', with or without n_centers,", ValueError)
+        if note := backend(X).note(X):
+            return "eigh", f": {note}"
         if self.solver != "auto":
             return self.solver, ""
         if self.n_centers is not None:
@@ -208,10 +212,9 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
     def _by_decomposition(
         self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
     ) -> Fit:
-        if is_tensor(X):
-            refuse_beyond_memory(len(X), EIGH_MATRICES, X)
-        operator = training_gram(self, to_float64(X) if is_tensor(X) else X, self.kernel_)
-        K = operator.dense() if is_tensor(X) else stored(operator)
+        refuse_beyond_memory(n_rows(X), EIGH_MATRICES[backend(X).executor], X)
+        operator = training_gram(self, to_float64(X), self.kernel_)
+        K = backend(X).asarray(operator.dense(), np.float64)
         system = Eigensystem(K, weight, self.fit_intercept)
         if self.cv == "gcv":
             criteria, predictions = system.generalised(y, alphas)
@@ -232,7 +235,7 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
         self, X: Any, y: np.ndarray, alphas: np.ndarray, weight: np.ndarray | None
     ) -> Fit:
         Y = y.reshape(len(y), -1)
-        centres = Centres(self, X, weight)
+        centres = centres_of(self, X, weight)
 
         def blocks() -> Iterable[Block]:
             return centres.blocks(X, Y, weight)
@@ -286,10 +289,11 @@ class KernelRidgeCV(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstim
         return best
 
     @over_blocks
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict with the chosen alpha, shape (m,) or (m, n_targets)."""
+    def predict(self, X: Any, return_std: bool = False, noise: float | None = None) -> Any:
+        """Predict with the chosen alpha; see `KernelRidge.predict`."""
         check_is_fitted(self)
-        return evaluate(self, X)
+        found = decision_values(self, X)
+        return (found, self._deviations(X, noise)) if return_std else found
 
     def _left_out(self, system: Eigensystem, y: np.ndarray, alphas: np.ndarray) -> Any:
         """For each alpha, what each point is predicted to be without it or its fold."""

@@ -11,26 +11,22 @@ from scipy.linalg import LinAlgError
 
 from mercer.arrays import (
     as_numpy,
+    backend,
     is_tensor,
-    like,
     memory_budget,
     n_rows,
     physical_memory,
     refuse_beyond_memory,
+    to_device_of,
     to_float64,
 )
-from mercer.estimators.centres import VALUE, Centres, fit_nystrom, numbers_per_point
+from mercer.estimators.centres import VALUE, fit_nystrom, numbers_per_point
 from mercer.estimators.fitting import warn_of_convergence
-from mercer.estimators.inputs import (
-    is_precomputed,
-    stored,
-    training_gram,
-    validate_query,
-    values_at,
-)
+from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.tensors import solve_tensors
 from mercer.estimators.ridge.undetermined import warn_if_undetermined, warn_undetermined
+from mercer.estimators.training_gram import stored, training_gram
 from mercer.operators import FeatureGram, GramOperator, TiledGram, gram, small_feature_map
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.linear.cholesky import solve_cholesky
@@ -39,7 +35,6 @@ from mercer.solvers.linear.gradient_descent import gradient_descent, largest_sta
 from mercer.solvers.linear.pcg import solve_pcg
 from mercer.solvers.linear.primal import solve_primal
 from mercer.solvers.linear.refinement import solve_refined
-from mercer.solvers.nystrom.ridge import FeatureMoments, accumulated, solve_nystrom
 from mercer.solvers.result import Result, Status
 from mercer.solvers.ridge_problem import float32_is_small, is_negligible, weighted_mean
 
@@ -132,16 +127,17 @@ def fit_on_centres(estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weigh
     centres, moments, result, bounds = fit_nystrom(estimator, X, Y, lam, weight)
     points, dual_coef = centres.expansion(X, result.value.coef)
     fit = Fit(dual_coef, result, result.value.intercept, bounds=bounds, points=points)
-    return _beside_points(fit._replace(centres=centres, moments=moments))
+    return where_points_are(fit._replace(centres=centres, moments=moments))
 
 
-def _beside_points(fit: Fit) -> Fit:
-    """The same, with intercepts and bounds where the points are tensors."""
-    if not is_tensor(fit.points):
-        return fit
-    result = _because(fit.result, f"tensors on {fit.points.device}")
-    bounds = None if fit.bounds is None else like(fit.bounds, fit.points)
-    return fit._replace(result=result, intercept=like(fit.intercept, fit.points), bounds=bounds)
+def where_points_are(fit: Fit) -> Fit:
+    """The same, with intercepts and bounds in the library of the points."""
+    note = backend(fit.points).note(fit.points)
+    result = _because(fit.result, note) if note else fit.result
+    bounds = None if fit.bounds is None else to_device_of(fit.bounds, fit.points)
+    return fit._replace(
+        result=result, intercept=to_device_of(fit.intercept, fit.points), bounds=bounds
+    )
 
 
 def _on_tensors(
@@ -155,7 +151,7 @@ def _on_tensors(
         return fit_on_centres(estimator, X, Y, lam, weight)
     start = None if start is None else start.reshape(Y.shape)
     dual_coef, result, intercept, bounds = solve_tensors(estimator, X, Y, lam, weight, start)
-    return _beside_points(Fit(dual_coef, result, intercept, bounds=bounds, points=X))
+    return where_points_are(Fit(dual_coef, result, intercept, bounds=bounds, points=X))
 
 
 def _steps_that_pay(X: Any, Y: np.ndarray) -> int:
@@ -172,42 +168,6 @@ def _steps_may_do(kernel: Any, X: Any, lam: np.ndarray, weight: np.ndarray | Non
     pairs = kernel.over(X)
     diagonal = pairs.diagonal() if weight is None else weight * pairs.diagonal()
     return pairs.native and float32_is_small(n_rows(X), float(diagonal.max()), float(lam.min()))
-
-
-def with_more_points(
-    centres: Centres,
-    before: FeatureMoments | None,
-    X: Any,
-    Y: np.ndarray,
-    weight: np.ndarray | None,
-) -> FeatureMoments:
-    """The sums over the points before and these."""
-    Y = Y.reshape(len(Y), -1)
-    if centres.operator is not None:
-        raise ValueError("chunks must be of points; a precomputed or corrected matrix has none")
-    if before is not None and not before.exact:
-        raise ValueError(
-            "the sums of this fit are over a part of its points, which passes over all made up "
-            "for; to learn from points in chunks give all of them to partial_fit"
-        )
-    if before is not None and len(before.squares) != Y.shape[1]:
-        raise ValueError(
-            f"y has {Y.shape[1]} targets and the points before had {len(before.squares)}"
-        )
-    moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
-    return moments if before is None else before.merged(moments)
-
-
-def fit_on_moments(estimator: Any, centres: Centres, moments: FeatureMoments) -> Fit:
-    """Solve for what the sums over the points have come to."""
-    lam = regularisers(estimator.alpha, len(moments.squares))
-    result = solve_nystrom(
-        None, centres.whitening, moments, lam, fit_intercept=estimator.fit_intercept
-    )
-    result = replace(result, method=f"{result.method}, from the sums over {moments.n} points")
-    points, coef = centres.expansion(None, result.value.coef)
-    fit = Fit(coef, result, result.value.intercept, points=points)
-    return _beside_points(fit._replace(centres=centres, moments=moments))
 
 
 def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
@@ -274,14 +234,6 @@ def store(estimator: Any, X: Any, fit: Fit, *, flat: bool) -> None:
         estimator.centres_, estimator.moments_ = fit.centres, fit.moments
     elif hasattr(estimator, "moments_"):
         del estimator.centres_, estimator.moments_
-
-
-def evaluate(estimator: Any, X: Any) -> np.ndarray:
-    """The fitted function at new points, by the map where there is one."""
-    if estimator.feature_map_ is None:
-        return values_at(estimator, X)
-    mapped = estimator.feature_map_.mapped(validate_query(estimator, X))
-    return np.asarray(mapped @ estimator.coef_) + estimator.intercept_
 
 
 def _in_the_primal(

@@ -11,22 +11,18 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays.remote import over_blocks
-from mercer.estimators.centres import Centres
+from mercer.estimators.array_support import ArraySupport
+from mercer.estimators.centres import centres_of
 from mercer.estimators.chunks import split_chunks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE, at_least
+from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, require_fitted, takes_vectors
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import checked_weights, validate_supervised
-from mercer.estimators.ridge.engine import (
-    SOLVERS,
-    evaluate,
-    fit_on_moments,
-    fit_ridge,
-    last_coefficients,
-    store,
-    with_more_points,
-)
+from mercer.estimators.ridge.chunks import fit_on_moments, with_more_points
+from mercer.estimators.ridge.engine import SOLVERS, fit_ridge, last_coefficients, store
+from mercer.estimators.ridge.uncertainty import RidgeUncertainty
 from mercer.estimators.scores import Regressor
 
 SOLVER: dict = {
@@ -45,7 +41,9 @@ SOLVER: dict = {
 }
 
 
-class KernelRidge(CallbackSupportMixin, MultiOutputMixin, Regressor, BaseEstimator):
+class KernelRidge(
+    CallbackSupportMixin, RidgeUncertainty, MultiOutputMixin, Regressor, BaseEstimator
+):
     r"""Kernel ridge regression.
 
     .. math::
@@ -167,7 +165,7 @@ default="pivoted"
     """
 
     moments_: Any
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {**KERNEL, **SOLVER}
 
     def __init__(
@@ -229,6 +227,7 @@ default="pivoted"
         """
         X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
         weight = checked_weights(sample_weight, X)
+        self._weight = weight
         self.kernel_ = resolve_kernel(self, X, weight)
         fit = fit_ridge(self, X, y, weight, last_coefficients(self, y.size))
         store(self, X, fit, flat=y.ndim == 1)
@@ -299,7 +298,7 @@ default="pivoted"
         weight = checked_weights(sample_weight, X)
         if first:
             self.kernel_ = resolve_kernel(self, X, weight)
-            self.centres_, self.moments_ = Centres(self, X, weight), None
+            self.centres_, self.moments_ = centres_of(self, X, weight), None
         self._flat = y.ndim == 1
         y = np.asarray(y, dtype=np.float64)
         self.moments_ = with_more_points(self.centres_, self.moments_, X, y, weight)
@@ -309,20 +308,30 @@ default="pivoted"
         return self
 
     @over_blocks
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, return_std: bool = False, noise: float | None = None) -> Any:
         """Predict the targets of new points.
+
+        The standard deviation of a new target is that of a Gaussian process with the covariance
+        ``(noise / alpha) k`` and errors of variance ``noise / s``, with s the sample weight, here
+        1. Its mean is the ridge regression.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
             New points; for a precomputed kernel, its values between them and the training points.
+        return_std : bool, default=False
+            Whether to return standard deviations too; for fits to at most 5,000 points.
+        noise : float or None, default=None
+            Variance of the errors; None estimates it by maximum likelihood, for each target.
 
         Returns
         -------
-        ndarray of shape (m,) or (m, n_targets)
+        predictions : ndarray of shape (m,) or (m, n_targets)
+        std : ndarray of the same shape, only with ``return_std``
         """
         require_fitted(self)
-        return evaluate(self, X)
+        found = decision_values(self, X)
+        return (found, self._deviations(X, noise)) if return_std else found
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

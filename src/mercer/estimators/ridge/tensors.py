@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import as_numpy, backend, like, refuse_beyond_memory, to_float64
-from mercer.estimators.inputs import training_gram
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.undetermined import warn_if_undetermined
+from mercer.estimators.training_gram import training_gram
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.linear.cholesky import solve_cholesky
 from mercer.solvers.linear.eigh import solve_eigh
@@ -19,8 +19,8 @@ from mercer.solvers.result import Result
 from mercer.solvers.ridge_problem import is_negligible, weighted_mean
 
 SOLVERS = ("auto", "cholesky", "eigh", "pcg", "nystrom")
-# That a factorisation holds, and a decomposition with the room it works in.
-MATRICES, EIGH_MATRICES = 3, 6
+# Matrices that a factorisation holds, and those of a decomposition with its workspace.
+MATRICES, EIGH_MATRICES = 3, {"native": 3, "torch": 6}
 
 
 def solve_tensors(
@@ -46,8 +46,8 @@ def solve_tensors(
     """
     if estimator.solver not in SOLVERS:
         raise ValueError(
-            f"solver={estimator.solver!r} is not there for tensors; expected one of {SOLVERS}, or "
-            "pass X.cpu().numpy()"
+            f"solver={estimator.solver!r} is not available for tensors; expected one of {SOLVERS}, "
+            "or pass X.cpu().numpy()"
         )
     n, free = len(Y), backend(X).free_memory(X)
     fits = free is None or MATRICES * 8 * n**2 <= free
@@ -78,7 +78,8 @@ def _by_factorisation(
     estimator: Any, X: Any, Y: np.ndarray, lam: np.ndarray, weight: np.ndarray | None
 ) -> tuple[Any, Result, np.ndarray, None]:
     """By Cholesky, or by an eigendecomposition where that is asked for or alpha is too small."""
-    refuse_beyond_memory(len(Y), EIGH_MATRICES if estimator.solver == "eigh" else MATRICES, X)
+    most = EIGH_MATRICES["torch"] if estimator.solver == "eigh" else MATRICES
+    refuse_beyond_memory(len(Y), most, X)
     wide = to_float64(X)
     K = training_gram(estimator, wide, estimator.kernel_).dense()
     weights = like(np.ones(len(Y)) if weight is None else weight, wide)
@@ -108,7 +109,7 @@ def _by_eigh(
     weight: np.ndarray | None,
     reason: str,
 ) -> tuple[Any, Result, np.ndarray, None]:
-    refuse_beyond_memory(len(Y), EIGH_MATRICES - 1, X)
+    refuse_beyond_memory(len(Y), EIGH_MATRICES["torch"] - 1, X)
     system = Eigensystem(K, weight, estimator.fit_intercept)
     result = solve_eigh(system, Y, lam)
     warn_if_undetermined(system, lam)

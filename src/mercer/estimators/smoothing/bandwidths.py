@@ -8,10 +8,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
 from scipy.optimize import minimize, minimize_scalar
 
-from mercer.arrays import is_tensor, like
+from mercer.arrays import backend, to_device_of
 
 # Multipliers tried by the leave-one-out search, as powers of two, and how far down it may go on.
 COARSE_POWERS, LOWEST_POWER, HIGHEST_POWER = range(-8, 6), -30, 14
@@ -53,13 +53,9 @@ class Bandwidth:
 
     def shrink(self, X: np.ndarray) -> np.ndarray:
         """R⁻¹ x for each row x, of an array or a tensor."""
-        if is_tensor(X):
-            d = X.shape[1]
-            inverse = solve_triangular(self.root, np.eye(d), lower=True) if self.is_matrix else None
-            return X / like(self.root, X) if inverse is None else X @ like(inverse.T, X)
         if self.is_matrix:
-            return solve_triangular(self.root, X.T, lower=True).T
-        return X / self.root
+            return backend(X).solve_rows(self.root, X)
+        return X / to_device_of(self.root, X)
 
     def stretch(self, U: np.ndarray) -> np.ndarray:
         """R u for each row u."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.estimators.smoothing.bandwidths import Bandwidth
 from mercer.kernels.smoothing.densities import JointDensity
-from mercer.kernels.smoothing.windows import SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
 
 # Throughout, W (m, n) are weights of training points V (n, d) around queries U (m, d), and targets
 # (m, n, k), or (1, n, k) when all queries see the same, are theirs as seen from each query.

@@ -13,18 +13,31 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import Interval, StrOptions
-from mercer.arrays import as_numpy, is_tensor, like, namespace, row_blocks, to_cpu, to_float64
+from mercer.arrays import (
+    is_tensor,
+    namespace,
+    refuse_tensors,
+    to_cpu,
+    to_device_of,
+)
 from mercer.arrays.remote import over_blocks
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import query_beside, tensor_of_points, validated
+from mercer.estimators.inputs import points_in_double, query_points, validated
 from mercer.estimators.labels import checked_weights
-from mercer.estimators.smoothing.bandwidth_rules import RULES, rule_bandwidth
-from mercer.estimators.smoothing.bandwidths import Bandwidth, resolve_bandwidth, simplest_form
+from mercer.estimators.smoothing.bandwidth_rules import RULES
+from mercer.estimators.smoothing.bandwidths import Bandwidth, resolve_bandwidth
+from mercer.estimators.smoothing.density_engine import (
+    fit_to_array,
+    fit_to_tensor,
+    refuse_other_metrics,
+)
 from mercer.estimators.smoothing.density_parts import conditional, marginal
-from mercer.estimators.smoothing.mixtures import LARGEST_GRID, METHODS, Mixture
+from mercer.estimators.smoothing.density_values import density_on_grid, standard_errors
+from mercer.estimators.smoothing.mixtures import METHODS, Mixture
 from mercer.estimators.smoothing.supports import BoxSupport
-from mercer.kernels.smoothing.densities import quiet_log, smoothing_kernel
-from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian, SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, Gaussian
 
 
 class KernelDensity(BaseEstimator):
@@ -116,6 +129,7 @@ class KernelDensity(BaseEstimator):
     Statistics 33 (1962).
     """
 
+    _arrays = ArraySupport(tensors="everywhere")
     n_features_in_: int
     bandwidth_: Any
     sample_weight_: np.ndarray
@@ -167,14 +181,6 @@ class KernelDensity(BaseEstimator):
         self.leaf_size = leaf_size
         self.metric_params = metric_params
 
-    def _refuse_other_metrics(self) -> None:
-        if self.metric != "euclidean" or self.metric_params:
-            raise ValueError(
-                f"metric={self.metric!r} with metric_params={self.metric_params!r}; only "
-                "'euclidean' is there, without parameters: for the Mahalanobis distance pass "
-                "bandwidth=H, for another a function of the scaled difference as kernel"
-            )
-
     @atomic_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
         """Store the points and choose the bandwidth.
@@ -192,32 +198,11 @@ class KernelDensity(BaseEstimator):
         -------
         self : KernelDensity
         """
-        self._refuse_other_metrics()
+        refuse_other_metrics(self)
         if is_tensor(X):
-            return self._fit_tensor(X, checked_weights(sample_weight, X))
-        X = validated(self, X, dtype=np.float64, order="C")
-        return self._settle(X, checked_weights(sample_weight, X))
-
-    def _fit_tensor(self, X: Any, weight: np.ndarray | None) -> KernelDensity:
-        """What `fit` does, with the points where they are; rules are settled on the host."""
-        X = tensor_of_points(self, X, reset=True)
-        if self.bounds is not None or np.any(self.adaptive) or self.method not in ("auto", "exact"):
-            raise ValueError(
-                "bounds, adaptive and the methods 'tree' and 'grid' are not there for tensors; "
-                "pass X.cpu().numpy()"
-            )
-        if not isinstance(self.kernel, str):
-            raise TypeError("kernel is a function of arrays; with tensors name one")
-        if isinstance(self.bandwidth, str) or weight is not None:
-            kept = slice(None) if weight is None else np.flatnonzero(weight)
-            self._settle(as_numpy(to_float64(X)), weight)
-            self.X_fit_ = X[kept]
-        else:
-            # Of the points nothing but their number and width matters.
-            self._settle(np.zeros((1, X.shape[1])), None)
-            self.X_fit_, self._total_weight = X, float(len(X))
-            self.sample_weight_ = np.full(len(X), 1 / len(X))
-        return self
+            return fit_to_tensor(self, X, checked_weights(sample_weight, X))
+        X = points_in_double(self, X, reset=True)
+        return fit_to_array(self, X, checked_weights(sample_weight, X))
 
     @atomic_fit
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
@@ -238,24 +223,21 @@ class KernelDensity(BaseEstimator):
         """
         first = not hasattr(self, "X_fit_")
         self._refuse_tensors("partial_fit", X)
-        self._refuse_other_metrics()
+        refuse_other_metrics(self)
         X = validated(self, X, dtype=np.float64, order="C", reset=first)
         weight = checked_weights(sample_weight, X)
         if not first:
             more = np.ones(len(X)) if weight is None else weight
             weight = np.concatenate([self.sample_weight_ * self._total_weight, more])
             X = np.concatenate([self.X_fit_, X])
-        return self._settle(X, weight)
+        return fit_to_array(self, X, weight)
 
     @over_blocks
     def score_samples(self, X: Any) -> np.ndarray:
         """log p(x) at each row of ``X: (m, d)``, shape (m,)."""
         check_is_fitted(self)
-        X = query_beside(self, X)
-        if is_tensor(X):
-            return like(self._mixture().log_density(X), X)
-        X = validated(self, X, dtype=np.float64, reset=False)
-        return self._log_density(X, self.method, self.rtol, self.atol)
+        X = query_points(self, X)
+        return to_device_of(self._log_density(X, self.method, self.rtol, self.atol), X)
 
     @over_blocks
     def pdf(self, X: Any) -> np.ndarray:
@@ -291,26 +273,7 @@ class KernelDensity(BaseEstimator):
         """
         check_is_fitted(self)
         self._refuse_tensors("grid", self.X_fit_)
-        d, mixture, box = self.n_features_in_, self._mixture(), self._box()
-        shape = np.broadcast_to(np.asarray(n_points, dtype=np.int64), d).copy()
-        if shape.min() < 2 or np.prod(shape, dtype=float) > LARGEST_GRID:
-            raise ValueError(
-                f"n_points={n_points!r} in {d} features; expected at least 2 along each, and no "
-                f"more than {LARGEST_GRID:,} altogether"
-            )
-        margin = 4 * self._reach_of_one() * (1 if mixture.local is None else mixture.local.max())
-        ends = [
-            np.maximum(self.X_fit_.min(axis=0) - margin, box.low) if low is None else low,
-            np.minimum(self.X_fit_.max(axis=0) + margin, box.high) if high is None else high,
-        ]
-        first, last = (np.broadcast_to(np.asarray(end, dtype=float), d) for end in ends)
-        if not np.all(first < last):
-            raise ValueError(f"low={first} must be below high={last}")
-        axes = [np.linspace(a, b, count) for a, b, count in zip(first, last, shape, strict=True)]
-        if box.is_bounded or mixture.local is not None or mixture.refusal("table") is not None:
-            mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
-            return axes, self.pdf(mesh).reshape(tuple(shape))
-        return axes, mixture.on_grid(first, last, shape)
+        return density_on_grid(self, n_points, low, high)
 
     @over_blocks
     def standard_error(self, X: Any) -> np.ndarray:
@@ -323,15 +286,7 @@ class KernelDensity(BaseEstimator):
         """
         check_is_fitted(self)
         self._refuse_tensors("standard_error", self.X_fit_)
-        X = validated(self, X, dtype=np.float64, reset=False)
-        log_mean, log_square = self._two_moments(X)
-        reached = np.isfinite(log_mean)
-        excess = np.expm1(log_square[reached] - 2 * log_mean[reached])
-        # Of one point, or equal ones, nothing is left but rounding.
-        excess[excess < 1e-14 * (1 + np.abs(log_mean[reached]))] = 0
-        se = np.zeros(len(log_mean))
-        se[reached] = np.exp(log_mean[reached]) * np.sqrt(excess)
-        return np.where(self._box().contains(X), se * np.sqrt(np.sum(self.sample_weight_**2)), 0.0)
+        return standard_errors(self, validated(self, X, dtype=np.float64, reset=False))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw from p: a training point, by weight, plus a draw from the kernel.
@@ -403,73 +358,15 @@ class KernelDensity(BaseEstimator):
         return conditional(self, given)
 
     def _refuse_tensors(self, what: str, X: Any) -> None:
-        if is_tensor(X) or is_tensor(getattr(self, "X_fit_", None)):
-            raise TypeError(f"{what} is not there for tensors; fit on X.cpu().numpy()")
-
-    def _settle(self, X: np.ndarray, weight: np.ndarray | None) -> KernelDensity:
-        n, d = X.shape
-        kept, self._total_weight, share = np.ones(n, dtype=bool), float(n), np.full(n, 1 / n)
-        if weight is not None:
-            kept, self._total_weight = weight > 0, float(weight.sum())
-            X, share = X[kept], weight[kept] / self._total_weight
-        box = BoxSupport.read(self.bounds, d)
-        box.refuse_outside(X)
-        self.kernel_ = smoothing_kernel(self.kernel, d)
-        self.selection_ = None
-        self.bandwidth_ = self._settle_bandwidth(X, share)
-        self.X_fit_, self.sample_weight_, self.local_bandwidths_ = X, share, None
-        self._bounds = box
-        self.local_bandwidths_ = self._settle_local(kept)
-        if self.method != "auto":
-            refusal = self._mixture().refusal(self.method)
-            if refusal is None and self.method == "grid" and self.atol == 0:
-                refusal = "a grid needs atol above zero"
-            if refusal is not None:
-                raise ValueError(f"method={self.method!r}: {refusal}; use method='exact' or 'auto'")
-        return self
-
-    def _settle_bandwidth(self, X: np.ndarray, weight: np.ndarray) -> float | np.ndarray:
-        d = X.shape[1]
-        if isinstance(self.bandwidth, str):
-            return self._by_rule(self.bandwidth, X, weight)
-        if resolve_bandwidth(self.bandwidth, d).is_matrix:
-            self._refuse_matrix("bandwidth is a matrix")
-        if isinstance(self.bandwidth, Real):
-            return float(self.bandwidth)
-        return np.array(self.bandwidth, dtype=float)
-
-    def _by_rule(self, rule: str, X: np.ndarray, weight: np.ndarray) -> float | np.ndarray:
-        d, variance = X.shape[1], self.kernel_.variance(X.shape[1])
-        if rule == "plugin" and d > 1:
-            self._refuse_matrix("bandwidth='plugin' gives a matrix")
-        found, self.selection_ = rule_bandwidth(rule, X, weight, variance)
-        return simplest_form(found) if found.ndim == 1 else found
-
-    def _refuse_matrix(self, which: str) -> None:
-        if not self.kernel_.radial:
-            raise ValueError(
-                f"{which}, which turns the axes that kernel={self.kernel!r} depends "
-                "on; give one bandwidth for each feature, or use a radial kernel"
-            )
-
-    def _settle_local(self, kept: np.ndarray) -> np.ndarray | None:
-        if isinstance(self.adaptive, Real):
-            if self.adaptive == 0:
-                return None
-            log_p = self._log_density(self.X_fit_)
-            return np.exp(-float(self.adaptive) * (log_p - self.sample_weight_ @ log_p))
-        local = np.asarray(self.adaptive, dtype=float)
-        if local.shape != kept.shape or not np.all(np.isfinite(local)) or local.min() <= 0:
-            raise ValueError(
-                f"adaptive has shape {local.shape}; expected a number, or a positive factor for "
-                f"each of the {len(kept)} points"
-            )
-        return local[kept]
+        for points in (X, getattr(self, "X_fit_", None)):
+            refuse_tensors(points, what)
 
     def _log_density(
         self, X: np.ndarray, method: str = "exact", rtol: float = 0.0, atol: float = 0.0
     ) -> np.ndarray:
         mixture, box = self._mixture(), self._box()
+        if not box.is_bounded:
+            return mixture.log_density(X, method, rtol, atol)
         images = box.images(X, self._reach())
         parts = [mixture.log_density(image, method, rtol, atol / len(images)) for image in images]
         log_p = parts[0] if len(parts) == 1 else logsumexp(parts, axis=0)
@@ -486,12 +383,6 @@ class KernelDensity(BaseEstimator):
     def _box(self) -> BoxSupport:
         return self._bounds
 
-    def _reach_of_one(self) -> np.ndarray:
-        """A standard deviation of the kernel along each feature."""
-        root = self._map().root
-        width = np.sqrt((root**2).sum(axis=1)) if root.ndim == 2 else root
-        return width * np.sqrt(self.kernel_.variance(self.n_features_in_))
-
     def _reach(self) -> np.ndarray:
         """How far the kernel of any point reaches along each feature, to 16 digits."""
         root = self._map().root
@@ -501,17 +392,3 @@ class KernelDensity(BaseEstimator):
             support = 9.0 if isinstance(self.kernel_, Gaussian) else 45.0
         local = self.local_bandwidths_
         return support * width * (1.0 if local is None else local.max())
-
-    def _two_moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log Σ w k and log Σ w k² at each row, reflections counted into k."""
-        mixture, box = self._mixture(), self._box()
-        if not box.is_bounded:
-            return mixture.log_moment(X, 1), mixture.log_moment(X, 2)
-        images = box.images(X, self._reach())
-        means, squares = np.empty((2, len(X)))
-        for rows in row_blocks(len(X), 64.0 * len(self.X_fit_)):
-            k = np.zeros((len(X[rows]), len(self.X_fit_)))
-            for image in images:
-                k += mixture.components(image[rows])
-            means[rows], squares[rows] = k @ self.sample_weight_, k**2 @ self.sample_weight_
-        return quiet_log(means), quiet_log(squares)

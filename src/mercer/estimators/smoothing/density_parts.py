@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mercer.estimators.smoothing.bandwidths import resolve_bandwidth, simplest_form
-from mercer.kernels.smoothing.windows import BallPower, Gaussian, Hypercube, SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
+from mercer.kernels.smoothing.windows import BallPower, Gaussian, Hypercube
 
 
 def marginal(kde: Any, features: Sequence[Any]) -> Any:

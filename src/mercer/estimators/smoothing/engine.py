@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from mercer._sklearn import Interval, StrOptions
-from mercer.arrays import as_numpy, is_tensor, like, to_float64
-from mercer.arrays.libraries import is_recorded
+from mercer.arrays import as_numpy, refuse_tensors, to_float64
 from mercer.arrays.remote import over_blocks
-from mercer.estimators.inputs import query_beside, tensor_of_points, validated
+from mercer.estimators.array_support import ArraySupport
+from mercer.estimators.inputs import points_in_double, query_points
 from mercer.estimators.labels import checked_weights, require_targets
 from mercer.estimators.smoothing.bandwidths import (
     Bandwidth,
@@ -24,6 +24,7 @@ from mercer.estimators.smoothing.bandwidths import (
     simplest_form,
 )
 from mercer.estimators.smoothing.columns import NUMERIC, ColumnCoding, checked_table
+from mercer.estimators.smoothing.local_estimates import local_estimates
 from mercer.estimators.smoothing.local_fits import (
     LocalFits,
     expression_score,
@@ -37,8 +38,8 @@ from mercer.estimators.smoothing.neighbourhoods import (
     local_constant,
     local_linear,
 )
-from mercer.estimators.smoothing.tensors import TensorMeans, recorded_lines, tensor_lines
-from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.window import RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS
 
 BANDWIDTH_CONSTRAINTS = [
     Interval(Real, 0, None, closed="neither"),
@@ -47,8 +48,6 @@ BANDWIDTH_CONSTRAINTS = [
 ]
 KERNEL_CONSTRAINTS = [StrOptions(set(SMOOTHING_KERNELS)), callable, SmoothingKernel]
 COLUMN_CONSTRAINTS = [StrOptions({"from_dtype"}), "array-like", None]
-# Pairs from which sums go through the core without weights being stored.
-MANY_PAIRS = 2**16
 # Beyond so many points the search begins on a part of them.
 MANY_POINTS, PART = 5000, 2500
 # Local lines in so many features or fewer are searched at all points, else at as many at least.
@@ -58,6 +57,7 @@ LINES_SEARCHED = 50
 class Smoother(BaseEstimator):
     """What the three smoothers share: training points, their weights, and the bandwidth."""
 
+    _arrays = ArraySupport(tensors="everywhere")
     _local_fit: LocalFit = staticmethod(local_constant)
     bandwidth: Any
     categorical_features: Any
@@ -88,33 +88,26 @@ class Smoother(BaseEstimator):
         """Whether local fits are lines: there may be nothing but categories."""
         return self._is_linear and (self._lines is None or len(self._lines) > 0)
 
-    def _points(self, X: Any) -> np.ndarray:
-        """The points of a training table with categories, whose coding is kept."""
-        X = checked_table(self, X, reset=True)
-        self.coding_ = ColumnCoding(self.categorical_features, self.ordered_features).fit(X)
-        return self.coding_.transform(X)
-
-    @property
-    def _has_categories(self) -> bool:
-        return self.categorical_features is not None or self.ordered_features is not None
+    def _training_points(self, X: Any, y: Any) -> Any:
+        """Training points checked, as many as targets; the coding of their categories is kept."""
+        self.coding_ = None
+        require_targets(self, y)
+        if self.categorical_features is not None or self.ordered_features is not None:
+            X = checked_table(self, X, reset=True)
+            self.coding_ = ColumnCoding(self.categorical_features, self.ordered_features).fit(X)
+            X = self.coding_.transform(X)
+        else:
+            X = points_in_double(self, X, reset=True)
+        check_consistent_length(X, y)
+        return X
 
     def _queries(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         if self.coding_ is not None:
             return self.coding_.transform(checked_table(self, X, reset=False))
-        X = query_beside(self, X)
-        if is_tensor(X):
-            return X
-        return np.asarray(validated(self, X, dtype=np.float64, reset=False))
+        return query_points(self, X)
 
-    def _tensors(self, X: Any, y: Any) -> Any:
-        """Training points that are tensors, checked where they are, as many as targets."""
-        require_targets(self, y)
-        X = tensor_of_points(self, X, reset=True)
-        check_consistent_length(X, y)
-        return X
-
-    def _keep(self, X: np.ndarray, sample_weight: Any) -> np.ndarray:
+    def _store_points(self, X: np.ndarray, sample_weight: Any) -> np.ndarray:
         """Store the points that have weight; returns which they are."""
         weight = checked_weights(sample_weight, X)
         weight = np.ones(len(X)) if weight is None else weight
@@ -134,78 +127,20 @@ class Smoother(BaseEstimator):
         return scaling if scaling.is_matrix else Bandwidth(scaling.root[self._owners])
 
     def _neighbourhoods(self, bandwidth: Any = None) -> Neighbourhoods:
-        if is_tensor(self.X_fit_):
-            raise TypeError("only predict is there for tensors; fit on X.cpu().numpy()")
+        refuse_tensors(self.X_fit_, "anything but predict")
         return self._around(self.X_fit_, bandwidth)
 
     def _around(self, points: np.ndarray, bandwidth: Any = None) -> Neighbourhoods:
         scaling = self._scaling(bandwidth)
         return Neighbourhoods(self.kernel_, scaling, points, self.sample_weight_, self._lines)
 
-    def _fused(self, m: int) -> bool:
-        """Whether m queries go through the core, without a matrix of weights."""
-        d = self.X_fit_.shape[1]
-        return m * len(self.X_fit_) >= MANY_PAIRS and LocalFits.serve(self.kernel_, d)
-
-    def _fits(self, Y: np.ndarray) -> LocalFits:
-        near = self._neighbourhoods()
-        return LocalFits(near.V, near.mass, Y, self._slopes, self._lines)
-
-    def _means(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def _means(self, X: Any, Y: np.ndarray) -> Any:
         """The local fit of ``Y: (n, k)`` around each row of ``X: (m, d)``, (m, k)."""
-        if is_tensor(X):
-            return like(self._tensor_fits(as_numpy(Y), X), X)
-        near = self._neighbourhoods()
-        if not self._fused(len(X)):
-            return self._careful_means(near, X, Y)
-        moments = self._fits(Y).at(near.bandwidth.shrink(X))
-        mean = moments.value
-        careful = np.flatnonzero(moments.flat | ~np.isfinite(moments.log_sum))
-        if len(careful):
-            mean[careful] = self._careful_means(near, X[careful], Y)
-        return mean
-
-    def _careful_means(self, near: Neighbourhoods, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """The local fits of ``Y: (n, k)`` from weights that are stored, some queries at a time."""
-        V, blocks = near.sites, near.blocks(X, floats_per_pair=4 * (X.shape[1] + Y.shape[1]))
-        return np.concatenate([self._local_fit(W, U, V, Y)[0] for _, U, W in blocks])
-
-    def _tensor_fits(self, Y: np.ndarray, X: Any = None) -> Any:
-        """The local fit of ``Y: (n, k)`` around each query or, by the others, each point: (m, k).
-
-        Lines where the points in reach hardly spread are left to the host.
-        """
-        points, mass, shrink = self.X_fit_, self.sample_weight_, self._scaling().shrink
-        if not self._is_linear:
-            means = TensorMeans(self.kernel_, shrink(points), mass, Y)
-            return means.around(None if X is None else shrink(X))
-        points, X = to_float64(points), None if X is None else to_float64(X)
-        around = None if X is None else shrink(X)
-        fits = tensor_lines(self.kernel_, shrink(points), mass, Y, around)
-        careful, near = np.flatnonzero(fits.flat), self._around(as_numpy(points))
-        at, chosen = (None, careful) if X is None else (as_numpy(X)[careful], None)
-        for rows, U, W in near.blocks(at, 4 * (points.shape[1] + Y.shape[1]), chosen):
-            fits.value[careful[rows]] = self._local_fit(W, U, near.sites, Y)[0]
-        if not is_recorded(X):
-            return fits.value
-        if len(careful):
-            raise RuntimeError(
-                f"X requires a gradient, and the training points in reach of row {careful[0]} "
-                "hardly spread, so that the local line has none there; use a larger bandwidth, or "
-                "pass X.detach()"
-            )
-        lines = recorded_lines(self.kernel_, shrink(points), mass, Y, around)
-        return like(fits.value, lines) + lines - lines.detach()
+        return local_estimates(self).around(X, Y)
 
     def _left_out(self, Y: np.ndarray) -> np.ndarray:
-        """What each row of ``Y: (n, k)`` is predicted to be by the others."""
-        if is_tensor(self.X_fit_):
-            return as_numpy(self._tensor_fits(Y))
-        if self._fused(len(Y)):
-            moments = self._fits(Y).at()
-            if not moments.flat.any():
-                return moments.value
-        return leave_one_out(self._neighbourhoods(), Y, self._local_fit)
+        """The prediction of each row of ``Y: (n, k)`` by the others."""
+        return local_estimates(self).left_out(Y)
 
     def _settle(self, Y: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """Set ``bandwidth_``; returns what the others predict of each row of ``Y: (n, k)``.
@@ -258,7 +193,7 @@ class Smoother(BaseEstimator):
         h, curve = log_search(part, start, value=lambda h: part(h, False)[0])
         self._selected(h, curve, start)
         narrowed = h * (PART / len(Y)) ** (1 / (len(h) + 4))
-        if is_tensor(self.X_fit_):  # there may be too many for the host
+        if not local_estimates(self).searches_all:
             return narrowed
         return log_search(score, narrowed, powers=(0,), lowest=-6, highest=6, starts=1, rtol=1e-7)[
             0

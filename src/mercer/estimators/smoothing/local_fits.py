@@ -22,7 +22,8 @@ from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import partial
 from mercer.expressions.nodes import ZERO
 from mercer.kernels.smoothing.densities import quiet_log
-from mercer.kernels.smoothing.windows import MANY_FEATURES, Gaussian, RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.window import RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.windows import FUSED_UP_TO, Gaussian
 
 # A direction in which the spread of weighted points is below this part of their mean square
 # distance along each coordinate is left to a decomposition that keeps more digits.
@@ -61,7 +62,7 @@ class LocalFits:
     @staticmethod
     def serve(kernel: SmoothingKernel, d: int) -> bool:
         """Whether fits with this kernel in R^d can be had here."""
-        return isinstance(kernel, Gaussian) and d <= MANY_FEATURES
+        return isinstance(kernel, Gaussian) and d <= FUSED_UP_TO["native"]
 
     def at(self, U: np.ndarray | None = None) -> LocalMoments:
         """Fits around each row of ``U: (m, d)``, or around each point without itself."""

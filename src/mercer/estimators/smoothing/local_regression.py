@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin
-from sklearn.utils.validation import check_consistent_length
 
 from mercer._sklearn import Interval, StrOptions, check_y
-from mercer.arrays import DROP, as_numpy, is_tensor, refuse_masked, to_device_of
+from mercer.arrays import DROP, refuse_masked, row_blocks, to_cpu, to_device_of
 from mercer.arrays.remote import over_blocks
-from mercer.estimators.inputs import validated
+from mercer.estimators.fitting import warn_the_caller
 from mercer.estimators.labels import refuse_words
 from mercer.estimators.scores import Regressor
 from mercer.estimators.smoothing.bandwidths import (
@@ -26,10 +25,12 @@ from mercer.estimators.smoothing.bandwidths import (
 )
 from mercer.estimators.smoothing.conditionals import JointConditional, ProductConditional
 from mercer.estimators.smoothing.engine import Smoother
+from mercer.estimators.smoothing.local_estimates import is_fused
 from mercer.estimators.smoothing.local_fits import LocalFits
 from mercer.estimators.smoothing.neighbourhoods import carried_targets, linear_weights
 from mercer.kernels.smoothing.densities import FunctionKernel, JointDensity
-from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS
 
 TARGET_BANDWIDTH_CONSTRAINTS = [
     Interval(Real, 0, None, closed="neither"),
@@ -38,6 +39,8 @@ TARGET_BANDWIDTH_CONSTRAINTS = [
 ]
 # Logarithms beyond this are not subtracted from each other.
 FAR = 1e4
+# Weight relative to that of a point at the query itself, below which no point is near it.
+OUTSIDE = 0.01
 
 
 class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
@@ -46,17 +49,10 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
     target_bandwidth: Any
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, kernel: Callable[[int], SmoothingKernel]):
-        self.coding_ = None
         refuse_words(self, y)
-        if self._has_categories:
-            X, y = self._points(X), check_y(y, multi_output=True, y_numeric=True)
-            check_consistent_length(X, y)
-        elif is_tensor(X):
-            X = self._tensors(X, y)
-            y = check_y(as_numpy(y), multi_output=True, y_numeric=True)
-        else:
-            X, y = validated(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        kept = self._keep(X, sample_weight)
+        X = self._training_points(X, y)
+        y = check_y(to_cpu(y), multi_output=True, y_numeric=True)
+        kept = self._store_points(X, sample_weight)
         self.y_fit_ = np.asarray(y, dtype=np.float64)[kept]
         self.kernel_ = kernel(X.shape[1])
         scales = feature_scales(self._Y, self.sample_weight_, ddof=0)
@@ -105,15 +101,37 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
 
         √Σ l_n(x)² e_n² / a_n, with the weights l_n of the fit, the leave-one-out residuals e_n and
         the repetitions a_n of each point. The variance of the noise may depend on x. The bias is
-        not included.
+        not included. NaN, with a warning, outside the data: where each training point has less
+        than 1 % of the weight that it would have at x itself.
         """
         X = self._queries(X)
+        error, outside = self._standard_error(X), self._are_outside(X)
+        if outside.any():
+            error[outside] = np.nan
+            warn_the_caller(
+                f"{outside.sum()} of {len(X)} queries are outside the training data, at the scale "
+                "of the bandwidth; their standard error is not known and is NaN",
+                UserWarning,
+            )
+        return error
+
+    def _are_outside(self, X: np.ndarray) -> np.ndarray:
+        """Which rows of ``X: (m, d)`` are outside the data, at the scale of the bandwidth."""
+        near = self._neighbourhoods()
+        V, U = near.V, near.bandwidth.shrink(X)
+        floor = near.kernel.log_pairs(V[:1], V[:1])[0, 0] + np.log(OUTSIDE)
+        found = np.empty(len(U), dtype=bool)
+        for rows in row_blocks(len(U), len(V) * near.kernel.bytes_per_pair(V.shape[1])):
+            found[rows] = near.kernel.log_pairs(U[rows], V).max(axis=1) < floor
+        return found
+
+    def _standard_error(self, X: np.ndarray) -> np.ndarray:
         residuals = (self._Y - self.loo_predictions_.reshape(self._Y.shape)) ** 2
         if np.isnan(residuals).any():
             raise ValueError("a lone training point has no residual to judge the noise by")
         near = self._neighbourhoods()
         variance, careful = np.empty((len(X), residuals.shape[1])), np.arange(len(X))
-        if self._fused(len(X)) and not self._is_linear:
+        if is_fused(self, len(X)) and not self._is_linear:
             # The square of a Gaussian is one of √2 times the distance.
             U, V = near.bandwidth.shrink(X), near.V
             plain = LocalFits(V, near.mass, residuals[:, :0]).at(U)
@@ -131,14 +149,18 @@ class LocalRegressor(MultiOutputMixin, Regressor, Smoother):
         return np.sqrt(variance).reshape(len(X), *self.y_fit_.shape[1:])
 
     def confidence_band(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Pointwise band around the regression: `predict` plus and minus z standard errors.
+        """Pointwise band for the smoothed curve: `predict` plus and minus z standard errors.
+
+        It covers the mean of the estimate, E[y(x)]. At a bend that curve differs from E[t | x] by
+        the bias of smoothing, and the band covers E[t | x] less often than ``level``. NaN, with a
+        warning, outside the data.
 
         Parameters
         ----------
         X : array-like of shape (m, d)
             Queries.
         level : float, default=0.95
-            Coverage of E[t | x] at a single x, apart from the bias of smoothing.
+            Coverage of the smoothed curve at a single x.
 
         Returns
         -------

@@ -10,11 +10,11 @@ from scipy.fft import irfftn, next_fast_len, rfftn
 from scipy.interpolate import RegularGridInterpolator
 
 from mercer import core
-from mercer.arrays import median_row, row_major
+from mercer.arrays import backend, median_row, row_major
 from mercer.estimators.smoothing.bandwidths import Bandwidth
 from mercer.expressions import PairMatrix
 from mercer.kernels.smoothing.densities import quiet_log
-from mercer.kernels.smoothing.windows import FormulaKernel, RadialKernel, SmoothingKernel
+from mercer.kernels.smoothing.window import FormulaKernel, RadialKernel, SmoothingKernel
 
 METHODS = ("auto", "exact", "tree", "grid")
 # Pairs from which a tree is worth building, for compact kernels and within a tolerance, and the
@@ -121,6 +121,8 @@ class Mixture:
 
     def refusal(self, method: str) -> str | None:
         """Why a method cannot be used, or None where it can."""
+        if method in ("tree", "grid") and (note := backend(self.X).note(self.X)):
+            return f"it needs arrays in memory, and the points are {note}"
         if method == "tree" and not isinstance(self.kernel, RadialKernel):
             return f"a tree needs a radial kernel, and {self.kernel!r} is not"
         if method == "table" and not isinstance(self.kernel, FormulaKernel):

@@ -11,7 +11,7 @@ from mercer.arrays import row_blocks
 from mercer.estimators.smoothing.bandwidths import Bandwidth
 from mercer.expressions.statistics import sqdist
 from mercer.kernels.smoothing.densities import quiet_log
-from mercer.kernels.smoothing.windows import SmoothingKernel
+from mercer.kernels.smoothing.window import SmoothingKernel
 
 # A local fit takes W (m, n), U (m, d), V (n, d), Y (n, k): the weights of training points v_n, with
 # targets y_n, around queries u_i. It returns the value at each query, (m, k), and the slope there,

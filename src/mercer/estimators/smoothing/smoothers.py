@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from mercer.arrays import DROP, as_numpy, is_tensor, refuse_masked, to_device_of
+from mercer._sklearn import check_y
+from mercer.arrays import DROP, refuse_masked, to_cpu, to_device_of
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import validated
 from mercer.estimators.labels import check_labels, most_likely, refuse_missing_labels
 from mercer.estimators.scores import Classifier
 from mercer.estimators.smoothing.engine import (
@@ -359,18 +358,12 @@ class NadarayaWatsonClassifier(Classifier, Smoother):
         -------
         self : NadarayaWatsonClassifier
         """
-        self.coding_ = None
         refuse_missing_labels(y)
-        if self._has_categories:
-            X, y = self._points(X), column_or_1d(y)
-            check_consistent_length(X, y)
-        elif is_tensor(X):
-            X, y = self._tensors(X, y), column_or_1d(as_numpy(y))
-        else:
-            X, y = validated(self, X, y, dtype=np.float64)
+        X = self._training_points(X, y)
+        y = check_y(to_cpu(y))
         check_labels(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        kept = self._keep(X, sample_weight)
+        kept = self._store_points(X, sample_weight)
         self.y_fit_ = codes[kept]
         self.kernel_ = smoothing_kernel(self.kernel, self.X_fit_.shape[1])
         left_out = self._settle(self._indicators(), np.ones(len(self.classes_)))

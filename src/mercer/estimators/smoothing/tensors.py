@@ -17,7 +17,7 @@ from mercer.arrays import (
 )
 from mercer.estimators.smoothing.local_fits import LocalMoments
 from mercer.expressions import Point, View, exp, over
-from mercer.kernels.smoothing.windows import FormulaKernel, SmoothingKernel
+from mercer.kernels.smoothing.window import FormulaKernel, SmoothingKernel
 
 EPS = float(np.finfo(np.float64).eps)
 # Where a point has all but this power of the rounding error of the weight at itself, the others are
@@ -42,7 +42,7 @@ class TensorMeans:
         log_k = kernel.log_formula(V.shape[1]) if isinstance(kernel, FormulaKernel) else None
         if log_k is None:
             raise ValueError(
-                f"kernel={kernel!r} is not there for tensors, since it is zero far away; use "
+                f"kernel={kernel!r} is not available for tensors, since it is zero far away; use "
                 "'gaussian' or 'exponential', or pass X.cpu().numpy()"
             )
         self.log_k, self.V, self.mass, self.Y = log_k, V, mass, Y

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,19 +18,24 @@ from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
+from mercer.estimators.spectral.permutation_test import PermutationTest
+from mercer.estimators.spectral.regularization import (
+    REGULARIZATIONS,
+    choose_regularization,
+    penalties,
+)
 from mercer.estimators.spectral.views import (
     Decomposition,
     KernelView,
-    errors_name_view,
+    in_each,
     second_view,
     view_name,
 )
 from mercer.solvers.spectral.canonical import (
-    WhitenedView,
     best_pvalue,
     canonical_variates,
+    column_correlations,
     leading_correlations,
-    leave_one_out_correlation,
     permuted_correlations,
 )
 
@@ -44,29 +44,6 @@ PER_VIEW = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 
 #: A regulariser this many times the tolerance of factors makes little of what they leave out.
 ENOUGH = 1e4
-
-#: Candidates of ``regularization="loo"``.
-REGULARIZATIONS = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 1, 11))
-
-
-@dataclass(frozen=True)
-class PermutationTest:
-    """Outcome of a permutation test.
-
-    Attributes
-    ----------
-    statistic : float
-        The observed leading canonical correlation.
-    pvalue : float
-        (b + 1) / (m + 1), where b of the m permutations are at least as correlated; with "loo",
-        that of the best candidate.
-    null_distribution : ndarray of shape (m,)
-        The leading correlation under each permutation.
-    """
-
-    statistic: float
-    pvalue: float
-    null_distribution: np.ndarray = field(repr=False)
 
 
 class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -230,13 +207,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Y = second_view(Y, y)
         data = self._training_views(X, Y)
         views = [self._view(v, len(data)) for v in range(len(data))]
-        _in_each(views, data, KernelView.remember)
+        in_each(views, data, KernelView.remember)
         check_consistent_length(*(view.X_fit_ for view in views))
         found = self._decompose(views)
         spectra = [one.whitening for one in found]
-        self.regularization_ = self._choose_regularization(spectra)
+        self.regularization_ = choose_regularization(self, spectra)
         self.result_ = canonical_variates(
-            spectra, self._penalties(spectra), self.n_components
+            spectra, penalties(spectra, self.regularization_), self.n_components
         ).advised(
             f"regularization={self.regularization_:g} lets in directions with almost no variance: "
             "raise it"
@@ -288,30 +265,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             for v, view in enumerate(views)
         ]
 
-    def _penalties(
-        self, spectra: list[WhitenedView], regularization: float | None = None
-    ) -> list[float]:
-        """c_v = n kappa_v = rho tr(K_v)."""
-        rho = self.regularization_ if regularization is None else regularization
-        return [rho * view.trace for view in spectra]
-
-    def _choose_regularization(self, spectra: list[WhitenedView]) -> float:
-        if self.regularization != "loo":
-            return float(self.regularization)
-        n = len(spectra[0].vectors)
-        if n < 3:
-            raise ValueError(
-                f"regularization='loo' needs at least 3 points, found {n}; give a number"
-            )
-        self.regularizations_ = np.array(REGULARIZATIONS)
-        self.loo_scores_ = np.array(
-            [
-                leave_one_out_correlation(spectra, self._penalties(spectra, rho))
-                for rho in REGULARIZATIONS
-            ]
-        )
-        return REGULARIZATIONS[int(np.argmax(self.loo_scores_))]
-
     @over_blocks
     def transform(self, X: Any, Y: Any = None, *, y: Any = None) -> Any:
         """The canonical variates of new points.
@@ -331,7 +284,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         data = self._query_views(X, second_view(Y, y))
         if len(data) == 1:
             return self.views_[0].variates(data[0])
-        return tuple(_in_each(self.views_, data, KernelView.variates))
+        return tuple(in_each(self.views_, data, KernelView.variates))
 
     def _query_views(self, X: Any, Y: Any) -> list[Any]:
         if Y is not None:
@@ -386,7 +339,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_consistent_length(*variates)
         if len(variates[0]) < 2:
             raise ValueError(f"score needs at least 2 points, found {len(variates[0])}")
-        pairs = [_correlations(a, b) for a, b in combinations(map(as_numpy, variates), 2)]
+        pairs = [column_correlations(a, b) for a, b in combinations(map(as_numpy, variates), 2)]
         return float(np.mean(pairs))
 
     def permutation_test(
@@ -417,9 +370,9 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 1")
         spectra = [one.whitening for one in self._decompose(self.views_)]
         tried = REGULARIZATIONS if self.regularization == "loo" else (self.regularization_,)
-        penalties = [self._penalties(spectra, rho) for rho in tried]
-        observed = leading_correlations(spectra, penalties)
-        null = permuted_correlations(spectra, penalties, int(n_permutations), random_state)
+        tested = [penalties(spectra, rho) for rho in tried]
+        observed = leading_correlations(spectra, tested)
+        null = permuted_correlations(spectra, tested, int(n_permutations), random_state)
         at = tried.index(self.regularization_)
         return PermutationTest(float(observed[at]), best_pvalue(observed, null), null[:, at])
 
@@ -443,21 +396,3 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
-
-
-def _in_each(
-    views: list[KernelView], data: list[Any], method: Callable[[KernelView, Any], Any]
-) -> list[Any]:
-    """``method(view, points)`` of each view, vectors after the first made columns."""
-    found = []
-    for v, (view, points) in enumerate(zip(views, data, strict=True)):
-        with errors_name_view(v):
-            found.append(method(view, view.as_column(points) if v else points))
-    return found
-
-
-def _correlations(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of each column of A with that of B, zero where one is constant."""
-    A, B = A - A.mean(axis=0), B - B.mean(axis=0)
-    sizes = np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
-    return np.sum(A * B, axis=0) / np.where(sizes > 0, sizes, 1.0)

@@ -6,65 +6,37 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays import (
-    is_single,
-    is_tensor,
-    like,
-    n_rows,
+    backend,
+    dtype_of,
     refuse_masked,
+    refuse_tensors,
     to_device_of,
     to_float64,
 )
 from mercer.arrays.libraries import to_input_type
-from mercer.arrays.remote import is_collection, is_remote, over_blocks
+from mercer.arrays.remote import is_collection, over_blocks
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import (
-    input_tags,
-    is_precomputed,
-    refuse_non_finite,
-    training_gram,
-    validate_query,
-    validate_training,
-)
+from mercer.estimators.inputs import input_tags, is_precomputed, validate_query, validate_training
 from mercer.estimators.kernel_parameter import resolve_gamma, resolve_kernel
 from mercer.estimators.prediction_cache import cached_sum
-from mercer.estimators.progress import reporter
-from mercer.estimators.spectral.pca_nystrom import nystrom_components
-from mercer.estimators.spectral.pre_images import nearest_images, refuse_no_images, ridge_images
+from mercer.estimators.spectral.pca_engine import (
+    fit_components_on_centres,
+    fit_exactly,
+    float_type,
+    learn_pre_images,
+)
+from mercer.estimators.spectral.pre_images import nearest_images, refuse_no_images
+from mercer.estimators.training_gram import training_gram
 from mercer.kernels import Kernel
-from mercer.operators import CentredGram, CorrectedGram, expansion
-from mercer.solvers.result import Status
-from mercer.solvers.spectral.eigenpairs import (
-    Eigenpairs,
-    centred_projection,
-    leading_eigenpairs,
-    rounding_floor,
-)
-
-# Ratios to the largest eigenvalue below which scikit-learn's class calls an eigenvalue zero;
-# kept so that the same components survive.
-ZERO_RATIO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
-# What follows the points where these are tensors.
-TENSORS = (
-    "eigenvalues_",
-    "eigenvectors_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "residuals_",
-    "projection_",
-    "projection_offset_",
-    "mean_coef_",
-)
+from mercer.operators import CentredGram, expansion
 
 
 class KernelPCA(
@@ -197,7 +169,7 @@ class KernelPCA(
     array([0.68, 0.18])
     """
 
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
     _parameter_constraints: dict = {
         **KERNEL,
         "n_components": [at_least(1), None],
@@ -280,96 +252,20 @@ class KernelPCA(
                 "and only their Gram is known; pass the points and a kernel"
             )
         X = validate_training(self, X, copy=self.copy_X)
-        if is_tensor(X) and (self.fit_inverse_transform or self.eigen_solver == "nystrom"):
-            raise ValueError(
-                "fit_inverse_transform=True and eigen_solver='nystrom' are not there for tensors; "
-                "pass X.cpu().numpy()"
-            )
+        for name, value in (("fit_inverse_transform", True), ("eigen_solver", "nystrom")):
+            if getattr(self, name) == value:
+                refuse_tensors(X, f"{name}={value!r}", ValueError)
         self.kernel_ = resolve_kernel(self, X)
-        self._check_invertible(X)
+        if self.fit_inverse_transform:
+            refuse_no_images(self.kernel_, X, self.pre_image)
         if self.eigen_solver == "nystrom":
-            self._fit_centres(X)
+            fit_components_on_centres(self, X)
         else:
             self.X_fit_ = X
-            self._fit_exactly(CentredGram(training_gram(self, X, self.kernel_)))
+            fit_exactly(self, CentredGram(training_gram(self, X, self.kernel_)))
         if self.fit_inverse_transform:
-            self._learn_pre_images(self.X_fit_)
+            learn_pre_images(self, self.X_fit_)
         return self
-
-    def _fit_exactly(self, centred: CentredGram) -> None:
-        K = centred.gram
-        n, dtype = K.shape[0], np.dtype(K.dtype)
-        floor = rounding_floor(n, float(abs(K.diagonal()).max()), dtype)
-        found = leading_eigenpairs(
-            centred,
-            self._wanted(centred),
-            method=self.eigen_solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            iterated_power=self.iterated_power,
-            random_state=self.random_state,
-            floor=floor,
-            report=reporter(self),
-        )
-        more = "raise max_iter (or iterated_power of 'randomized'), or use eigen_solver='dense'"
-        self.result_ = found if found.status is Status.STOPPED else found.advised(more)
-        total = float(np.sum(centred.diagonal(), dtype=np.float64))
-        self._keep(self.result_.value, total, floor, dtype, n)
-        # v_j / sqrt(lam_j), zero where lam_j is.
-        values = self.eigenvalues_.astype(np.float64)
-        scale = np.zeros_like(values)
-        scale[values > 0] = 1.0 / np.sqrt(values[values > 0])
-        coef, self.projection_offset_ = centred_projection(
-            centred.column_means, self.eigenvectors_ * scale
-        )
-        self.projection_ = K.extend_coefficients(coef)
-        self.mean_coef_ = K.extend_coefficients(np.full(n, 1 / n))
-        self.mean_similarity_ = centred.grand_mean
-        if is_tensor(self.X_fit_):
-            for name in TENSORS:
-                setattr(self, name, like(getattr(self, name), self.X_fit_))
-        self.corrected_ = isinstance(K, CorrectedGram)
-
-    def _fit_centres(self, X: Any) -> None:
-        diagonal = X.diagonal(self.kernel_) if is_remote(X) else self.kernel_.diag(X)
-        refuse_non_finite(diagonal, self.kernel_)
-        floor = rounding_floor(n_rows(X), np.max(np.abs(diagonal)))
-        found = nystrom_components(self, X, self.n_components, floor)
-        self.result_, self.X_fit_ = found.result, found.points
-        kept = self._keep(found.result.value, found.trace, floor, _float_type(X), n_rows(X))
-        nonzero = self.eigenvalues_ > 0
-        self.projection_ = found.projection[:, kept] * nonzero
-        self.projection_offset_ = found.offset[kept] * nonzero
-        self.mean_coef_, self.mean_similarity_ = found.mean_coef, found.mean_similarity
-        self.corrected_ = found.corrected
-
-    def _keep(
-        self, pairs: Eigenpairs, total: float, floor: float, dtype: np.dtype, n: int
-    ) -> np.ndarray:
-        """Keep the pairs with what follows from them; which ones they are, as a mask.
-
-        ``dtype`` is that of the kernel's values; pairs are kept in that of the points.
-        """
-        values = pairs.values
-        floor = max(floor, ZERO_RATIO[dtype] * float(values.max(initial=0.0)))
-        values = np.where(values > floor, values, 0.0)
-        kept = np.ones(len(values), dtype=bool)
-        if self.remove_zero_eig or self.n_components is None:
-            kept = values > 0
-        values = values[kept]
-        self.explained_variance_ = values / max(n - 1, 1)
-        self.explained_variance_ratio_ = values / total if total > floor else np.zeros_like(values)
-        stored = _float_type(self.X_fit_)
-        self.eigenvalues_ = values.astype(stored, copy=False)
-        self.eigenvectors_ = pairs.vectors[:, kept].astype(stored, copy=False)
-        self.residuals_ = pairs.residuals[kept] + np.abs(pairs.values[kept] - self.eigenvalues_)
-        return kept
-
-    def _wanted(self, centred: CentredGram) -> int:
-        """How many pairs to ask for; beyond the number of features they are zero."""
-        if self.n_components is not None:
-            return self.n_components
-        return min(centred.shape[0], getattr(centred.features, "shape", centred.shape)[1])
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:
         """Compute the components and return those of the training points.
@@ -408,15 +304,13 @@ class KernelPCA(
         return self._components(validate_query(self, X))
 
     def _components(self, X: Any) -> np.ndarray:
-        kept = None if is_tensor(X) else cached_sum(self, self.X_fit_, self.projection_)
+        kept = cached_sum(self, self.X_fit_, self.projection_)
         if kept is not None:
             return kept(X) - self.projection_offset_
         components = expansion(self.kernel_, X, self.X_fit_, self.projection_)
         components = components - self.projection_offset_
-        if is_tensor(components):
-            return components
-        dtype = np.result_type(_float_type(X), self.eigenvectors_.dtype)
-        return components.astype(dtype, copy=False)
+        dtype = np.result_type(float_type(X), dtype_of(self.eigenvectors_))
+        return backend(components).asarray(components, dtype)
 
     @over_blocks
     def reconstruction_error(self, X: Any) -> np.ndarray:
@@ -454,17 +348,6 @@ class KernelPCA(
         to_mean = expansion(self.kernel_, X, self.X_fit_, self.mean_coef_)
         total = self.kernel_.diag(X) - 2 * to_mean + self.mean_similarity_
         return to_device_of((total - (components**2).sum(1)).clip(0.0, None), X)
-
-    def _check_invertible(self, X: Any) -> None:
-        if self.fit_inverse_transform:
-            refuse_no_images(self.kernel_, X, self.pre_image)
-
-    def _learn_pre_images(self, X: np.ndarray) -> None:
-        components = self._training_components()
-        if self.eigen_solver == "nystrom" or not len(components):
-            components = self._components(X)
-        self.dual_coef_ = ridge_images(self.kernel_, components, X, self.alpha)
-        self.X_transformed_fit_ = components
 
     @over_blocks
     def inverse_transform(self, X: Any) -> np.ndarray:
@@ -512,8 +395,3 @@ class KernelPCA(
         tags = input_tags(self, super().__sklearn_tags__())
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _float_type(X: Any) -> np.dtype:
-    """float32 for an array, sparse matrix or tensor of it, else float64."""
-    return np.dtype(np.float32 if is_single(X) else np.float64)

@@ -10,9 +10,9 @@ import numpy as np
 
 from mercer.arrays import n_rows
 from mercer.arrays.remote import is_remote
-from mercer.estimators.centres import Centres
+from mercer.estimators.centres import Centres, centres_of
 from mercer.operators import CorrectedGram
-from mercer.solvers.nystrom.ridge import Block, Totals, accumulated, summed
+from mercer.solvers.nystrom.sums import Block, Totals, accumulated, summed
 from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import EPS
@@ -80,7 +80,7 @@ def nystrom_components(estimator: Any, X: Any, k: int | None, floor: float) -> N
     settings = copy(estimator)
     settings.centers = "pivoted"
     settings.n_centers = None if settings.n_centers is None else min(settings.n_centers, n_rows(X))
-    centres = Centres(settings, X)
+    centres = centres_of(settings, X)
     n, W = n_rows(X), centres.whitening.W
     nothing = np.zeros((n, 0))
     moments = accumulated(centres.blocks(X, nothing, None), centres.whitening, 0)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import BaseEstimator
+from sklearn.base import (
+    BaseEstimator,
+)
 
 from mercer.arrays import (
     as_numpy,
-    device_budget,
-    is_tensor,
+    backend,
     like,
     n_rows,
     product,
@@ -23,18 +24,19 @@ from mercer.arrays import (
     to_device_of,
     to_float64,
 )
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.inputs import (
     is_precomputed,
     takes_vectors,
-    training_gram,
     validate_query,
     validate_training,
 )
 from mercer.estimators.kernel_parameter import resolve_kernel
+from mercer.estimators.training_gram import training_gram
 from mercer.operators import CentredGram, GramOperator, TensorGram, expansion
 from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.spectral.canonical import WhitenedView
-from mercer.solvers.spectral.eigenpairs import centred_projection, rounding_floor
+from mercer.solvers.spectral.centring import centred_projection, rounding_floor
 
 # Up to so many points the whole Gram matrix is decomposed at once.
 FEW = 500
@@ -43,7 +45,7 @@ DENSE = 5000
 # The rank of a factor of more points, at most.
 RANK = 2000
 # On a device, matrices that a decomposition holds, and those with a row for each point of a factor.
-MATRICES, FACTORS = 6, 4
+MATRICES, FACTORS = {"native": 3, "torch": 6}, 8
 
 
 class KernelView(BaseEstimator):
@@ -62,7 +64,7 @@ class KernelView(BaseEstimator):
         The variates of x are ``kernel_(x, X_fit_[pivots_]) @ dual_coef_ - offset_``.
     """
 
-    _takes_tensors = True
+    _arrays = ArraySupport(tensors="everywhere")
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class KernelView(BaseEstimator):
         if not takes_vectors(self.kernel):
             return False
         if hasattr(X, "__array__"):
-            return (X if is_tensor(X) else np.asarray(X)).ndim == 1
+            return backend(X).asarray(X).ndim == 1
         return isinstance(X, list | tuple) and not any(hasattr(x, "__len__") for x in X)
 
     def as_column(self, X: Any) -> Any:
@@ -94,7 +96,7 @@ class KernelView(BaseEstimator):
         if not self.is_vector(X):
             return X
         refuse_masked(X)
-        return (X if is_tensor(X) else np.asarray(X)).reshape(-1, 1)
+        return backend(X).asarray(X).reshape(-1, 1)
 
     def remember(self, X: Any) -> None:
         """Check the training points, keep them, and settle the kernel."""
@@ -132,9 +134,7 @@ class KernelView(BaseEstimator):
 
     def _whole(self) -> Whole:
         X = self.X_fit_
-        if not is_tensor(X):
-            return Whole(training_gram(self, X, self.kernel_))
-        refuse_beyond_memory(len(X), MATRICES, X)
+        refuse_beyond_memory(n_rows(X), MATRICES[backend(X).executor], X)
         return Whole(training_gram(self, to_float64(X), self.kernel_))
 
     def _rank(self, n: int, solver: str, max_rank: int | None) -> int:
@@ -146,9 +146,9 @@ class KernelView(BaseEstimator):
             return min(max_rank, n)
         if solver == "auto" and n <= DENSE:
             return n // 3
-        if not is_tensor(self.X_fit_):
-            return min(n, RANK)
-        return min(n, RANK, max(1, device_budget(self.X_fit_.device) // (8 * n * FACTORS)))
+        free = backend(self.X_fit_).free_memory(self.X_fit_)
+        most = RANK if free is None else max(1, free // (8 * n * FACTORS))
+        return min(n, RANK, most)
 
     def project_onto(self, alpha: np.ndarray, found: Decomposition) -> None:
         """Keep the directions alpha (n, k) in the form that applies to new points."""
@@ -157,21 +157,18 @@ class KernelView(BaseEstimator):
             coef = np.zeros((n_rows(self.X_fit_), alpha.shape[1]))
             coef[self.pivots_] = self.dual_coef_
             self.dual_coef_, self.pivots_ = coef, None
-        if is_tensor(self.X_fit_):  # in double, for terms that cancel are large
-            wide = to_float64(self.X_fit_[:1])
-            self.dual_coef_, self.offset_ = (like(a, wide) for a in (self.dual_coef_, self.offset_))
+        wide = to_float64(take_rows(self.X_fit_, slice(1)))  # for large terms cancel
+        self.dual_coef_, self.offset_ = (
+            to_device_of(a, wide) for a in (self.dual_coef_, self.offset_)
+        )
 
     def variates(self, X: Any) -> np.ndarray:
         """The canonical variates of new points, shape (n_queries, n_components)."""
         X, points = validate_query(self, X), self.X_fit_
         if self.pivots_ is not None:
             points = take_rows(points, self.pivots_)
-        if is_tensor(X):
-            values = expansion(self.kernel_, to_float64(X), to_float64(points), self.dual_coef_)
-            return to_device_of(values - self.offset_, X)
-        if self.pivots_ is not None:
-            X, points = to_float64(X), to_float64(points)
-        return np.asarray(expansion(self.kernel_, X, points, self.dual_coef_)) - self.offset_
+        values = expansion(self.kernel_, to_float64(X), to_float64(points), self.dual_coef_)
+        return to_device_of(values - self.offset_, X)
 
 
 # Messages of scikit-learn name the class of an estimator, which users know as this one.
@@ -250,3 +247,14 @@ def errors_name_view(v: int) -> Iterator[None]:
             message = f"{name}{message[1:]}" if message[:2] == "X " else f"{name}: {message}"
             error.args = (message, *error.args[1:])
         raise
+
+
+def in_each(
+    views: list[KernelView], data: list[Any], method: Callable[[KernelView, Any], Any]
+) -> list[Any]:
+    """``method(view, points)`` of each view, vectors after the first made columns."""
+    found = []
+    for v, (view, points) in enumerate(zip(views, data, strict=True)):
+        with errors_name_view(v):
+            found.append(method(view, view.as_column(points) if v else points))
+    return found

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,33 +14,22 @@ from mercer import kernels as K
 from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
 from mercer.arrays import (
     as_dense,
-    as_vectors,
-    is_single,
-    is_tensor,
-    like,
+    backend,
     memory_budget,
     n_rows,
     take_rows,
     to_cpu,
     to_float64,
 )
-from mercer.arrays.libraries import is_recorded
+from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.inputs import (
-    expand_tensor,
-    input_tags,
-    is_precomputed,
-    refuse_indefinite_among,
-    require_fitted,
-    training_gram,
-    validate_query,
-)
+from mercer.estimators.inputs import input_tags, is_precomputed
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import validate_supervised, weights_of
-from mercer.estimators.prediction_cache import cached_sum, has_fast_sum, packed_sums
+from mercer.estimators.labels import validate_supervised
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm.forms import Expansion, Form
+from mercer.estimators.svm.layout import pairwise_layout, sparse_like
 from mercer.estimators.svm.rounding import (
     are_few,
     expected_rounding,
@@ -50,11 +37,21 @@ from mercer.estimators.svm.rounding import (
     measured_rounding,
     with_error,
 )
-from mercer.expressions import tensors
-from mercer.operators import GramOperator, expansion
-from mercer.solvers.qp.quadratic_program import restrict
-from mercer.solvers.qp.support_vectors import combined, followed, solve_programs
-from mercer.solvers.result import Result, Status
+from mercer.estimators.svm.training import (
+    NOT_FINITE,
+    Solved,
+    Task,
+    Training,
+    end_points,
+    positive_weights,
+    refuse_overflow,
+)
+from mercer.estimators.svm.values import in_fastest_form, is_function
+from mercer.estimators.training_gram import refuse_indefinite_among, training_gram
+from mercer.operators import GramOperator
+from mercer.solvers.qp.restricted_gram import restrict
+from mercer.solvers.qp.support_vectors import joint_result, solve_programs
+from mercer.solvers.result import Budget, Result, Status
 
 PARAMETERS: dict = {
     **{name: KERNEL[name] for name in ("kernel", "gamma", "degree", "coef0", "indefinite")},
@@ -70,79 +67,20 @@ PARAMETERS: dict = {
 }
 PENALTY = Interval(Real, 0, None, closed="right")
 SHARE = Interval(Real, 0, 1, closed="right")
-NOT_FINITE = "The dual coefficients or intercepts are not finite:"
-# Kernels of sparse points with more than this share of entries are computed faster from dense ones.
-_DENSE_FROM = 0.01
-# Columns of a given matrix are multiplied where they are, zeros for the others, if at least one of
-# so many is needed.
-MANY_COLUMNS = 4
-# Kernel values of float32 points that are computed in double without a further look.
-FEW_SINGLE = 2**17
-# Values that a user's function of two sets of points is asked for at once.
-AT_ONCE = 2**21
 # Fraction of tol that is reserved for the measured rounding error of float32.
-_DOUBT = 0.2
-
-
-class Task(NamedTuple):
-    """One function to learn: its points among all, their targets, and what each weighs."""
-
-    index: np.ndarray
-    targets: np.ndarray
-    weight: np.ndarray
-
-    def without(self, position: int) -> Task:
-        """The same task with one of its points left out."""
-        return Task(*(np.delete(part, position) for part in self))
-
-
-class Training(NamedTuple):
-    """What is made of the data before anything is solved, once for all prices and points left out.
-
-    ``codes`` are the points' classes by number, zeros for machines without classes. The tasks, and
-    the Gram matrix they are solved on, have the points in the given ``order``: class by
-    class, so that the points of a pair of classes are two runs of every row.
-    """
-
-    X: Any
-    y: np.ndarray
-    codes: np.ndarray
-    order: np.ndarray
-    kernel: K.Kernel
-    tasks: Any  # a sequence of Task
-    begun: float
-
-    def now(self) -> Training:
-        """The same, with the clock of ``max_time`` set to zero."""
-        return self._replace(begun=time.perf_counter())
-
-    def as_given(self, values: np.ndarray) -> np.ndarray:
-        """Values of the points in order, (n, c), as X has them."""
-        out = np.empty_like(values)
-        out[self.order] = values
-        return out
-
-
-class Solved(NamedTuple):
-    """Every task as a quadratic programme on one Gram matrix, and its solution."""
-
-    operator: GramOperator
-    forms: list[Form]
-    results: list[Result]
+RESERVED_FOR_ROUNDING = 0.2
 
 
 class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     """Base of the five machines; `SVC` documents the parameters they share."""
 
-    _kernel_callable = "gram"
-    _follows = (
-        "support_vectors_", "dual_coef_", "pair_coef_", "intercept_", "offset_", "margin_"
+    _arrays = ArraySupport(
+        tensors="triton",
+        function_of="sets",
+        answers=(
+            "support_vectors_", "dual_coef_", "pair_coef_", "intercept_", "offset_", "margin_"
+        ),
     )  # fmt: skip
-
-    @staticmethod
-    def _takes_tensors(X: Any) -> bool:
-        """Tensors are worked on where they are on a device; the host has faster ways."""
-        return tensors.by_triton(X.device.type)
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -161,7 +99,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
-        return self._learn(self._prepare(X, y, sample_weight))
+        return self._train(self._training(X, y, sample_weight))
 
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         raise NotImplementedError
@@ -195,21 +133,25 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         codes, order = np.zeros(len(y), dtype=np.intp), np.arange(len(y))
         return codes, order, [Task(index, y[index], weight[index])]
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+    def _training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Check the data, settle the kernel, and bring the points in order."""
-        begun = time.perf_counter()
+        limits = self._limits()
         X, y = self._checked(X, y)
         codes, order, tasks = self._tasks(y, positive_weights(sample_weight, X))
-        if not (self._is_function() or is_precomputed(self.kernel)):
+        if not (is_function(self.kernel) or is_precomputed(self.kernel)):
             refuse_overflow(X)
         kernel = resolve_kernel(self, X)
-        return Training(X, y, codes, order, kernel, tasks, begun)
+        return Training(X, y, codes, order, kernel, tasks, limits)
 
-    def _learn(self, training: Training) -> Self:
+    def _limits(self) -> Budget:
+        """The steps and seconds of a fit that begins now."""
+        return Budget(None if self.max_iter == -1 else self.max_iter, self.max_time, reporter(self))
+
+    def _train(self, training: Training) -> Self:
         """Solve every task and keep what was learned."""
-        return self._conclude(training, self._solve_tasks(training))
+        return self._set_fitted(training, self._solve_tasks(training))
 
-    def _conclude(self, training: Training, solved: Solved) -> Self:
+    def _set_fitted(self, training: Training, solved: Solved) -> Self:
         """Keep what was learned."""
         results = solved.results
         models = [self._model(f, r) for f, r in zip(solved.forms, results, strict=True)]
@@ -219,15 +161,13 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         carried = solved.operator.extend_coefficients(found)
         given = training.as_given(found)
         applied = given if carried is found else training.as_given(carried)
-        self._keep(training, given, applied, models)
-        self._judge_support(training, solved.operator)
-        self._close(results)
+        self._set_coefficients(training, given, applied, models)
+        self._refuse_indefinite_support(training, solved.operator)
+        self._set_results(results)
         return self
 
-    def _judge_support(self, training: Training, operator: GramOperator) -> None:
+    def _refuse_indefinite_support(self, training: Training, operator: GramOperator) -> None:
         """Refuse a kernel of unknown validity that is indefinite on the support points."""
-        if is_tensor(training.X):
-            return
         places = np.empty_like(training.order)
         places[training.order] = np.arange(len(places))
         refuse_indefinite_among(
@@ -235,13 +175,13 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         )
 
     @atomic_fit
-    def _learn_alone(
+    def _train_on(
         self, training: Training, operator: GramOperator, starts: list[np.ndarray] | None
     ) -> Self:
-        """`_learn` on a Gram operator made before, with all that goes around a fit."""
+        """`_train` on a Gram operator made before, with all that goes around a fit."""
         forms = self._forms(training.tasks, operator)
-        results = self._solve(forms, starts or self._last_points(forms), training.begun)
-        return self._conclude(training, Solved(operator, forms, results))
+        results = self._solve(forms, starts or self._last_points(forms), training.limits)
+        return self._set_fitted(training, Solved(operator, forms, results))
 
     def _forms(self, tasks: Sequence[Task], gram_matrix: Any) -> list[Form]:
         """Every task as a quadratic programme on its part of the Gram matrix."""
@@ -263,21 +203,27 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _operator_of(self, X: Any, kernel: K.Kernel, double: bool, store: bool) -> Any:
         """The Gram operator of some points."""
-        X = self._readable(to_float64(X) if double else X)
+        X = in_fastest_form(to_float64(X) if double else X, self.kernel)
         return training_gram(self, X, kernel, store=store)
 
     def _solve_tasks(self, training: Training) -> Solved:
-        """Every task solved, from where the last fit ended if ``warm_start`` says so.
+        """Every task solved, from where the last fit ended if ``warm_start`` says so."""
+        by_executor = {"native": self._solve_on_host, "torch": self._solve_on_device}
+        return by_executor[backend(training.X).executor](training)
+
+    def _solve_on_device(self, training: Training) -> Solved:
+        """The solver itself measures in float64 what it finds in float32."""
+        operator = self._operator(training, double=False, store=False)
+        forms = self._forms(training.tasks, operator)
+        results = self._solve(forms, self._last_points(forms), training.limits)
+        return Solved(operator, forms, results)
+
+    def _solve_on_host(self, training: Training) -> Solved:
+        """Every task solved on operators that are computed here.
 
         Points in float32 have kernel values in float32 as long as their rounding is small beside
         tol, before by estimate and afterwards by measurement on some points; else in float64.
         """
-        if is_tensor(training.X):  # whose solver measures in double what it finds in float32
-            operator = self._operator(training, double=False, store=False)
-            forms = self._forms(training.tasks, operator)
-            return Solved(
-                operator, forms, self._solve(forms, self._last_points(forms), training.begun)
-            )
         single = may_be_single(training.X)
         operator = self._operator(training, double=not single, store=False)
         n = len(training.order)
@@ -289,16 +235,17 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             forms = self._forms(training.tasks, operator)
         starts = self._last_points(forms)
         if not single:
-            return Solved(operator, forms, self._solve(forms, starts, training.begun))
-        results = self._solve(forms, starts, training.begun, (1 - _DOUBT) * self.tol)
+            return Solved(operator, forms, self._solve(forms, starts, training.limits))
+        tol = (1 - RESERVED_FOR_ROUNDING) * self.tol
+        results = self._solve(forms, starts, training.limits, tol)
         error = measured_rounding(training, forms, results)
         results = [with_error(form, r, error) for form, r in zip(forms, results, strict=True)]
         if any(r.status.ok and r.value.violation > self.tol for r in results):
             operator = self._operator(training, store=False)
             forms = self._forms(training.tasks, operator)
             ends, taken = [r.value.a for r in results], max(r.n_iter for r in results)
-            again = self._solve(forms, ends, training.begun, taken=taken)
-            results = [followed(r, s) for r, s in zip(results, again, strict=True)]
+            again = self._solve(forms, ends, training.limits, taken=taken)
+            results = [s.after(r) for r, s in zip(results, again, strict=True)]
         return Solved(operator, forms, results)
 
     def _budget(self) -> float:
@@ -309,23 +256,20 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         self,
         forms: list[Form],
         starts: Sequence[np.ndarray | None],
-        begun: float,
+        limits: Budget,
         tol: float | None = None,
         taken: int = 0,
     ) -> list[Result]:
         """Solve forms on one Gram matrix, in what is left of ``max_time`` after steps taken."""
-        left = None
-        if self.max_time is not None:
-            left = max(0.0, self.max_time - (time.perf_counter() - begun))
         results = solve_programs(
             [form.program for form in forms],
             solver=self.solver,
             tol=self.tol if tol is None else tol,
-            max_iter=None if self.max_iter == -1 else max(0, self.max_iter - taken),
-            max_time=left,
+            max_iter=limits.steps_left(taken),
+            max_time=limits.seconds_left,
             starts=starts,
             budget=self._budget(),
-            report=reporter(self),
+            report=limits.report,
         )
         if any(result.status is Status.INFEASIBLE for result in results):
             raise ValueError(self._infeasible())
@@ -338,7 +282,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         alike = zip(ends, forms, strict=False)
         return [end if len(end) == len(form.program.p) else None for end, form in alike]
 
-    def _keep(
+    def _set_coefficients(
         self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]
     ) -> None:
         """Set what was learned, in LIBSVM's layout; for two classes f is positive for the later.
@@ -358,9 +302,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             raise ValueError(f"{NOT_FINITE} the kernel's values on X are not; scale X")
         # Adding zero turns a flipped zero into a positive one.
         intercepts = sign * np.array([model.intercept for model in models]) + 0.0
-        self._keep_layout(training, support, dual, intercepts, [m.margin for m in models])
+        self._set_layout(training, support, dual, intercepts, [m.margin for m in models])
 
-    def _keep_layout(
+    def _set_layout(
         self,
         training: Training,
         support: np.ndarray,
@@ -383,12 +327,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         self.margin_ = margins if len(margins) > 1 else float(margins[0])
         self.shape_fit_ = tuple(getattr(X, "shape", (n_rows(X),)))
 
-    def _close(self, results: list[Result]) -> None:
+    def _set_results(self, results: list[Result]) -> None:
         """Record how the solver did."""
-        self._close_result(combined(results))
+        self._set_result(joint_result(results))
         self.n_iter_: Any = int(results[0].n_iter)
 
-    def _close_result(self, result: Result) -> None:
+    def _set_result(self, result: Result) -> None:
         """Record how the solver did, all tasks together."""
         self.result_ = result
         if not self.result_.advice:
@@ -420,102 +364,17 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """Coefficients of every function over the support points, (n_SV, n_functions)."""
         return as_dense(to_cpu(self.dual_coef_)).T
 
-    def _points(self) -> Any:
-        """The support vectors as they are computed with: on the host, or a tensor that stays."""
-        points = self.support_vectors_
-        return points if is_tensor(points) and self._takes_tensors(points) else to_cpu(points)
-
-    def _expand(self, X: Any) -> np.ndarray:
-        """Every function at the points of X, (m, n_functions)."""
-        values = self._expand_plain(X)
-        if values is not None:
-            return values + to_cpu(self.intercept_)
-        require_fitted(self)
-        given, X = X, validate_query(self, X)
-        if is_recorded(given) and not is_precomputed(self.kernel):
-            return self._expand_tensor(as_vectors(given), self._columns())
-        if is_tensor(X):
-            return self._expand_tensor(X, self._columns())
-        if is_precomputed(self.kernel):
-            values = self._summed(lambda some, V: _given_product(X, self.support_[some], V))
-        elif not len(self.support_):
-            values = np.zeros((n_rows(X), len(to_cpu(self.intercept_))))
-        else:
-            values = self._expand_points(X)
-        return np.asarray(values, dtype=np.float64) + to_cpu(self.intercept_)
-
-    def _expand_plain(self, X: Any) -> np.ndarray | None:
-        """The functions without intercepts at rows of plain numbers; None for anything else."""
-        points = vars(self).get("support_vectors_")
-        if type(points) is not np.ndarray or not len(points) or self._sums_by_class():
-            return None
-        if is_single(X) and type(X) is np.ndarray and X.ndim == 2:
-            # Few values take less time in double than to find out whether single will do.
-            if not is_single(points) or len(X) * len(points) > FEW_SINGLE:
-                return None
-            X = to_float64(X)
-        return packed_sums(self, X, points, self._columns())
-
     def _sums_by_class(self) -> bool:
         """Whether functions are summed over the support vectors of one class at a time."""
         return False
-
-    def _expand_points(self, X: Any) -> np.ndarray:
-        """The functions without intercepts, from kernel values of X and the support vectors."""
-        points = self._points()
-        if self._is_function() and n_rows(X) * n_rows(points) <= AT_ONCE:
-            if not self._single_is_enough(X):
-                X, points = to_float64(X), to_float64(points)
-            function: Any = self.kernel_
-            return self._summed(lambda some, V: function.block(X, take_rows(points, some)) @ V)
-        if has_fast_sum(self.kernel_) and (kept := cached_sum(self, points, self._columns())):
-            return kept(X)
-        if not self._single_is_enough(X):
-            X, points = to_float64(X), to_float64(points)
-        X, points = self._readable(X), self._readable(points)
-        return self._summed(lambda some, V: expansion(self.kernel_, X, take_rows(points, some), V))
 
     def _summed(self, product: Callable[[slice, np.ndarray], np.ndarray]) -> np.ndarray:
         """All functions, (m, n_functions), from products of k(X, some support points) and V."""
         return product(slice(None), self._columns())
 
-    def _expand_tensor(self, X: Any, coefficients: np.ndarray) -> Any:
-        level = like(self.intercept_, X)
-        if not len(self.support_):
-            return X[:, :0].sum(1)[:, None] + level
-        exact = X
-        if not self._single_is_enough(X.detach()):
-            exact, level = to_float64(X), to_float64(level)
-        values = expand_tensor(self.kernel_, exact, self.support_vectors_, coefficients) + level
-        return like(values, X)
-
-    def _is_function(self) -> bool:
-        return callable(self.kernel) and not isinstance(self.kernel, K.Kernel)
-
-    def _readable(self, X: Any) -> Any:
-        """X for the kernel: dense where sparse points have so many entries that it is faster.
-
-        A function of the user's sees what the user gave.
-        """
-        if not sp.issparse(X) or self._is_function():
-            return X
-        n, d = X.shape
-        few = X.nnz <= _DENSE_FROM * n * d or X.dtype.itemsize * n * d > memory_budget()
-        return X if few else X.toarray()
-
     def _largest_norm(self) -> float:
         """The largest norm of the coefficients of a function."""
         return float(np.linalg.norm(self._columns(), axis=0).max())
-
-    def _single_is_enough(self, X: Any) -> bool:
-        """Whether kernel values in float32 give f to within ``tol``: roundings of many signs."""
-        points = self._points()
-        if not (is_single(X) and is_single(points)):
-            return False
-        ends = [float(self.kernel_.diag(P).max()) for P in (X, points)]
-        largest = np.sqrt(ends[0] * ends[1])
-        rounding = 16 * np.finfo(np.float32).eps * largest * self._largest_norm()
-        return bool(rounding <= self.tol)
 
     @property
     def coef_(self) -> Any:
@@ -529,86 +388,3 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
-
-
-def end_points(result: Result) -> list[np.ndarray]:
-    """The variables of every programme solved, where it ended."""
-    value = result.value
-    return [solution.a for solution in (value if isinstance(value, tuple) else (value,))]
-
-
-def pairwise_layout(coefficients: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
-    """Coefficients of all pairs, (n_SV, n_pairs), in LIBSVM's layout, (n_classes - 1, n_SV).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pairwise_layout(np.array([[1.0, 2.0, 0.0], [-1.0, 0.0, 3.0]]), np.array([0, 1]), 3)
-    array([[ 1., -1.],
-           [ 2.,  3.]])
-    """
-    layout = np.zeros((n_classes - 1, len(codes)))
-    members = [np.flatnonzero(codes == c) for c in range(n_classes)]
-    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        layout[j - 1, members[i]] = coefficients[members[i], column]
-        layout[i, members[j]] = coefficients[members[j], column]
-    return layout
-
-
-def pairwise_columns(layout: np.ndarray, n_support: np.ndarray) -> np.ndarray:
-    """The inverse of `pairwise_layout`, for support points in the order of their classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pairwise_columns(np.array([[1.0, -1.0], [2.0, 3.0]]), np.array([1, 1, 0]))
-    array([[ 1.,  2.,  0.],
-           [-1.,  0.,  3.]])
-    """
-    k, ends = len(n_support), np.concatenate([[0], np.cumsum(n_support)])
-    columns = np.zeros((ends[-1], k * (k - 1) // 2))
-    for column, (i, j) in enumerate(combinations(range(k), 2)):
-        for one, other in ((i, j - 1), (j, i)):
-            rows = slice(ends[one], ends[one + 1])
-            columns[rows, column] = layout[other, rows]
-    return columns
-
-
-def sparse_like(points: Any, array: np.ndarray) -> Any:
-    """The array in the sparse form of the points, where they are sparse, as in scikit-learn."""
-    return type(points)(array) if sp.issparse(points) else array.copy()
-
-
-def refuse_overflow(X: Any) -> None:
-    """Raise a ValueError where the squared length of a point may exceed what float64 holds."""
-    if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype.kind != "f":
-        return
-    largest = float(abs(X).max())
-    if largest > np.sqrt(np.finfo(np.float64).max / X.shape[1]):
-        raise ValueError(
-            f"{NOT_FINITE} X has values of {largest:.1e}, whose squares exceed what float64 holds; "
-            "scale X, for example with sklearn.preprocessing.StandardScaler"
-        )
-
-
-def _given_product(K: Any, columns: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """``K[:, columns] @ V`` of a matrix that is large: copying many of its columns takes longer
-    than multiplying all of them."""
-    if sp.issparse(K) or MANY_COLUMNS * len(columns) < K.shape[1]:
-        return K[:, columns] @ V
-    everywhere = np.zeros((K.shape[1], V.shape[1]), dtype=K.dtype)
-    everywhere[columns] = V
-    return K @ everywhere
-
-
-def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
-    """Weights of shape (n,), one where none are given; as in LIBSVM some must be positive."""
-    if sample_weight is None:
-        return np.ones(n_rows(X))
-    weight = weights_of(sample_weight, X, allow_all_zero_weights=True)
-    if not np.any(weight > 0):
-        raise ValueError(
-            "Invalid input - all samples have zero or negative weights: sample_weight is at most "
-            f"{weight.max():g}; give some samples a positive weight"
-        )
-    return weight

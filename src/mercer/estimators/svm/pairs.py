@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import StrOptions, one_vs_rest_scores
-from mercer.arrays import as_dense, as_numpy, is_tensor, like, to_cpu
+from mercer.arrays import as_dense, as_numpy, is_tensor, like, refuse_tensors, to_cpu
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import CLASS_WEIGHT
 from mercer.estimators.fitting import atomic_fit, warn_the_caller
@@ -24,11 +24,11 @@ from mercer.estimators.scores import Classifier
 from mercer.estimators.svm.engine import (
     PARAMETERS,
     SupportVectorMachine,
-    Task,
-    Training,
-    pairwise_columns,
 )
 from mercer.estimators.svm.forms import Expansion
+from mercer.estimators.svm.layout import pairwise_columns
+from mercer.estimators.svm.training import Task, Training
+from mercer.estimators.svm.values import function_values
 from mercer.operators import GramOperator
 from mercer.solvers.qp.class_pairs import ClassPairs
 from mercer.solvers.result import Result
@@ -114,13 +114,11 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
                 f"its own does: use CalibratedClassifierCV({name}(), ensemble=False)",
                 FutureWarning,
             )
-        training = self._prepare(X, y, sample_weight)
-        if self.probability is True and is_tensor(training.X):
-            raise ValueError(
-                "probability=True is not there for tensors on a device; use "
-                "KernelMachineClassifier(), whose probabilities are, or pass X.cpu()"
-            )
-        self._learn(training)
+        training = self._training(X, y, sample_weight)
+        if self.probability is True:
+            what = "probability=True (as KernelMachineClassifier has probabilities)"
+            refuse_tensors(training.X, what, ValueError)
+        self._train(training)
         if self.probability is True:
             self.calibrated_ = self._calibrate(training.X, training.y, sample_weight)
         return self
@@ -145,11 +143,11 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         members = [some[weight[some] > 0] for some in np.split(by_class, ends)]
         return codes, order, PairTasks(weight, members)
 
-    def _learn(self, training: Training) -> Self:
+    def _train(self, training: Training) -> Self:
         self.__dict__.pop("pair_coef_", None)
         solved = self._solve_all_pairs(training)
         if solved is None:
-            return super()._learn(training)
+            return super()._train(training)
         operator, found = solved
         sign = -1.0 if len(self.classes_) == 2 else 1.0
         layout = found.layout
@@ -159,11 +157,11 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         with np.errstate(divide="ignore"):
             margins = 1 / np.sqrt(found.squared_norms)
         dual = sign * layout[:, support]
-        self._keep_layout(training, points, dual, levels, margins)
-        self._judge_support(training, operator)
+        self._set_layout(training, points, dual, levels, margins)
+        self._refuse_indefinite_support(training, operator)
         if len(self.classes_) < MANY_CLASSES:
             self.pair_coef_ = pairwise_columns(dual, self.n_support_)
-        self._close_result(found.result)
+        self._set_result(found.result)
         self.n_iter_ = found.n_iter.astype(np.int32)
         return self
 
@@ -194,10 +192,10 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
             "class, or weigh it"
         )
 
-    def _keep(
+    def _set_coefficients(
         self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]
     ) -> None:
-        super()._keep(training, found, applied, models)
+        super()._set_coefficients(training, found, applied, models)
         sign = -1.0 if len(self.classes_) == 2 else 1.0
         self.pair_coef_ = sign * applied[self.support_]
 
@@ -215,8 +213,8 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
     def pair_coef_(self, columns: Any) -> None:
         self.__dict__["pair_coef_"] = columns
 
-    def _close(self, results: list[Result]) -> None:
-        super()._close(results)
+    def _set_results(self, results: list[Result]) -> None:
+        super()._set_results(results)
         self.n_iter_ = np.array([result.n_iter for result in results], dtype=np.int32)
 
     def _calibrate(self, X: Any, y: np.ndarray, sample_weight: Any) -> Any:
@@ -285,7 +283,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
             ``decision_function_shape="ovo"`` of shape (m, n_classes * (n_classes - 1) / 2),
             positive for the first class of the pair.
         """
-        return self._shaped(self._expand(X))
+        return self._shaped(function_values(self, X))
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
@@ -293,7 +291,7 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         require_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        return self._elected(as_numpy(self._expand(X)))
+        return self._elected(as_numpy(function_values(self, X)))
 
     def _shaped(self, values: Any) -> Any:
         """From the values of all pairs, (m, n_pairs), to those of `decision_function`."""

@@ -10,17 +10,13 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mercer._sklearn import without_listeners
-from mercer.arrays import is_tensor, take_rows
+from mercer.arrays import backend, take_rows
 from mercer.arrays.torch_state import learning
 from mercer.estimators.fitting import validate_parameters, warn_of_convergence
 from mercer.estimators.svm.engine import (
-    Solved,
     SupportVectorMachine,
-    Task,
-    Training,
-    end_points,
-    positive_weights,
 )
+from mercer.estimators.svm.training import Solved, Task, Training, end_points, positive_weights
 from mercer.operators import GramOperator
 from mercer.solvers.result import Result
 
@@ -106,11 +102,11 @@ def regularisation_path(
         raise ValueError("cv and validation were both given; expected one way to score")
     first = clone(machine)
     validate_parameters(first)
-    training = first._prepare(X, y, sample_weight)
-    operator = first._operator(training, store=not is_tensor(training.X))
+    training = first._training(X, y, sample_weight)
+    learn, stored = LEARN[backend(training.X).executor]
+    operator = first._operator(training, store=stored)
     folds = [] if cv is None else _folds(first, training, sample_weight, cv)
     trainings = [training, *(fold.training for fold in folds)]
-    learn = _at_once if is_tensor(training.X) else _upward
     learned = learn(first, trainings, operator, prices)
     machines = next(learned)
     scores = fold_scores = None
@@ -135,7 +131,9 @@ def _upward(
             if starts is not None:
                 moved = zip(starts, training.tasks, strict=True)
                 starts = [_at_price(a, task.weight, last, fitted.C) for a, task in moved]
-            machines[i] = fitted._learn_alone(training.now(), operator, starts)
+            machines[i] = fitted._train_on(
+                training._replace(limits=fitted._limits()), operator, starts
+            )
             starts, last = end_points(fitted.result_), fitted.C
         yield machines
 
@@ -146,17 +144,21 @@ def _at_once(
     """The same with all of them solved together, which a device is made for."""
     forms = [_like(first, C)._forms(part.tasks, operator) for part in trainings for C in prices]
     flat = [form for some in forms for form in some]
-    results = iter(first._solve(flat, [None] * len(flat), trainings[0].now().begun))
+    results = iter(first._solve(flat, [None] * len(flat), first._limits()))
     remaining = iter(forms)
     for training in trainings:
         machines = []
         for C, some in zip(prices, remaining, strict=False):
             fitted = _like(first, C)
-            fitted._conclude(training, Solved(operator, some, [next(results) for _ in some]))
+            fitted._set_fitted(training, Solved(operator, some, [next(results) for _ in some]))
             if not fitted.result_.status.ok:
                 warn_of_convergence(f"C={C:g} stopped early. {fitted.result_.message}")
             machines.append(fitted)
         yield machines
+
+
+# How an executor trains the machines of a path, and whether on a stored Gram matrix.
+LEARN = {"native": (_upward, True), "torch": (_at_once, False)}
 
 
 def _like(first: SupportVectorMachine, C: Any) -> Any:
@@ -230,7 +232,7 @@ def leave_one_out(machine: SupportVectorMachine, X: Any, y: Any, sample_weight: 
     """What each point is taken for by a machine fitted to all others; see ``SVC.leave_one_out``."""
     machine = without_listeners(clone(machine))
     validate_parameters(machine)
-    training = machine._prepare(X, y, sample_weight)
+    training = machine._training(X, y, sample_weight)
     has_classes = hasattr(machine, "classes_")
     for task in training.tasks:
         sides = np.sign(task.targets) if has_classes else np.zeros(len(task.index))
@@ -261,7 +263,7 @@ def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarr
     """
     tasks, operator = training.tasks, machine._operator(training)
     forms = machine._forms(tasks, operator)
-    results = machine._solve(forms, [None] * len(forms), training.begun)
+    results = machine._solve(forms, [None] * len(forms), training.limits)
     values = np.empty((len(training.codes), len(tasks)))
     worst, n_refits = results[0], 0
     for column, (task, form, result) in enumerate(zip(tasks, forms, results, strict=True)):
@@ -296,7 +298,7 @@ def _refit(
     """The task without one of its points, and the function so learned at that point."""
     others = task.without(position)
     (form,) = machine._forms([others], operator)
-    (result,) = machine._solve([form], [start], training.begun)
+    (result,) = machine._solve([form], [start], training.limits)
     model = machine._model(form, result)
     point = task.index[position]
     row = operator.rows(np.array([point]))[0]

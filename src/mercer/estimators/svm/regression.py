@@ -7,13 +7,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from mercer.arrays import as_numpy, is_tensor, like, n_rows, to_cpu
+from mercer.arrays import as_numpy, n_rows, to_device_of
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import validate_training
+from mercer.estimators.intervals import PredictionIntervals
 from mercer.estimators.scores import Regressor
-from mercer.estimators.svm.engine import PARAMETERS, PENALTY, SHARE, SupportVectorMachine, Training
+from mercer.estimators.svm.engine import PARAMETERS, PENALTY, SHARE, SupportVectorMachine
 from mercer.estimators.svm.forms import Expansion, Form, epsilon_svr, nu_svr, one_class
 from mercer.estimators.svm.path import (
     LeaveOneOut,
@@ -21,11 +22,13 @@ from mercer.estimators.svm.path import (
     leave_one_out,
     regularisation_path,
 )
+from mercer.estimators.svm.training import Training
+from mercer.estimators.svm.values import function_values
 
 _HAIR = 1e-11
 
 
-class SVR(Regressor, SupportVectorMachine):
+class SVR(PredictionIntervals, Regressor, SupportVectorMachine):
     r"""Support vector regression with the epsilon-insensitive loss.
 
     .. math:: \min_{w, b} \; \tfrac12 \lVert w \rVert^2
@@ -151,7 +154,7 @@ indefinite
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,)."""
-        return self._expand(X)[:, 0]
+        return function_values(self, X)[:, 0]
 
 
 class NuSVR(Regressor, SupportVectorMachine):
@@ -235,16 +238,16 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
     def _form(self, gram_matrix: Any, targets: np.ndarray, weight: np.ndarray) -> Form:
         return nu_svr(gram_matrix, targets, self.nu, self._penalties(weight), self.fit_intercept)
 
-    def _keep(
+    def _set_coefficients(
         self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]
     ) -> None:
-        super()._keep(training, found, applied, models)
+        super()._set_coefficients(training, found, applied, models)
         self.epsilon_ = -models[0].width
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,)."""
-        return self._expand(X)[:, 0]
+        return function_values(self, X)[:, 0]
 
 
 class OneClassSVM(OutlierMixin, SupportVectorMachine):
@@ -344,16 +347,16 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
                 "fit_intercept=False leaves OneClassSVM without the offset that bounds its region; "
                 "expected True"
             )
-        return self._learn(self._prepare(X, None, sample_weight))
+        return self._train(self._training(X, None, sample_weight))
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X = validate_training(self, X)
         return X, np.zeros(n_rows(X))
 
-    def _keep(
+    def _set_coefficients(
         self, training: Training, found: np.ndarray, applied: np.ndarray, models: list[Expansion]
     ) -> None:
-        super()._keep(training, found, applied, models)
+        super()._set_coefficients(training, found, applied, models)
         # A hair below rho, so that points on the boundary are inside however their f is rounded.
         self.offset_ = -self.intercept_ * (1 - _HAIR * np.sign(-self.intercept_))
         self.intercept_ = -self.offset_
@@ -364,13 +367,13 @@ result_, kernel_, fit_status_, n_iter_, shape_fit_
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """f at each point of X, shape (m,): positive inside, negative outside."""
-        return self._expand(X)[:, 0]
+        return function_values(self, X)[:, 0]
 
     @over_blocks
     def score_samples(self, X: Any) -> np.ndarray:
         """``<w, phi(x)>``, which is f plus the offset, shape (m,)."""
         values = self.decision_function(X)
-        return values + (like(self.offset_, values) if is_tensor(values) else to_cpu(self.offset_))
+        return values + to_device_of(self.offset_, values)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from mercer.solvers.qp.row_cache import origin
 from mercer.solvers.result import Result
 
 if TYPE_CHECKING:
-    from mercer.estimators.svm.engine import Training
+    from mercer.estimators.svm.training import Training
 
 # Up to so many points a kernel in float32 saves no time; of more, so many show its rounding.
 FEW_POINTS = 1024

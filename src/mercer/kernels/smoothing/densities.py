@@ -16,12 +16,8 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
 from mercer.kernels.kernel import Kernel
-from mercer.kernels.smoothing.windows import (
-    SMOOTHING_KERNELS,
-    SmoothingKernel,
-    draw_accepted,
-    log_sphere_surface,
-)
+from mercer.kernels.smoothing.window import SmoothingKernel, log_sphere_surface
+from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS, draw_accepted
 
 # The integral of a user's kernel is the mean over this many batches of this many points.
 BATCHES, POINTS = 8, 2**14

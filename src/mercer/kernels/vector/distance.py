@@ -13,8 +13,8 @@ from mercer.arrays import as_numbers
 from mercer.expressions import Check, Circle, Expression, Within, exp, sqrt
 from mercer.expressions.views import View
 from mercer.kernels import feature_maps as maps
-from mercer.kernels.kernel import Parameters, ScaledKernel, Statistics
 from mercer.kernels.vector.dot_product import POSITIVE, truncated_exponential
+from mercer.kernels.vector_kernel import Parameters, ScaledKernel, Statistics
 
 CONVENTIONS = {
     "gaussian": lambda sigma: 1 / (2 * sigma**2),

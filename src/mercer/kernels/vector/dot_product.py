@@ -12,8 +12,8 @@ from mercer._sklearn import Interval
 from mercer.expressions import Expression, normalised, tanh
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.expansions import Expansion
-from mercer.kernels.kernel import Parameters, Statistics, VectorKernel
 from mercer.kernels.validity import Validity, indefinite, valid
+from mercer.kernels.vector_kernel import Parameters, Statistics, VectorKernel
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 ANY_REAL = Interval(Real, None, None, closed="neither")

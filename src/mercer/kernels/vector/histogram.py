@@ -5,8 +5,8 @@ from __future__ import annotations
 from mercer.expressions import Expression, InRowUnits, Point, RowUnit, diagonal, divide, exp
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.domains import NONNEGATIVE, Domain
-from mercer.kernels.kernel import Parameters, Statistics, VectorKernel
 from mercer.kernels.vector.dot_product import POSITIVE
+from mercer.kernels.vector_kernel import Parameters, Statistics, VectorKernel
 
 
 class Min(VectorKernel):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer.arrays import as_numpy, n_rows, to_float64
-from mercer.expressions.contraction import contracted
+from mercer.expressions.contraction import Outer, contracted, points_contracted
 from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import PairMatrix
 from mercer.kernels.hyperparameters import BOUNDS, Entry, values, with_values
 from mercer.kernels.kernel import Kernel
 
 NOISE = "noise"
+# Logarithms of numbers that float64 holds with room to spare.
+RANGE = 690.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,8 @@ class KernelCovariance:
         A variance s of all errors alike, whose logarithm is the last entry of theta.
     white : tuple of str
         Paths of constants in ``whole`` that count on the diagonal alone.
+    labels : tuple of str
+        Other names of the entries, if they have any.
     """
 
     whole: Kernel
@@ -41,6 +45,7 @@ class KernelCovariance:
     bounds: np.ndarray
     noise: float | None = None
     white: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     @property
     def theta(self) -> np.ndarray:
@@ -50,12 +55,16 @@ class KernelCovariance:
 
     @property
     def names(self) -> tuple[str, ...]:
-        found = tuple(entry.name for entry in self.entries)
+        found = self.labels or tuple(entry.name for entry in self.entries)
         return found if self.noise is None else (*found, NOISE)
 
-    @cached_property
+    @property
     def kernel(self) -> Kernel:
         """k, without what counts on the diagonal alone."""
+        return self._kernel
+
+    @cached_property
+    def _kernel(self) -> Kernel:
         if not self.white:
             return self.whole
         return with_values(self.whole, [Entry(path) for path in self.white], self._none)
@@ -66,17 +75,19 @@ class KernelCovariance:
 
     def at(self, theta: np.ndarray) -> KernelCovariance:
         theta, p = np.asarray(theta, dtype=float), len(self.entries)
-        noise = None if self.noise is None else float(np.exp(theta[p]))
+        noise = None if self.noise is None else float(np.exp(np.clip(theta[p], -RANGE, RANGE)))
         rates = np.array([entry.rate for entry in self.entries])
-        with np.errstate(over="ignore"):
-            moved = with_values(self.whole, self.entries, np.exp(rates * theta[:p]))
-        return replace(self, whole=moved, noise=noise)
+        numbers = np.exp(np.clip(rates * theta[:p], -RANGE, RANGE))
+        return replace(self, whole=with_values(self.whole, self.entries, numbers), noise=noise)
 
     # Values.
 
     def gram(self, X: Any, Y: Any = None) -> np.ndarray:
-        X, Y = to_float64(X), None if Y is None else to_float64(Y)
-        return np.ascontiguousarray(as_numpy(self.kernel(X, Y)), dtype=np.float64)
+        with np.errstate(over="ignore"):  # an infinite value has no evidence
+            if Y is None:
+                return np.ascontiguousarray(as_numpy(self._pairs(X).gram()), dtype=np.float64)
+            X, Y = to_float64(X), to_float64(Y)
+            return np.ascontiguousarray(as_numpy(self.kernel(X, Y)), dtype=np.float64)
 
     def own(self, X: Any) -> np.ndarray:
         return np.array(as_numpy(self.kernel.diag(to_float64(X))), dtype=np.float64)
@@ -92,13 +103,55 @@ class KernelCovariance:
     def gradient(self, X: Any, U: np.ndarray, V: np.ndarray) -> np.ndarray:
         U, V = (A.reshape(len(A), -1) for A in (U, V))
         weight = as_numpy((U * V).sum(1))
-        return self._by_theta(X, gradient(self._pairs(X), U, V), weight)
+        return self._by_theta(X, gradient(self._pairs(X), U, V, self._paths), weight)
 
     def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
-        return self._by_theta(X, contracted(self._pairs(X), W), W.diagonal())
+        return self._by_theta(X, contracted(self._pairs(X), W, self._paths), W.diagonal())
+
+    def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
+        Z = None if Z is None else to_float64(Z)
+        pairs = self.kernel.over(to_float64(X), Z)
+        return self._of_kernel(contracted(pairs, W, self._paths))
+
+    def points_contracted(self, X: Any, Z: Any, W: np.ndarray) -> np.ndarray:
+        found = points_contracted(self.kernel.over(to_float64(X), to_float64(Z)), W)
+        if found is None:
+            raise TypeError(
+                f"inducing points can be moved where the kernel is a function of squared distances "
+                f"and dot products of dense vectors, and {self.kernel!r} is not; keep them fixed"
+            )
+        return found
+
+    def own_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
+        pairs = self._pairs(X)
+        known, found = pairs.formula.parameters(), np.zeros(len(self.theta))
+        for j, entry in enumerate(self.entries):
+            if entry.path in known and entry.path not in self.white:
+                found[j] = weight @ _diagonal_slope(pairs, entry.path, entry.index)
+        found[: len(self.entries)] *= self._rates
+        return found
+
+    def errors_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
+        return self._by_theta(X, {}, weight)
+
+    @property
+    def _paths(self) -> set[str]:
+        return {entry.path for entry in self.entries}
 
     def _pairs(self, X: Any) -> PairMatrix:
-        return self.kernel.over(to_float64(X))
+        """The kernel over all pairs of X; the last is cached, for the gradient after the value."""
+        last = self.__dict__.get("_last")
+        if last is None or last[0] is not X:
+            last = self.__dict__["_last"] = (X, self.kernel.over(to_float64(X)))
+        return last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def _of_kernel(self, by_path: Mapping[str, Any]) -> np.ndarray:
+        """The chain rule from numbers to theta, of k alone."""
+        found = np.array([self._slope(by_path, entry) for entry in self.entries]) * self._rates
+        return found if self.noise is None else np.append(found, 0.0)
 
     def _by_theta(self, X: Any, by_path: Mapping[str, Any], weight: np.ndarray) -> np.ndarray:
         """The chain rule from numbers to theta, with what acts on the diagonal alone."""

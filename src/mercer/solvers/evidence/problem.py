@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mercer.expressions.contraction import Outer
 from mercer.kernels.kernel import Kernel
 from mercer.solvers.result import Result
 
@@ -35,9 +36,14 @@ class Covariance(Protocol):
         k at theta. None where only Gram matrices are known, which the exact engine alone takes.
     """
 
-    theta: np.ndarray
-    bounds: np.ndarray
-    names: tuple[str, ...]
+    @property
+    def theta(self) -> np.ndarray: ...
+
+    @property
+    def bounds(self) -> np.ndarray: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
 
     @property
     def kernel(self) -> Kernel | None: ...
@@ -64,6 +70,29 @@ class Covariance(Protocol):
 
     def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
         """``Σ_ij W_ij ∂C_ij/∂theta_j`` for each j: (p,), W symmetric, its lower half read."""
+        ...
+
+
+class KernelDerivatives(Covariance, Protocol):
+    """A covariance whose kernel has derivatives between two sets of points."""
+
+    def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
+        """``Σ_ij W_ij ∂k(x_i, z_j)/∂theta`` for each theta: (p,), without errors.
+
+        With Z None the points are X on both sides, W symmetric, and its lower half read.
+        """
+        ...
+
+    def points_contracted(self, X: Any, Z: Any, W: np.ndarray) -> np.ndarray:
+        """``Σ_i W_ij ∂k(x_i, z_j)/∂z_j``: (m, d); a TypeError where it is not known."""
+        ...
+
+    def own_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
+        """``Σ_i weight_i ∂k(x_i, x_i)/∂theta`` for each theta: (p,)."""
+        ...
+
+    def errors_contracted(self, X: Any, weight: np.ndarray) -> np.ndarray:
+        """``Σ_i weight_i ∂s(x_i)/∂theta`` for each theta: (p,)."""
         ...
 
 
@@ -130,6 +159,9 @@ class Posterior(ABC):
 
     Attributes
     ----------
+    problem : EvidenceProblem
+    prior : Covariance
+        At the theta of the posterior.
     evidence : Evidence
     result : Result
         ``value`` has the dual coefficients alpha, (n, t); ``gap`` certifies them as the engine's
@@ -138,6 +170,8 @@ class Posterior(ABC):
         Of beta; for a target with error variances in units of its own see the estimator.
     """
 
+    problem: EvidenceProblem
+    prior: Covariance
     evidence: Evidence
     result: Result
     mean_coefficients: np.ndarray

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from mercer.solvers.nystrom.ridge import Block, FeatureMoments, Totals
+from mercer.solvers.nystrom.sums import Block, FeatureMoments, Totals
 from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.ridge_problem import EPS
 

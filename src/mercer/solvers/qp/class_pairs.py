@@ -12,7 +12,7 @@ import numpy as np
 from mercer import core
 from mercer.core.reference.working_sets import State
 from mercer.solvers.qp.quadratic_program import LARGEST_GAP, Solution
-from mercer.solvers.qp.smo import set_size
+from mercer.solvers.qp.smo_search import set_size
 from mercer.solvers.result import Result, Status
 
 # Steps of one pair after which other methods than `smo` may be faster.

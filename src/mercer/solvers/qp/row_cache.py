@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.operators import DenseGram, FeatureGram, TiledGram
-from mercer.solvers.qp.quadratic_program import RestrictedGram
+from mercer.solvers.qp.restricted_gram import RestrictedGram
 
 # Columns that a run has on average, at least.
 _SHORTEST = 64

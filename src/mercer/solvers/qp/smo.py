@@ -9,45 +9,26 @@ import numpy as np
 
 from mercer import core
 from mercer.arrays import memory_budget
-from mercer.core.reference.working_sets import MOST_WORK, TIGHTER, State, flat_below
-from mercer.solvers.qp.coordinate_descent import descend
-from mercer.solvers.qp.quadratic_program import (
-    LARGEST_GAP,
-    QuadraticProgram,
-    RestrictedGram,
-    Solution,
-    close,
-)
+from mercer.core.reference.working_sets import MOST_WORK, State
+from mercer.solvers.qp.quadratic_program import QuadraticProgram
+from mercer.solvers.qp.restricted_gram import RestrictedGram
 from mercer.solvers.qp.row_cache import KeptRows, kept_bytes, origin
 from mercer.solvers.qp.shrinking import Returns, undecided
-from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.qp.smo_search import Search, Watch
+from mercer.solvers.result import Budget, Result
 
 # Multiplications between two looks at the clock, some hundredths of a second.
 _WORK = 2 * MOST_WORK
 # Before the first of many reports; then four times as many, and so on.
 _LITTLE_WORK = 1e3
-# At the end a fresh gradient may show that rounding had drifted; so many times before giving up.
-_MAX_REFRESHES = 20
 # Drift below this share of tol is left alone where a fresh gradient takes as long as the search.
 _DRIFT = 1e-3
-# With infinite bounds, steps between two looks at whether the objective falls without end.
-_UNBOUNDED_STEPS = 64
 
-# Rounds of coordinate descent at most, where another method is there to take over.
-_MOST_ROUNDS = 300
 
 # On part of the points the violation is brought down to this share of what it is on all.
 _SHARE = 0.1
 # Shrinking pays where there is room for so many times more points than are in a working set.
 _PAYS = 4
-
-# Up to so many variables all are in one working set.
-_ALL_AT_ONCE = 1000
-# The most variables that a working set is made larger for, as in working_sets.hpp.
-MOST_TOGETHER = 1024
-
-# Steps, the violation and the point; true ends the search.
-Watch = Callable[[int, float, np.ndarray], bool]
 
 
 def smo(
@@ -153,221 +134,34 @@ def smo_together(
     starts = starts or [None] * len(programs)
     watches = watches or [None] * len(programs)
     budget = memory_budget() if budget is None else budget
-    clock = Clock(report, max_time)
+    limits = Budget(None, max_time, report)
     searches = [
-        _Search(program, start, watch, tol, max_iter, clock)
+        Search(program, start, watch, tol, max_iter, limits)
         for program, start, watch in zip(programs, starts, watches, strict=True)
     ]
     whole = origin(programs[0].K)[0]
     shared = all(origin(program.K)[0] is whole for program in programs)
     going = [search for search in searches if search.status is None]
     if shared and kept_bytes(whole) <= budget:
-        _by_rows(going, whole, clock, parts=True)
+        _by_rows(going, whole, limits, parts=True)
     else:
         for search in going:
-            if clock.over():
-                search.status = clock.stop
+            if limits.is_over():
+                search.status = limits.stop
                 continue
             if kept_bytes(search.program.K) <= budget:
-                _by_rows([search], search.program.K, clock, parts=False)
+                _by_rows([search], search.program.K, limits, parts=False)
             else:
                 search.descend()
                 if not search.over:
-                    _by_products(search, clock, budget)
+                    _by_products(search, limits, budget)
             if isinstance(search.program.K, RestrictedGram):
                 search.program.K.forget()  # the points of all pairs of classes are many times X
     taken = sum(search.monitor.n_iter + 1 for search in searches)
-    return [search.close(clock.monitor.seconds / taken) for search in searches]
+    return [search.close(limits.seconds / taken) for search in searches]
 
 
-class Clock:
-    """What all programmes share: who is told, and why they stop, if there is a reason."""
-
-    def __init__(self, report: Callable[[int, float], bool | None] | None, max_time: float | None):
-        self.report = report
-        self.monitor = Monitor(tol=0.0, max_time=max_time)
-        self.stop: Status | None = None
-
-    def tick(self, steps: int, violation: float) -> bool:
-        """Tell of all steps and the worst violation; whether it is time to stop."""
-        if self.report and self.report(steps, violation):
-            self.stop = Status.STOPPED
-        return self.over()
-
-    def over(self) -> bool:
-        """Whether there is a reason to stop, the time among them."""
-        if self.stop is None and self.late:
-            self.stop = Status.MAX_TIME
-        return self.stop is not None
-
-    @property
-    def late(self) -> bool:
-        return self.monitor.max_time is not None and self.monitor.seconds >= self.monitor.max_time
-
-
-class _Search:
-    """One programme on its way: the point, its gradient and how it is doing."""
-
-    def __init__(
-        self,
-        program: QuadraticProgram,
-        start: np.ndarray | None,
-        watch: Watch | None,
-        tol: float,
-        max_iter: int | None,
-        clock: Clock,
-    ):
-        n = len(program.p)
-        self.program, self.watch, self.tol, self.clock = program, watch, tol, clock
-        self.max_iter = max(10_000_000, 100 * n) if max_iter is None else max_iter
-        self.monitor = Monitor(tol=tol, max_iter=self.max_iter)
-        self.status: Status | None = None
-        self.solution: Solution | None = None
-        self.refreshes = 0
-        self.rough = False  # whether it is a step on the way, whose gap does not matter
-        a = program.feasible(start)
-        if a is None:
-            self.status = Status.INFEASIBLE
-            a = np.clip(np.zeros(n), program.lo, program.hi)
-        self.a, self.F = a, program.p.astype(np.float64)
-        self.bounded = program.bounded
-        self.problem: Any = None
-        if self.status is None and clock.over():
-            self.status = clock.stop
-
-    def descend(self) -> None:
-        """Start near the solution where explicit features lead there at once."""
-        end = self.clock.monitor
-
-        def seconds_left() -> float:
-            return np.inf if end.max_time is None else end.max_time - end.seconds
-
-        # Half of the steps are left for making sums exact, or for whoever is watching.
-        most = self.max_iter // 2
-        if self.watch:
-            most = min(most, _MOST_ROUNDS * len(self.a))
-        found = descend(self.program, self.a, self.tol, most, seconds_left, self.clock.tick)
-        self.status = self.clock.stop
-        if found is None:
-            return
-        near = self.program.feasible(found[0])
-        self.monitor.n_iter += found[1]
-        if near is not None:
-            self.a = near
-        gave_up = found[1] + len(self.a) > most and self.status is None
-        if gave_up and self.watch and self.watch(self.monitor.n_iter, np.inf, self.a):
-            self.status = Status.STOPPED
-
-    def begin(self, column: np.ndarray, diagonal: np.ndarray) -> None:
-        """Set up the working sets, for points at these places of a Gram matrix."""
-        program = self.program
-        n = len(program.p)
-        flat = flat_below(float(np.max(diagonal)))
-        group = np.zeros(n) if program.groups is None else program.groups
-        self.problem = core.solver().Problem(
-            self.a,
-            self.F,
-            _double(program.p),
-            _double(program.lo),
-            _double(program.hi),
-            np.ascontiguousarray(group, dtype=np.int32),
-            program.n_groups,
-            column,
-            None if program.signs is None else _double(program.signs),
-            set_size(n),
-            self.tol,
-            flat,
-        )
-
-    @property
-    def steps_left(self) -> int:
-        left = self.max_iter - self.monitor.n_iter
-        return left if self.bounded else min(left, _UNBOUNDED_STEPS)
-
-    def steps_until_report(self, work: float) -> int:
-        """Steps before whoever listens is to hear of them, after about so many multiplications."""
-        if self.clock.report is None:
-            return self.steps_left
-        return min(self.steps_left, int(work / len(self.a)) + 1)
-
-    def note(self, state: State, steps: int) -> None:
-        """Look at where a round of steps has led, and decide whether to go on."""
-        violation = self.problem.violation
-        begun = state != State.WAITING or steps > 0  # else the gradient is not there yet
-        if state == State.UNBOUNDED or (begun and not self.bounded and self._rescale()):
-            self.status = Status.INFEASIBLE
-        elif state == State.STUCK:
-            self.refreshes += 1
-            self.F[:] = self.program.gradient(self.a)
-            if self.refreshes >= _MAX_REFRESHES:
-                self.status = Status.STALLED
-        elif state == State.DONE:
-            solution = self._solution()
-            if solution.gap > LARGEST_GAP and violation > 0 and not self.rough:
-                self.problem.tol = TIGHTER * violation
-            else:
-                self.solution = solution
-        if begun:
-            self.monitor.history.append(float(violation))
-        if self.status is None and self.solution is None:
-            self.limits()
-
-    def _solution(self) -> Solution:
-        """The point with its certificate, by the core where bounds are finite."""
-        if not self.bounded:
-            return self.program.solution(self.a, self.F)
-        return Solution(self.a, self.F, self.program.net(self.a), *self.problem.measure())
-
-    def limits(self) -> None:
-        """Whether there is a reason to stop before the end."""
-        if self.clock.stop:
-            self.status = self.clock.stop
-        elif self.monitor.n_iter >= self.max_iter:
-            self.status = Status.MAX_ITER
-        elif self.watch and self.watch(self.monitor.n_iter, self.problem.violation, self.a):
-            self.status = Status.STOPPED
-
-    @property
-    def over(self) -> bool:
-        return self.solution is not None or self.status is not None
-
-    def close(self, seconds_per_step: float) -> Result:
-        """The answer, with its share of the time that all took together."""
-        self.monitor.took = seconds_per_step * (self.monitor.n_iter + 1)
-        return close(
-            self.program,
-            self.monitor,
-            self.a,
-            self.tol,
-            solution=self.solution,
-            status=self.status,
-            method="smo",
-        )
-
-    def _rescale(self) -> bool:
-        """With infinite bounds, scale the whole point to the best multiple of itself.
-
-        Coefficients of a hard margin can be large, and pairs alone reach them slowly; where no
-        margin exists they grow without end. True if that has been seen.
-        """
-        program, a = self.program, self.a
-        if np.any(program.totals):
-            return False
-        quadratic, fall = a @ (self.F - program.p), -(program.p @ a)
-        if program.unbounded_along(a, self.F):
-            return True
-        if quadratic <= 0 or fall <= quadratic:
-            return False
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.fmin.reduce(np.where(a > 0, program.hi / a, program.lo / a))
-        factor = max(1.0, min(fall / quadratic, room))
-        a *= factor
-        np.clip(a, program.lo, program.hi, out=a)
-        self.F[:] = program.gradient(a)
-        return False
-
-
-def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None:
+def _by_rows(searches: list[Search], K: Any, limits: Budget, parts: bool) -> None:
     """Solve programmes on one Gram matrix, or parts of it, of which rows are kept."""
     diagonal = np.asarray(K.diagonal(), dtype=np.float64)
     columns = [
@@ -380,7 +174,7 @@ def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None
     number = {id(search): i for i, search in enumerate(searches)}
     solver = core.solver()
     going = [search for search in searches if not search.over]
-    work = _LITTLE_WORK if clock.report else _WORK
+    work = _LITTLE_WORK if limits.report else _WORK
     while going:
         # About what it takes to solve a programme whose variables all fit a working set.
         likely = min(work, sum(3.0 * len(s.a) ** 2 for s in going))
@@ -395,27 +189,27 @@ def _by_rows(searches: list[_Search], K: Any, clock: Clock, parts: bool) -> None
         waiting = np.flatnonzero(states == State.WAITING)
         if len(waiting):
             kept.fetch([(number[id(going[i])], going[i].problem.needed) for i in waiting])
-        _look(going, states, steps, clock, searches)
+        _look(going, states, steps, limits, searches)
         going = [search for search in going if not search.over]
         work = min(4 * work, _WORK)
 
 
 def _look(
-    going: list[_Search],
+    going: list[Search],
     states: Sequence[int],
     steps: Sequence[int],
-    clock: Clock,
-    searches: Sequence[_Search],
+    limits: Budget,
+    searches: Sequence[Search],
 ) -> None:
     for search, taken in zip(going, steps, strict=True):
         search.monitor.n_iter += int(taken)
     worst = max(search.problem.violation for search in searches)
-    clock.tick(sum(search.monitor.n_iter for search in searches), float(worst))
+    limits.tick(sum(search.monitor.n_iter for search in searches), float(worst))
     for search, state, taken in zip(going, states, steps, strict=True):
         search.note(State(state), int(taken))
 
 
-def _by_products(search: _Search, clock: Clock, budget: float) -> None:
+def _by_products(search: Search, limits: Budget, budget: float) -> None:
     """Solve a programme whose Gram matrix is too large to be stored.
 
     Rows are computed where they are needed, and not kept, as long as few of them come back. Then
@@ -441,12 +235,12 @@ def _by_products(search: _Search, clock: Clock, budget: float) -> None:
                 search.F[:] = program.gradient(search.a)
                 drift = 0.0
                 continue
-            _look([search], [State.DONE], [0], clock, [search])
+            _look([search], [State.DONE], [0], limits, [search])
             continue
         if shrinks and room >= _PAYS * len(problem.set) and search.bounded:
-            moved = _shrunk(search, clock, room)
+            moved = _shrunk(search, limits, room)
             drift += unit * moved
-            search.limits()
+            search.check_limits()
             shrinks = moved > 0
             continue
         points = problem.set % m
@@ -461,19 +255,19 @@ def _by_products(search: _Search, clock: Clock, budget: float) -> None:
             shrinks = returns.note(moved)
             drift += unit * float(np.sum(np.abs(net)))
             problem.follow(np.ascontiguousarray(K.combination(moved, net[moved])))
-        _look([search], [state], [steps], clock, [search])
+        _look([search], [state], [steps], limits, [search])
 
 
-def _shrunk(search: _Search, clock: Clock, most: int) -> float:
+def _shrunk(search: Search, limits: Budget, most: int) -> float:
     """Work on the points that are undecided, and let all others follow; how far they moved."""
     program, problem, a, F = search.program, search.problem, search.a, search.F
     points = undecided(program, a, F, most)
     part = program.part(points, a, F)
     tol = max(problem.tol, _SHARE * problem.violation)
-    inner = _Search(part, None, search.watch, tol, search.max_iter, clock)
+    inner = Search(part, None, search.watch, tol, search.max_iter, limits)
     inner.rough = True
     inner.monitor.n_iter = search.monitor.n_iter
-    _by_rows([inner], part.K, clock, parts=False)
+    _by_rows([inner], part.K, limits, parts=False)
     search.monitor.n_iter = inner.monitor.n_iter
     search.monitor.history.append(inner.monitor.history[-1])
     a[:] = program.moved(points, a, inner.a)
@@ -483,12 +277,3 @@ def _shrunk(search: _Search, clock: Clock, most: int) -> float:
         problem.follow(np.ascontiguousarray(program.K.combination(points[moved], net[moved])))
         F[program.variables(points)] = inner.F
     return float(np.sum(np.abs(net)))
-
-
-def set_size(n: int) -> int:
-    """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
-    return max(n, 2) if n <= _ALL_AT_ONCE else int(min(max(2.5 * n**0.5, 64), MOST_TOGETHER))
-
-
-def _double(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(values, dtype=np.float64)

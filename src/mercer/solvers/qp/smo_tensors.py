@@ -12,8 +12,7 @@ from mercer.arrays import LazyModule, as_numpy, device_budget, row_blocks
 from mercer.operators import TensorGram
 from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
 from mercer.solvers.qp.row_cache import origin
-from mercer.solvers.qp.smo import Clock
-from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.result import Budget, Monitor, Result, Status
 
 torch: Any = LazyModule("torch")
 
@@ -69,10 +68,10 @@ def smo_tensors(
     """
     if not all(program.bounded for program in programs):
         raise ValueError(
-            "a hard margin, C=inf, is not there for tensors on a device; use a finite C, or pass "
-            "X.cpu()"
+            "a hard margin, C=inf, is not available for tensors on a device; use a finite C, or "
+            "pass X.cpu()"
         )
-    clock = Clock(report, max_time)
+    limits = Budget(None, max_time, report)
     gram: TensorGram = origin(programs[0].K)[0]
     n = max(len(program.p) for program in programs)
     matrix = _Matrix(gram.single())
@@ -80,9 +79,9 @@ def smo_tensors(
     most = 8 * (_PER_VARIABLE * n + _PER_POINT * gram.shape[0])
     ends: list[_End] = []
     for some in row_blocks(len(programs), max(most, room / _MOST_MACHINES), room):
-        ends += _together(programs[some], starts[some], matrix, clock, tol, max_iter,
+        ends += _together(programs[some], starts[some], matrix, limits, tol, max_iter,
                           sum(end.steps for end in ends))  # fmt: skip
-    per_step = clock.monitor.seconds / sum(end.steps + 1 for end in ends)
+    per_step = limits.seconds / sum(end.steps + 1 for end in ends)
     results = []
     for program, end in zip(programs, ends, strict=True):
         monitor = Monitor(tol=tol)
@@ -108,7 +107,7 @@ def _together(
     programs: Sequence[QuadraticProgram],
     starts: Sequence[np.ndarray | None],
     matrix: _Matrix,
-    clock: Clock,
+    limits: Budget,
     tol: float,
     max_iter: int | None,
     before: int,
@@ -128,7 +127,7 @@ def _together(
             violation = float(violations[k])
             history[i].append(violation)
             found = programs[i].solution(*batch.point(i)) if violation <= tol else None
-            stop = clock.stop
+            stop = limits.stop
             if points[i] is None:
                 stop = Status.INFEASIBLE
             elif found and (found.gap <= LARGEST_GAP or violation == 0):
@@ -149,7 +148,7 @@ def _together(
             break
         if matrix.single and coarse:
             matrix = _Matrix(gram.double())
-        batch.advance(going, target, matrix, lambda n, v: clock.tick(before + n, v))
+        batch.advance(going, target, matrix, lambda n, v: limits.tick(before + n, v))
     steps = as_numpy(batch.steps).tolist()
     return [_End(*ends[i], steps[i], history[i]) for i in range(len(programs))]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,7 @@ from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, S
 from mercer.solvers.qp.smo import smo_together
 from mercer.solvers.qp.smo_tensors import is_on_device, smo_tensors
 from mercer.solvers.qp.switching import SwitchRule
-from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.result import Budget, Monitor, Result, Status
 
 # Variables that interior points are done with at once; and how often they are looked for anew.
 _SMALL = 500
@@ -104,8 +103,8 @@ def solve_programs(
     if is_on_device(programs[0]):
         if solver == "interior_point":
             raise ValueError(
-                "solver='interior_point' is not there for tensors on a device; use solver='smo', "
-                "or pass X.cpu()"
+                "solver='interior_point' is not available for tensors on a device; use "
+                "solver='smo', or pass X.cpu()"
             )
         return smo_tensors(
             programs,
@@ -119,9 +118,9 @@ def solve_programs(
         raise ValueError(
             f"solver={solver!r} is unknown; expected 'auto', 'smo' or 'interior_point'"
         )
-    limits = _Limits(tol, max_iter, max_time, report)
+    limits = Budget(max_iter, max_time, report)
     if solver == "interior_point":
-        return _interior(programs, limits, budget)
+        return _interior(programs, tol, limits, budget)
     rules: list[SwitchRule | None] = [None] * len(programs)
     if solver == "auto":
         rules = [
@@ -135,52 +134,24 @@ def solve_programs(
         max_time=max_time,
         starts=starts,
         budget=budget,
-        report=limits.report,
+        report=limits.stage_report(),
         watches=rules,
     )
     # Steps that nobody has set a limit to are those at which `smo` gives up by itself.
     given_up = (Status.STALLED,) if max_iter is not None else (Status.STALLED, Status.MAX_ITER)
     for i, (program, rule) in enumerate(zip(programs, rules, strict=True)):
-        if rule and (rule.switches or found[i].status in given_up) and not limits.stopped:
+        if (
+            rule
+            and (rule.switches or found[i].status in given_up)
+            and limits.stop is not Status.STOPPED
+        ):
             limits.before = sum(result.n_iter for result in found)
-            found[i] = _finish(program, found[i], rule, limits)
+            found[i] = _finish(program, found[i], rule, tol, limits)
     return found
 
 
-class _Limits:
-    """What bounds all stages together, and who is told of them: steps add up, and a stop lasts."""
-
-    def __init__(
-        self,
-        tol: float,
-        max_iter: int | None,
-        max_time: float | None,
-        report: Callable[[int, float], bool | None] | None,
-    ):
-        self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
-        self.report = None if report is None else partial(self._tell, report)
-        self.before = 0  # steps of the stages that are over
-        self.stopped = False
-        self._begun = time.perf_counter()
-
-    def _tell(self, report: Callable, n_iter: int, gap: float) -> bool:
-        self.stopped = bool(report(self.before + n_iter, gap)) or self.stopped
-        return self.stopped
-
-    @property
-    def seconds(self) -> float | None:
-        """How many are left; None for any number."""
-        if self.max_time is None:
-            return None
-        return max(0.0, self.max_time - (time.perf_counter() - self._begun))
-
-    def steps(self, taken: int) -> int | None:
-        """How many are left to a programme that has taken so many."""
-        return None if self.max_iter is None else max(0, self.max_iter - taken)
-
-
 def _interior(
-    programs: Sequence[QuadraticProgram], limits: _Limits, budget: float | None
+    programs: Sequence[QuadraticProgram], tol: float, limits: Budget, budget: float | None
 ) -> list[Result]:
     found: list[Result] = []
     for program in programs:
@@ -190,28 +161,28 @@ def _interior(
                 "which is more than the memory budget; use solver='smo', or raise the budget with "
                 "sklearn.config_context(working_memory=...)"
             )
-        found.append(_interior_one(program, limits))
+        found.append(_interior_one(program, tol, limits))
         limits.before += found[-1].n_iter
     return found
 
 
-def _interior_one(program: QuadraticProgram, limits: _Limits) -> Result:
+def _interior_one(program: QuadraticProgram, tol: float, limits: Budget) -> Result:
     """Interior points, unless there is no time for them: else where they would start."""
-    seconds, start = limits.seconds, program.feasible()
-    if start is not None and (limits.stopped or seconds == 0.0):
-        status = Status.STOPPED if limits.stopped else Status.MAX_TIME
+    seconds, start = limits.seconds_left, program.feasible()
+    if start is not None and (limits.stop is Status.STOPPED or seconds == 0.0):
+        status = Status.STOPPED if limits.stop is Status.STOPPED else Status.MAX_TIME
         method = "interior point"
-        return close(program, Monitor(tol=0.0), start, limits.tol, status=status, method=method)
+        return close(program, Monitor(tol=0.0), start, tol, status=status, method=method)
     return interior_point(
         program,
-        tol=limits.tol,
+        tol=tol,
         max_iter=limits.max_iter,
         max_time=seconds,
-        report=limits.report,
+        report=limits.stage_report(),
     )
 
 
-def combined(results: list[Result]) -> Result:
+def joint_result(results: list[Result]) -> Result:
     """One `Result` for several programmes: all solutions, the worst status and the largest gap."""
     if len(results) == 1:
         return results[0]
@@ -228,7 +199,9 @@ def combined(results: list[Result]) -> Result:
     )
 
 
-def _finish(program: QuadraticProgram, first: Result, rule: SwitchRule, limits: _Limits) -> Result:
+def _finish(
+    program: QuadraticProgram, first: Result, rule: SwitchRule, tol: float, limits: Budget
+) -> Result:
     """Go on where `smo` left off, and give the best of the answers.
 
     By active sets, which are there soonest or not at all; else by interior points, first on the
@@ -236,7 +209,7 @@ def _finish(program: QuadraticProgram, first: Result, rule: SwitchRule, limits: 
     """
     found = replace(first, method=f"smo ({first.n_iter} steps)")
     if rule.tries_active_sets:
-        found = _go_on(program, found, rule, limits)
+        found = _go_on(program, found, rule, tol, limits)
         if not rule.switches:
             return found
     stages: list[_Stage] = [partial(interior_point, program)]
@@ -246,34 +219,36 @@ def _finish(program: QuadraticProgram, first: Result, rule: SwitchRule, limits: 
         stages.insert(0, partial(active_sets, program, first.value.a))
     before = limits.before
     for stage in stages:
-        steps, seconds = limits.steps(found.n_iter), limits.seconds
+        steps, seconds = limits.steps_left(found.n_iter), limits.seconds_left
         if steps == 0 or seconds == 0.0:
             return replace(found, status=Status.MAX_ITER if steps == 0 else Status.MAX_TIME)
         most = _MOST if steps is None else min(_MOST, steps)
         limits.before = before + found.n_iter - first.n_iter
-        last = stage(tol=limits.tol, max_iter=most, max_time=seconds, report=limits.report)
-        found = _better(found, last)
+        last = stage(tol=tol, max_iter=most, max_time=seconds, report=limits.stage_report())
+        found = _better_of(found, last)
         if found.status not in (Status.STALLED, Status.MAX_ITER):
             return found
     # Out of the rounds that a stage may take, with some left of those that were asked for.
-    return found if limits.steps(found.n_iter) == 0 else replace(found, status=Status.STALLED)
+    return found if limits.steps_left(found.n_iter) == 0 else replace(found, status=Status.STALLED)
 
 
-def _go_on(program: QuadraticProgram, found: Result, rule: SwitchRule, limits: _Limits) -> Result:
+def _go_on(
+    program: QuadraticProgram, found: Result, rule: SwitchRule, tol: float, limits: Budget
+) -> Result:
     """Active sets from there, and if they fail `smo` again, until other methods are due."""
     before = limits.before
     for stage in (
         partial(active_sets, program, found.value.a),
         partial(_smo_again, program, found.value.a, rule),
     ):
-        steps, seconds = limits.steps(found.n_iter), limits.seconds
+        steps, seconds = limits.steps_left(found.n_iter), limits.seconds_left
         if steps == 0 or seconds == 0.0:
             return replace(found, status=Status.MAX_ITER if steps == 0 else Status.MAX_TIME)
         limits.before = before + found.n_iter
         rule.go_on()
-        last = stage(tol=limits.tol, max_iter=steps, max_time=seconds, report=limits.report)
-        found = _better(found, last)
-        if limits.stopped or found.status not in (Status.STALLED, Status.MAX_ITER):
+        last = stage(tol=tol, max_iter=steps, max_time=seconds, report=limits.stage_report())
+        found = _better_of(found, last)
+        if limits.stop is Status.STOPPED or found.status not in (Status.STALLED, Status.MAX_ITER):
             break
     return found
 
@@ -284,14 +259,14 @@ def _smo_again(
     return smo_together([program], starts=[start], watches=[rule], **limits)[0]
 
 
-def _better(first: Result, second: Result) -> Result:
+def _better_of(first: Result, second: Result) -> Result:
     """The second result with what both took, and with the first's answer if that is better."""
     decided = second.status.ok or second.status is Status.INFEASIBLE
     # Gaps are relative to the objective: an answer that is far worse may have the smaller one.
     closer = second.gap <= first.gap and second.value.objective <= first.value.objective
     better = second if decided or closer else first
     method = f"{first.method}, then {second.method} ({second.n_iter})"
-    return replace(followed(first, second), value=better.value, gap=better.gap, method=method)
+    return replace(second.after(first), value=better.value, gap=better.gap, method=method)
 
 
 def _few_are_free(program: QuadraticProgram, found: Solution) -> bool:
@@ -346,13 +321,3 @@ def _undecided(
 
 def _later(report: Callable, before: int, n_iter: int, gap: float) -> bool | None:
     return report(before + n_iter, gap)
-
-
-def followed(first: Result, second: Result) -> Result:
-    """The second result, with the steps, seconds and history of both."""
-    return replace(
-        second,
-        n_iter=first.n_iter + second.n_iter,
-        seconds=first.seconds + second.seconds,
-        history=first.history + second.history,
-    )

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.cached import cached_property
 from mercer.solvers.qp.interior_point import low_rank
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
-from mercer.solvers.qp.smo import MOST_TOGETHER, set_size
+from mercer.solvers.qp.smo_search import MOST_TOGETHER, set_size
 
 # Points on which "auto" looks at the rank of K, to tell what interior points are going to cost.
 _SAMPLE = 400

@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
 
-from mercer.arrays import as_numpy, is_tensor, like, namespace, row_blocks
+from mercer.arrays import as_numpy, backend, like, namespace
 from mercer.arrays.remote import numbers
 from mercer.solvers.losses import Loss
 from mercer.solvers.risk_problem import best_intercept, shares
 
 Rows = tuple[slice, Any]
-# Rows that are scaled at a time, so that they stay in the processor's cache.
-FEW = 2048
 
 
 class Span:
@@ -95,7 +93,8 @@ class Span:
         total: Any = 0.0
         border = np.zeros(r)
         for rows, Phi in self:
-            total = total + _scaled_square(Phi, np.sqrt(h[rows, None]), single)
+            root = np.sqrt(h[rows, None])
+            total = total + backend(Phi).scaled_inner_products(Phi, root, single)
             border += as_numpy(Phi.T @ like(h[rows], Phi))
         A = np.empty((self.p, self.p))
         A[:r, :r] = as_numpy(total)
@@ -135,22 +134,6 @@ class Span:
     def norms(self, z: np.ndarray) -> np.ndarray:
         """``||w||^2`` for each machine: shape () or (c,)."""
         return np.sum(z[: self.r] ** 2, axis=0)
-
-
-def _scaled_square(Phi: Any, root: np.ndarray, single: bool) -> Any:
-    """``Phi^T diag(root)^2 Phi`` in float64 for root of shape (b, 1): (r, r)."""
-    if is_tensor(Phi):
-        scaled = Phi * like(root, Phi)
-        scaled = scaled.float() if single else scaled
-        return (scaled.T @ scaled).double()
-    r = Phi.shape[1]
-    total, room = np.zeros((r, r)), np.empty((FEW, r), np.float32 if single else np.float64)
-    for few in row_blocks(len(Phi), bytes_per_row=1, budget=FEW):
-        scaled = room[: few.stop - few.start]
-        np.multiply(Phi[few], root[few], out=scaled, casting="same_kind")
-        # NumPy's own, as all products here: the threads of two libraries get in each other's way.
-        total += scaled.T @ scaled
-    return total
 
 
 def _squares(Phi: Any, h: Any) -> Any:

@@ -12,6 +12,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.utils import check_random_state
 
 from mercer.arrays import refuse_beyond_memory
+from mercer.arrays.threads import blas_threads
 from mercer.operators import CentredGram, DenseGram
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.spectral.block_krylov import (
@@ -127,27 +128,28 @@ def leading_eigenpairs(
     solver, reason = _choose(method, n, k, features, stored_matrix(K)[0] is not None)
     monitor = Monitor(tol=tol, max_iter=max_iter)
     status, steps = Status.EXACT, 0
-    if solver == "primal":
-        assert features is not None
-        values, vectors = _primal(features, k)
-    elif solver == "dense":
-        values, vectors = largest_eigenpairs(_dense(K), k)
-    elif solver == "krylov":
-        found = _blocks(K, k, tol, max_iter, random_state, floor, report)
-        values, vectors, steps = found.values, found.vectors, found.products
-        status = Status.STOPPED if found.stopped else Status.MAX_ITER
-        status = Status.CONVERGED if found.converged else status
-    elif solver == "arpack":
-        values, vectors, status, steps = _lanczos(K, k, tol, max_iter, random_state)
-    else:
-        values, vectors, steps = _sketch(K, k, iterated_power, random_state)
-    order = np.argsort(values)[::-1]
-    values, vectors = values[order], vectors[:, order]
-    exact = K.double() if hasattr(K, "double") else K
-    if exact is K:
-        residuals = residual_norms(K, values, vectors)
-    else:
-        values, vectors, residuals = _refined(exact, vectors)
+    with blas_threads(n):
+        if solver == "primal":
+            assert features is not None
+            values, vectors = _primal(features, k)
+        elif solver == "dense":
+            values, vectors = largest_eigenpairs(_dense(K), k)
+        elif solver == "krylov":
+            found = _blocks(K, k, tol, max_iter, random_state, floor, report)
+            values, vectors, steps = found.values, found.vectors, found.products
+            status = Status.STOPPED if found.stopped else Status.MAX_ITER
+            status = Status.CONVERGED if found.converged else status
+        elif solver == "arpack":
+            values, vectors, status, steps = _lanczos(K, k, tol, max_iter, random_state)
+        else:
+            values, vectors, steps = _sketch(K, k, iterated_power, random_state)
+        order = np.argsort(values)[::-1]
+        values, vectors = values[order], vectors[:, order]
+        exact = K.double() if hasattr(K, "double") else K
+        if exact is K:
+            residuals = residual_norms(K, values, vectors)
+        else:
+            values, vectors, residuals = _refined(exact, vectors)
     gap = _relative(residuals, values, floor)
     if solver == "randomized":
         # Where all of K is rounding there is nothing to converge to.
@@ -387,41 +389,3 @@ def signs(vectors: np.ndarray) -> np.ndarray:
     sizes = np.abs(vectors)
     first = np.argmax(sizes >= (1 - TIE) * sizes.max(axis=0, initial=0.0), axis=0)
     return np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
-
-
-def rounding_floor(n: int, magnitude: float, dtype: Any = np.float64) -> float:
-    """Size below which an eigenvalue of an (n, n) Gram cannot be told from rounding.
-
-    4 n eps magnitude, for entries of size at most ``magnitude``: each is rounded, and centring
-    subtracts row means whose own rounding is the same along a whole row. For a centred Gram the
-    magnitude is that of the entries *before* centring, since subtracting large means leaves their
-    rounding behind.
-
-    Examples
-    --------
-    >>> rounding_floor(100, 1.0) < 1e-13
-    True
-    """
-    return 4 * n * float(np.finfo(dtype).eps) * float(magnitude)
-
-
-def centred_projection(means: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and offset that project new points without forming a centred cross-Gram.
-
-    For the means (n,) of the columns of K and alpha of shape (n, k) returns ``coef`` (n, k) and
-    ``offset`` (k,) with
-
-        k(x, X) @ coef - offset = <phi(x) - m, phi(X) - m> @ alpha,
-
-    m the mean of the feature vectors of X: centring alpha cancels the terms constant along X.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0], [4.0]])
-    >>> coef, offset = centred_projection((X @ X.T).mean(axis=0), np.array([[1.0], [0.0]]))
-    >>> np.array([[3.0]]) @ X.T @ coef - offset  # (3 - 2) * (0 - 2)
-    array([[-2.]])
-    """
-    coef = alpha - alpha.mean(axis=0)
-    return coef, means @ coef

@@ -1,0 +1,105 @@
+"""The search for a kernel of dense tables: coordinates, learnt scales, then one common width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.auto.leave_one_out import GAIN
+from mercer.auto.scales import Slopes, kernel_of, learn, start, widened
+from mercer.auto.search import Clock, Search
+from mercer.tables.coordinates import TableCoordinates
+
+# Rows that scales are learnt on, and rows that the width and the regulariser are chosen on.
+_LEARNING_ROWS, _WIDTH_ROWS = 900, 1500
+_FAST_ROWS = 400
+# Steps of L-BFGS.
+_STEPS, _FAST_STEPS = 12, 6
+# Widths go by this factor, regularisers by the next.
+_WIDTH_FACTOR, _ALPHA_FACTOR = 2.0, 3.0
+_WIDEST = 4.0
+
+
+class TableSearch(Search):
+    """A sum of a Laplacian and a Gaussian kernel on coordinates, with a scale per coordinate.
+
+    As `Search`, whose parameters and attributes it has; texts are added in the same way.
+
+    Parameters
+    ----------
+    groups : (n,) array, optional
+        Rows of a group share a fold where target means are cross-fitted.
+    quality : "best" or "fast"
+        Fast: scales by fewer steps on fewer rows.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        clock: Clock,
+        random: np.random.RandomState,
+        roots: np.ndarray | None = None,
+        *,
+        groups: np.ndarray | None = None,
+        quality: str = "best",
+    ):
+        self.groups, self.quality = groups, quality
+        self.targets, self.random = Y, random
+        super().__init__(X, Y, clock, random, roots)
+
+    def _fitted_coding(self) -> Any:
+        coding = TableCoordinates(random_state=self.random.randint(2**31 - 1))
+        weight = None if self.roots is None else self.roots**2
+        self.training_points = coding.fit_transform(self.X, self.targets, weight, self.groups)
+        return coding
+
+    def all_points(self) -> Any:
+        return self.training_points
+
+    def _rows_of(self, coding: Any, rows: np.ndarray) -> Any:
+        return self.training_points[rows]
+
+    def run(self) -> TableSearch:
+        D = len(self.coding.owners_)
+        if D:
+            self._numbers_of(D)
+        if self.coding.texts_:
+            self._texts(D)
+        return self
+
+    def _numbers_of(self, D: int) -> None:
+        """Scales on some rows, then widths on more."""
+        n, fast = len(self.Y), self.quality == "fast"
+        rows = np.sort(self.rows(min(n, _FAST_ROWS if fast else _LEARNING_ROWS)))
+        X = self.training_points[rows, :D].astype(np.float64)
+        found = learn(
+            Slopes(X, self.Y[rows], self.roots_of(rows)),
+            start(X, self.random),
+            _FAST_STEPS if fast else _STEPS,
+            self._late,
+        )
+        self.note(f"all scales equal, {len(rows)} rows", self.coding, found.before)
+        self.note(f"learnt scales, {len(rows)} rows", self.coding, found.after)
+        self.alpha, self.error, self.kernel = found.alpha, found.after, kernel_of(found.parts)
+        rows = np.sort(self.rows(min(n, _WIDTH_ROWS)))
+        X, errors = self.points(self.coding, rows), {}
+
+        def look(width: float) -> float:
+            if width not in errors:
+                kernel = kernel_of(widened(found.parts, width))
+                errors[width], alpha = self._best(kernel, X, rows, _ALPHA_FACTOR)
+                self.note(f"scales times {width:g}, {len(rows)} rows", self.coding, errors[width])
+                if errors[width] <= min(errors.values()):
+                    self.kernel, self.error, self.alpha = kernel, errors[width], alpha
+            return errors[width]
+
+        look(best := 1.0)
+        for step in (1 / _WIDTH_FACTOR, _WIDTH_FACTOR):
+            while not self._late() and 1 / _WIDEST <= best * step <= _WIDEST:
+                if not look(best * step) < (1 - GAIN / 2) * errors[best]:
+                    break
+                best *= step
+            if best != 1.0:
+                break

@@ -1,0 +1,417 @@
+"""Gaussian process classification by Laplace's approximation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.linalg import LinAlgError
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._sklearn import StrOptions, one_vs_rest_scores
+from mercer.arrays import take_rows
+from mercer.arrays.remote import over_blocks
+from mercer.estimators.constraints import POSITIVE, at_least
+from mercer.estimators.fitting import atomic_fit
+from mercer.estimators.gaussian_process.covariances import (
+    checked_priors,
+    kernel_at,
+    kernel_object,
+    make_covariance,
+    refuse_compound,
+)
+from mercer.estimators.gaussian_process.engine import combined, described, learned
+from mercer.estimators.gaussian_process.regression import OPTIMIZER, copied
+from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
+from mercer.estimators.inputs import input_tags, validate_query
+from mercer.estimators.labels import class_labels, validate_supervised
+from mercer.estimators.scores import Classifier
+from mercer.solvers.evidence.laplace import LabelProblem, LaplaceEngine, mean_logistic
+from mercer.solvers.evidence.problem import Covariance
+from mercer.solvers.result import Result
+
+
+class BinaryModel:
+    """The model of two classes.
+
+    Attributes
+    ----------
+    kernel_ : kernel object
+    posterior : LaplacePosterior
+    X_train_, y_train_ : points, and labels 0 and 1
+    pi_, W_sr_, L_, f_cached : as scikit-learn's
+    log_marginal_likelihood_value_ : float
+    result_ : Result
+    """
+
+    def __init__(self, estimator: Any, template: Any, covariance: Covariance, X: Any, code: Any):
+        self.template, self.max_iter = template, estimator.max_iter_predict
+        problem = LabelProblem(covariance, X, np.where(code == 1, 1.0, -1.0))
+        engine = LaplaceEngine(problem, self.max_iter, _coefficients(estimator, code))
+        priors = checked_priors(estimator.priors, covariance.names)
+        search = learned(estimator, engine.evidence, covariance, priors=priors)
+        try:
+            self.posterior = engine.posterior(search.value)
+        except LinAlgError as error:
+            raise LinAlgError(
+                f"The kernel, {kernel_at(template, covariance)}, has values too large for the "
+                "search for the mode; set narrower bounds, or standardise the features"
+            ) from error
+        self.result_ = combined(self.posterior.result, search)
+        self.kernel_ = kernel_at(template, self.posterior.prior)
+        self.X_train_, self.y_train_ = X, (code == 1).astype(int)
+        self.log_marginal_likelihood_value_ = self.posterior.evidence.value
+
+    @property
+    def pi_(self) -> np.ndarray:
+        return self.posterior.pi
+
+    @property
+    def W_sr_(self) -> np.ndarray:
+        return self.posterior.root
+
+    @property
+    def L_(self) -> np.ndarray:
+        return self.posterior.L
+
+    def log_marginal_likelihood(
+        self, theta: Any, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
+        """The evidence at theta."""
+        problem = self.posterior.problem
+        engine = LaplaceEngine(problem, self.max_iter, self.posterior.alpha)
+        found = engine.evidence(theta, gradient=eval_gradient)
+        if not clone_kernel:
+            self.kernel_ = kernel_at(self.template, problem.covariance.at(theta))
+        value = np.float64(found.value)
+        return (value, found.gradient) if eval_gradient else value
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        return self.posterior.mean(X), self.posterior.variance(X)
+
+    def probability(self, X: Any) -> np.ndarray:
+        """Of the positive class: (m,)."""
+        return mean_logistic(*self.latent_mean_and_variance(X))
+
+
+class GaussianProcessClassifier(Classifier, BaseEstimator):
+    r"""Gaussian process classification, with hyperparameters of maximum evidence.
+
+    .. math::
+        p(s | f) = \prod_i \sigma(s_i f(x_i)), \qquad f \sim \mathrm{GP}(0, k)
+
+    The posterior of f is approximated by the normal distribution at its mode (Laplace), and
+    probabilities are means of :math:`\sigma(f)` under it, integrated to rounding. The class has the
+    parameters, methods and attributes of scikit-learn's class of this name, and takes its kernel
+    objects too.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, callable, scikit-learn kernel or None, default=None
+        As in `GaussianProcessRegressor`. None is scikit-learn's default, a Gaussian kernel with
+        fixed hyperparameters.
+    optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
+        How the evidence is maximised; None keeps the hyperparameters.
+    n_restarts_optimizer : int, default=0
+        Further runs from random hyperparameters, log-uniform within the bounds.
+    max_iter_predict : int, default=100
+        Maximum number of Newton steps for the mode.
+    warm_start : bool, default=False
+        Whether the first search for the mode starts from that of the last fit.
+    copy_X_train : bool, default=True
+        Whether to copy the training points.
+    random_state : int, RandomState instance or None, default=None
+        Random seed of the restarts.
+    multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
+        Models of more than two classes: one per class, or one per pair of classes, which gives no
+        probabilities.
+    n_jobs : int or None, default=None
+        Number of these models that are fitted in parallel.
+    bounds, priors : dict or None, default=None
+        As in `GaussianProcessRegressor`.
+    max_time : float or None, default=None
+        Time limit of each search in seconds, checked after each step.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_classes_ : int
+    estimators_ : list of the models of two classes
+    base_estimator_ : the only model, or for more classes this object
+    kernel_ : kernel object
+        The kernel with the hyperparameters found. For more classes a list of them, or
+        scikit-learn's ``CompoundKernel`` if ``kernel`` is one of its objects.
+    hyperparameters_ : dict, or list of them
+        Name and value of each hyperparameter found.
+    X_train_, y_train_ : training points and class numbers
+    log_marginal_likelihood_value_ : float
+        The evidence; for more classes the mean over the models.
+    result_ : Result
+        ``gap`` is the largest error of a dual coefficient at the mode, the worst over models.
+
+    References
+    ----------
+    Rasmussen and Williams (2006), "Gaussian processes for machine learning", chapter 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer import kernels as K
+    >>> from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GaussianProcessClassifier(1.0 * K.RBF()).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.97
+    >>> model.predict_proba(X[:1]).round(2)
+    array([[0.96, 0.03, 0.01]])
+    """
+
+    _parameter_constraints: dict = {
+        **OPTIMIZER,
+        "max_iter_predict": [at_least(1)],
+        "warm_start": ["boolean"],
+        "multi_class": [StrOptions({"one_vs_rest", "one_vs_one"})],
+        "n_jobs": [int, None],
+        "bounds": [dict, None],
+        "priors": [dict, None],
+        "max_time": [POSITIVE, None],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        optimizer: Any = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        max_iter_predict: int = 100,
+        warm_start: bool = False,
+        copy_X_train: bool = True,
+        random_state: Any = None,
+        multi_class: str = "one_vs_rest",
+        n_jobs: int | None = None,
+        bounds: dict[str, Any] | None = None,
+        priors: dict[str, Any] | None = None,
+        max_time: float | None = None,
+    ):
+        self.kernel = kernel
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter_predict = max_iter_predict
+        self.warm_start = warm_start
+        self.copy_X_train = copy_X_train
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.n_jobs = n_jobs
+        self.bounds = bounds
+        self.priors = priors
+        self.max_time = max_time
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any) -> GaussianProcessClassifier:
+        """Learn the hyperparameters, and find the mode of f.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self : GaussianProcessClassifier
+        """
+        refuse_compound(self.kernel)
+        X, y = validate_supervised(self, X, y)
+        classes, codes = class_labels(self, y)
+        X = copied(X) if self.copy_X_train else X
+        template = kernel_object(self.kernel, X, fixed_default=True)
+        if len(classes) == 2:
+            models = [self._model(template, X, codes)]
+        elif self.multi_class == "one_vs_rest":
+            models = self._several(
+                template, ((X, (codes == c).astype(int)) for c in range(len(classes)))
+            )
+        else:
+            pairs = (np.flatnonzero((codes == a) | (codes == b)) for a, b in _pairs(len(classes)))
+            labels = zip(pairs, _pairs(len(classes)), strict=True)
+            models = self._several(
+                template, ((take_rows(X, rows), codes[rows] == b) for rows, (_, b) in labels)
+            )
+        self.classes_, self.n_classes_ = classes, len(classes)
+        self.estimators_, self.X_train_, self.y_train_ = models, X, codes
+        self.log_marginal_likelihood_value_ = float(
+            np.mean([model.log_marginal_likelihood_value_ for model in models])
+        )
+        self.result_ = _worst([model.result_ for model in models])
+        return self
+
+    def _model(self, template: Any, X: Any, code: np.ndarray) -> BinaryModel:
+        covariance = make_covariance(template, X, bounds=self.bounds)
+        return BinaryModel(self, template, covariance, X, np.asarray(code, dtype=int))
+
+    def _several(self, template: Any, problems: Any) -> list[BinaryModel]:
+        work = (delayed(self._model)(template, X, code) for X, code in problems)
+        return list(Parallel(n_jobs=self.n_jobs, prefer="threads")(work))
+
+    @over_blocks
+    def predict(self, X: Any) -> np.ndarray:
+        """The most likely class of new points.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        X = self._query(X)
+        if self.n_classes_ == 2:
+            positive = self.estimators_[0].posterior.mean(X) > 0
+            return self.classes_[positive.astype(int)]
+        scores = np.stack([model.probability(X) for model in self.estimators_], axis=1)
+        if self.multi_class == "one_vs_one":
+            scores = one_vs_rest_scores(scores >= 0.5, scores, self.n_classes_)
+        return self.classes_[np.argmax(scores, axis=1)]
+
+    @over_blocks
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class at new points.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+        """
+        X = self._query(X)
+        if self.n_classes_ > 2 and self.multi_class == "one_vs_one":
+            raise ValueError(
+                "one_vs_one multi-class mode does not support predicting probability estimates. "
+                "Use one_vs_rest mode instead."
+            )
+        found = np.stack([model.probability(X) for model in self.estimators_], axis=1)
+        if self.n_classes_ == 2:
+            return np.hstack([1 - found, found])
+        return found / found.sum(axis=1, keepdims=True)
+
+    @over_blocks
+    def latent_mean_and_variance(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at new points, for two classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
+
+        Returns
+        -------
+        mean, variance : ndarrays of shape (m,)
+        """
+        X = self._query(X)
+        if self.n_classes_ > 2:
+            raise ValueError(
+                "Returning the mean and variance of the latent function f is only supported for "
+                f"binary classification, received {self.n_classes_} classes."
+            )
+        return self.estimators_[0].latent_mean_and_variance(X)
+
+    def log_marginal_likelihood(
+        self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
+        """The evidence at theta, without priors; for more than two classes the mean over models.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,) or (n_models * p,), optional
+            Logarithms of the hyperparameters, for all models or for each; by default those found.
+        eval_gradient : bool, default=False
+            Whether to return the gradient too; theta must then be given. For two classes.
+        clone_kernel : bool, default=True
+            If False, ``kernel_`` is changed to theta.
+
+        Returns
+        -------
+        float, or float and ndarray of shape (p,)
+        """
+        check_is_fitted(self, "estimators_")
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("Gradient can only be evaluated for theta!=None")
+            return self.log_marginal_likelihood_value_
+        theta, models = np.asarray(theta, dtype=float), self.estimators_
+        if len(models) == 1:
+            return models[0].log_marginal_likelihood(theta, eval_gradient, clone_kernel)
+        if eval_gradient:
+            raise NotImplementedError(
+                "Gradient of log-marginal-likelihood not implemented for multi-class GPC."
+            )
+        p = len(models[0].posterior.prior.theta)
+        if len(theta) not in (p, p * len(models)):
+            raise ValueError(
+                f"Shape of theta must be either {p} or {p * len(models)}. Obtained theta with "
+                f"shape {len(theta)}."
+            )
+        each = np.tile(theta, len(models)) if len(theta) == p else theta
+        parts = zip(models, np.reshape(each, (len(models), p)), strict=True)
+        values = [model.log_marginal_likelihood(at, False, clone_kernel) for model, at in parts]
+        return np.mean(values)
+
+    @property
+    def kernel_(self) -> Any:
+        kernels = [model.kernel_ for model in self.estimators_]
+        if len(kernels) == 1:
+            return kernels[0]
+        if not is_sklearn_kernel(kernels[0]):
+            return kernels
+        from sklearn.gaussian_process.kernels import CompoundKernel
+
+        return CompoundKernel(kernels)
+
+    @property
+    def hyperparameters_(self) -> Any:
+        found = [described(model.posterior.prior) for model in self.estimators_]
+        return found[0] if len(found) == 1 else found
+
+    @property
+    def base_estimator_(self) -> Any:
+        return self.estimators_[0] if len(self.estimators_) == 1 else self
+
+    def _query(self, X: Any) -> Any:
+        check_is_fitted(self, "estimators_")
+        return validate_query(self, X)
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
+
+def _pairs(n_classes: int) -> list[tuple[int, int]]:
+    return list(combinations(range(n_classes), 2))
+
+
+def _coefficients(estimator: Any, code: np.ndarray) -> np.ndarray | None:
+    """Those of the last fit, for a warm start with as many points of two classes."""
+    models = getattr(estimator, "estimators_", [])
+    if not estimator.warm_start or len(models) != 1:
+        return None
+    last = models[0].posterior.alpha
+    return last if last.shape == code.shape else None
+
+
+def _worst(results: list[Result]) -> Result:
+    """One result of several models: of one that is not ok, if there is one."""
+    chosen = max(results, key=lambda result: (not result.status.ok, result.gap))
+    if len(results) == 1:
+        return chosen
+    return replace(
+        chosen,
+        value=None,
+        gap=max(result.gap for result in results),
+        n_iter=sum(result.n_iter for result in results),
+        seconds=sum(result.seconds for result in results),
+        method=f"{len(results)} models, of which the worst: {chosen.method}",
+    )

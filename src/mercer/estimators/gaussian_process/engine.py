@@ -1,0 +1,159 @@
+"""Hyperparameters by maximum evidence: the engine, the search, and what there is to report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from mercer.estimators.fitting import warn_of_convergence
+from mercer.solvers.evidence.covariance import NOISE
+from mercer.solvers.evidence.exact import ExactEngine
+from mercer.solvers.evidence.inducing import InducingEngine
+from mercer.solvers.evidence.iterative import IterativeEngine
+from mercer.solvers.evidence.maximisation import at_bounds, maximise
+from mercer.solvers.evidence.problem import Engine, EvidenceProblem
+from mercer.solvers.result import Result, Status
+
+ENGINES = {"auto", "exact", "iterative", "inducing"}
+# Points up to which "auto" factorises C, and up to which it uses all pairs of points.
+EXACT_AT_MOST, PAIRS_AT_MOST = 6000, 30_000
+N_INDUCING = 512
+
+
+def make_engine(estimator: Any, problem: EvidenceProblem) -> tuple[Engine, str]:
+    """The engine that the estimator asks for, and why it was chosen."""
+    name, n, reason = estimator.engine, len(problem.Y), ""
+    if name == "auto":
+        name, reason = "exact", f"{n} points"
+        if problem.covariance.kernel is None:
+            reason = "the kernel is known by its matrices only"
+        elif estimator.n_inducing is not None:
+            name, reason = "inducing", "n_inducing is given"
+        elif n > PAIRS_AT_MOST:
+            name, reason = "inducing", f"{n} points"
+        elif n > EXACT_AT_MOST:
+            name = "iterative"
+    if name == "exact":
+        return ExactEngine(problem), reason
+    if problem.covariance.kernel is None:
+        raise ValueError(
+            f"engine={name!r} needs a kernel of this library, or one of scikit-learn's that has a "
+            "counterpart; use engine='exact'"
+        )
+    if not np.all(problem.diagonal(problem.covariance) > 0):
+        raise ValueError(
+            f"engine={name!r} needs noise, known or learnt; pass noise='learn' or a larger alpha"
+        )
+    seed = int(check_random_state(estimator.random_state or 0).randint(2**31 - 1))
+    if name == "iterative":
+        return IterativeEngine(problem, random_state=seed), reason
+    m = min(estimator.n_inducing or N_INDUCING, n)
+    return InducingEngine(problem, m, random_state=seed), reason
+
+
+def searched(
+    estimator: Any, engine: Engine, problem: EvidenceProblem, **options: Any
+) -> tuple[Engine, Result]:
+    """`learned` hyperparameters; an engine of chosen points chooses them again and goes on."""
+    search = learned(estimator, engine.evidence, problem.covariance, **options)
+    again = getattr(engine, "rechosen", None)
+    if again is None or estimator.optimizer is None or not len(search.value):
+        return engine, search
+    engine = again(search.value)
+    more = learned(
+        estimator, engine.evidence, problem.covariance.at(search.value), restarts=0, **options
+    )
+    steps, seconds = search.n_iter + more.n_iter, search.seconds + more.seconds
+    return engine, replace(more, n_iter=steps, seconds=seconds)
+
+
+def learned(
+    estimator: Any,
+    evidence: Callable[..., Any],
+    covariance: Any,
+    *,
+    priors: tuple = (),
+    quiet: tuple[str, ...] = (),
+    restarts: int | None = None,
+) -> Result:
+    """The search for theta: its ``value`` is the best found.
+
+    Parameters
+    ----------
+    estimator : with optimizer, n_restarts_optimizer, random_state
+    evidence : callable, ``evidence(theta, gradient=True)``
+    covariance : Covariance
+        At the theta to begin with.
+    quiet : names of hyperparameters that may be at their lower bound without a warning
+    restarts : int, in place of the estimator's
+    """
+    theta, bounds = covariance.theta, covariance.bounds
+    if not len(theta):
+        return Result(theta, Status.EXACT, 0.0, 0, 0.0, method="no hyperparameters to learn")
+    if estimator.optimizer is None:
+        return Result(theta, Status.EXACT, 0.0, 0, 0.0, method="hyperparameters as given")
+    starts = [theta]
+    restarts = estimator.n_restarts_optimizer if restarts is None else restarts
+    if restarts > 0:
+        if not np.isfinite(bounds).all():
+            raise ValueError(
+                "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
+                "finite."
+            )
+        rng = check_random_state(estimator.random_state)
+        starts += [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(restarts)]
+    result = maximise(
+        evidence,
+        starts,
+        bounds,
+        priors=priors,
+        optimizer=estimator.optimizer,
+        max_time=getattr(estimator, "max_time", None),
+    )
+    warn_of_bounds(result.value, bounds, covariance.names, quiet)
+    return result
+
+
+def warn_of_bounds(
+    theta: np.ndarray, bounds: np.ndarray, names: tuple[str, ...], quiet: tuple[str, ...]
+) -> None:
+    """Warn of each hyperparameter that the search has left at a bound, in scikit-learn's words."""
+    for j, side in at_bounds(theta, bounds):
+        if names[j] in quiet and side == "lower":
+            continue
+        name, _, index = names[j].partition("[")
+        bound = float(f"{np.exp(bounds[j, int(side == 'upper')]):.12g}")
+        change = "Decreasing" if side == "lower" else "Increasing"
+        warn_of_convergence(
+            f"The optimal value found for dimension {index.rstrip(']') or 0} of parameter {name} "
+            f"is close to the specified {side} bound {bound}. {change} the bound and calling fit "
+            "again may find a better value."
+        )
+
+
+def combined(posterior: Result, search: Result, reason: str = "") -> Result:
+    """One result of a search and of the posterior at its end."""
+    method = f"{posterior.method} ({reason})" if reason else posterior.method
+    ended = posterior if search.status.ok else search
+    return replace(
+        posterior,
+        status=ended.status,
+        n_iter=search.n_iter,
+        seconds=search.seconds + posterior.seconds,
+        history=search.history,
+        method=f"{method}; {search.method}",
+        advice=ended.advice,
+    )
+
+
+def described(covariance: Any) -> dict[str, float]:
+    """The value of each hyperparameter by name."""
+    values = np.exp(np.asarray(covariance.theta, dtype=float))
+    return dict(zip(covariance.names, values.tolist(), strict=True))
+
+
+QUIET = (NOISE,)

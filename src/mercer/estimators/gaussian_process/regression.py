@@ -1,0 +1,576 @@
+"""Gaussian process regression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError
+from sklearn.base import BaseEstimator, MultiOutputMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._sklearn import StrOptions
+from mercer.arrays.remote import is_collection, over_blocks
+from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE, at_least
+from mercer.estimators.fitting import atomic_fit
+from mercer.estimators.gaussian_process.covariances import (
+    checked_priors,
+    kernel_at,
+    kernel_object,
+    make_covariance,
+    refuse_compound,
+)
+from mercer.estimators.gaussian_process.engine import (
+    ENGINES,
+    QUIET,
+    combined,
+    described,
+    make_engine,
+    searched,
+)
+from mercer.estimators.gaussian_process.mean import MEANS, mean_basis
+from mercer.estimators.gaussian_process.sampling import gaussian_samples
+from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
+from mercer.estimators.inputs import input_tags, takes_vectors, validate_query
+from mercer.estimators.labels import validate_supervised
+from mercer.estimators.scores import Regressor
+from mercer.kernels import Kernel
+from mercer.solvers.evidence.covariance import NOISE
+from mercer.solvers.evidence.problem import EvidenceProblem
+from mercer.solvers.evidence.samples import function_samples
+
+OPTIMIZER: dict = {
+    "kernel": [str, Kernel, callable, None],
+    "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
+    "n_restarts_optimizer": [at_least(0)],
+    "copy_X_train": ["boolean"],
+    "random_state": ["random_state"],
+}
+
+
+class LeaveOneOut(NamedTuple):
+    """What is predicted for each training target from all others.
+
+    Attributes
+    ----------
+    mean, std, log_density : arrays of the shape of y
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+    log_density: np.ndarray
+
+
+class FunctionSample:
+    """A function from the posterior, on the scale of the targets."""
+
+    def __init__(self, model: Any, sample: Any):
+        self.model, self.sample = model, sample
+
+    def __call__(self, X: Any) -> np.ndarray:
+        values = self.sample(validate_query(self.model, X))
+        return _squeezed(values * self.model._y_train_std + self.model._y_train_mean)
+
+
+class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
+    r"""Gaussian process regression, with hyperparameters of maximum evidence.
+
+    .. math::
+        y = h(x)^T \beta + f(x) + \varepsilon, \qquad f \sim \mathrm{GP}(0, k), \qquad
+        \log p(y) = -\tfrac12 y^T C^{-1} y - \tfrac12 \log |C| - \tfrac n2 \log 2\pi
+
+    with :math:`C = K + \mathrm{diag}(\text{noise})`. The mean of f given y is that of
+    `KernelRidge` with alpha equal to the noise. The class has the parameters, methods and
+    attributes of scikit-learn's class of this name, and takes its kernel objects too.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, callable, scikit-learn kernel or None, default=None
+        A kernel of this library, in which every positive number is a hyperparameter (write
+        ``1.0 * RBF()`` for an amplitude that is learnt); a name or a function of two rows, which
+        gets an amplitude; or a kernel object of scikit-learn's, whose bounds and fixed parameters
+        are respected. None is scikit-learn's default, ``ConstantKernel() * RBF()``.
+    alpha : float or array-like of shape (n_samples,), default=1e-10
+        Known variance of the noise of the training targets, which the predicted variance does not
+        include.
+    optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
+        How the evidence is maximised; None keeps the hyperparameters. A callable is as
+        scikit-learn's: ``optimizer(obj_func, initial_theta, bounds)`` returns theta and minimum.
+    n_restarts_optimizer : int, default=0
+        Further runs from random hyperparameters, log-uniform within the bounds.
+    normalize_y : bool, default=False
+        Whether to subtract the mean of y and divide by its standard deviation. The kernel, alpha
+        and noise then are of the normalised targets.
+    copy_X_train : bool, default=True
+        Whether to copy the training points.
+    n_targets : int or None, default=None
+        Number of targets of samples from the prior, before `fit`.
+    random_state : int, RandomState instance or None, default=None
+        Random seed of the restarts.
+    noise : "auto", "learn" or float, default="auto"
+        Variance of the noise of all targets. It is part of the predicted variance, as that of a
+        ``WhiteKernel``. "learn" makes it a hyperparameter; "auto" does so for kernels of this
+        library, names and functions, and is 0 for scikit-learn's kernels.
+    mean : {"zero", "constant", "linear"}, default="zero"
+        The mean function; its coefficients have a flat prior, and their uncertainty is part of the
+        predicted variance.
+    bounds : dict or None, default=None
+        From names of hyperparameters, such as ``"right__gamma"`` or ``"noise"``, to ``(low, high)``
+        or "fixed". Others have ``(1e-5, 1e5)``, the noise (1e-6, 10) times the variance of y.
+    priors : dict or None, default=None
+        From names of hyperparameters to ``(median, spread)`` of log-normal priors, whose log
+        density is added to the evidence in the search.
+    engine : {"auto", "exact", "iterative", "inducing"}, default="auto"
+        - "exact" factorises C.
+        - "iterative" estimates the evidence by conjugate gradients and random probes, without
+          storing C.
+        - "inducing" maximises a lower bound of the evidence, from the values of f at a few points.
+        - "auto" is "exact" up to 6,000 points, "iterative" up to 30,000, and "inducing" beyond or
+          if ``n_inducing`` is given. ``result_.method`` reports the choice.
+    n_inducing : int or None, default=None
+        Number of points of "inducing"; None is 512.
+    max_time : float or None, default=None
+        Time limit of the search in seconds, checked after each step.
+
+    Attributes
+    ----------
+    kernel_ : kernel object
+        The kernel with the hyperparameters found; of scikit-learn's classes if ``kernel`` is.
+    noise_ : float
+        Variance of the noise, on the scale of ``y_train_``.
+    hyperparameters_ : dict
+        Name and value of each hyperparameter found.
+    X_train_, y_train_ : training points and (normalised) targets
+    alpha_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Dual coefficients, of the training points or of the inducing points.
+    L_ : ndarray of shape (n_samples, n_samples)
+        Lower Cholesky factor of C; only with the exact engine.
+    log_marginal_likelihood_value_ : float
+        The evidence, summed over targets; for "inducing" its lower bound.
+    evidence_ : Evidence
+        The same with its standard error and bounds.
+    posterior_ : Posterior
+        Mean and covariance of f, also of the parts of a sum.
+    mean_coef_, mean_coef_std_ : ndarrays of shape (q,) or (q, n_targets)
+        Coefficients of the mean with their standard deviations: the level at the centre of the
+        training points, then the slopes. Empty for a mean of zero.
+    result_ : Result
+        ``gap`` is the relative residual of the dual coefficients, or for "inducing" the distance
+        of the bounds of the evidence; ``method`` reports the engine and why the search stopped.
+
+    References
+    ----------
+    Rasmussen and Williams (2006), "Gaussian processes for machine learning", chapters 2 and 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import kernels as K
+    >>> from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
+    >>> x = np.linspace(0, 6, 40)[:, None]
+    >>> y = np.sin(x[:, 0]) + 0.1 * np.cos(37 * x[:, 0])
+    >>> model = GaussianProcessRegressor(1.0 * K.RBF()).fit(x, y)
+    >>> mean, std = model.predict([[1.0], [20.0]], return_std=True)
+    >>> mean.round(1), std.round(1)
+    (array([0.8, 0. ]), array([0.1, 1. ]))
+    """
+
+    _parameter_constraints: dict = {
+        **OPTIMIZER,
+        "alpha": [NON_NEGATIVE, "array-like"],
+        "normalize_y": ["boolean"],
+        "n_targets": [at_least(1), None],
+        "noise": [StrOptions({"auto", "learn"}), NON_NEGATIVE],
+        "mean": [StrOptions(MEANS)],
+        "bounds": [dict, None],
+        "priors": [dict, None],
+        "engine": [StrOptions(ENGINES)],
+        "n_inducing": [at_least(1), None],
+        "max_time": [POSITIVE, None],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        alpha: Any = 1e-10,
+        optimizer: Any = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        normalize_y: bool = False,
+        copy_X_train: bool = True,
+        n_targets: int | None = None,
+        random_state: Any = None,
+        noise: Any = "auto",
+        mean: str = "zero",
+        bounds: Mapping[str, Any] | None = None,
+        priors: Mapping[str, Any] | None = None,
+        engine: str = "auto",
+        n_inducing: int | None = None,
+        max_time: float | None = None,
+    ):
+        self.kernel = kernel
+        self.alpha = alpha
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.normalize_y = normalize_y
+        self.copy_X_train = copy_X_train
+        self.n_targets = n_targets
+        self.random_state = random_state
+        self.noise = noise
+        self.mean = mean
+        self.bounds = bounds
+        self.priors = priors
+        self.engine = engine
+        self.n_inducing = n_inducing
+        self.max_time = max_time
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any) -> GaussianProcessRegressor:
+        """Learn the hyperparameters, and condition on the targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or list of objects
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+
+        Returns
+        -------
+        self : GaussianProcessRegressor
+        """
+        refuse_compound(self.kernel)
+        X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
+        self._check_targets(y)
+        X = copied(X) if self.copy_X_train else X
+        Y = self._normalised(np.asarray(y, dtype=np.float64))
+        noise = self._known_noise(self.alpha, len(Y))
+        template = kernel_object(self.kernel, X)
+        learns = self.noise == "learn" or (self.noise == "auto" and self._has_own_kernel())
+        fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
+        covariance = make_covariance(
+            template, X, learns_noise=learns, scale=_scale(Y), bounds=self.bounds
+        )
+        priors = checked_priors(self.priors, covariance.names)
+        problem = EvidenceProblem(covariance, X, Y, noise + fixed, mean_basis(self.mean, X))
+        engine, reason = make_engine(self, problem)
+        quiet = () if self.bounds and NOISE in self.bounds else QUIET
+        engine, search = searched(self, engine, problem, priors=priors, quiet=quiet)
+        self._flat, self._fixed_noise, self._template = y.ndim == 1, fixed, template
+        try:
+            posterior = engine.posterior(search.value)
+        except LinAlgError as error:
+            raise LinAlgError(_advice(kernel_at(template, covariance), X, search.value)) from error
+        self._keep(posterior)
+        self.result_ = combined(posterior.result, search, reason)
+        return self
+
+    @atomic_fit
+    def partial_fit(self, X: Any, y: Any, alpha: Any = None) -> GaussianProcessRegressor:
+        """Add training points at the hyperparameters found so far; the first call is `fit`.
+
+        The Cholesky factor is extended, which takes as many operations as the new rows have
+        numbers times n. The normalisation of y stays that of `fit`.
+
+        Parameters
+        ----------
+        X : more points
+        y : their targets
+        alpha : float or array-like, optional
+            Their known noise; the default is the parameter alpha, which then must be one number.
+
+        Returns
+        -------
+        self : GaussianProcessRegressor
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y)
+        alpha = self.alpha if alpha is None else alpha
+        known = {"reset": False} if takes_vectors(self.kernel) else {}
+        X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True, **known)
+        old = self.posterior_.problem
+        Y = (np.asarray(y, dtype=np.float64) - self._y_train_mean) / self._y_train_std
+        Y = Y.reshape(len(Y), -1)
+        if Y.shape[1] != old.Y.shape[1]:
+            raise ValueError(f"y has {Y.shape[1]} targets; fit was with {old.Y.shape[1]}")
+        noise = self._known_noise(alpha, len(Y)) + self._fixed_noise
+        whole = _joined(old.X, X)
+        posterior = self._exact("partial_fit").extended(
+            whole, X, np.vstack([old.Y, Y]), np.append(old.noise, noise)
+        )
+        self._keep(posterior)
+        self.result_ = replace(posterior.result, method="exact: the Cholesky factor was extended")
+        return self
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = True,
+    ) -> Any:
+        """The mean at new points, and how uncertain it is; before `fit` that of the prior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
+        return_std : bool, default=False
+            Whether to return the standard deviation of each prediction.
+        return_cov : bool, default=False
+            Whether to return the covariance of all predictions.
+        include_noise : bool, default=True
+            Whether these are of new targets, with noise that is a hyperparameter or given as
+            ``noise``, or of the function.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,) or (m, n_targets)
+        std : ndarray of shape (m,) or (m, n_targets), only with ``return_std``
+        cov : ndarray of shape (m, m) or (m, m, n_targets), only with ``return_cov``
+        """
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        if return_cov and is_collection(X):
+            raise ValueError(
+                "return_cov is of all pairs of points, and X is a Dask collection; pass an array, "
+                "or return_std"
+            )
+        return self._predicted(X, return_std, return_cov, include_noise)
+
+    @over_blocks
+    def _predicted(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
+        X = validate_query(self, X)
+        if not hasattr(self, "posterior_"):
+            return self._of_prior(X, return_std, return_cov, include_noise)
+        posterior = self.posterior_
+        mean = _squeezed(posterior.mean(X) * self._y_train_std + self._y_train_mean)
+        if not (return_std or return_cov):
+            return mean
+        errors = posterior.prior.errors(X) + self._fixed_noise if include_noise else 0.0
+        scales = np.broadcast_to(self._y_train_std, posterior.problem.Y.shape[1])
+        if return_cov:
+            cov = posterior.covariance(X)
+            cov[np.diag_indices_from(cov)] += errors
+            return mean, _squeezed(cov[..., None] * scales**2)
+        std = np.sqrt(posterior.variance(X) + errors)
+        return mean, _squeezed(std[:, None] * scales)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Samples of the targets at new points; before `fit` from the prior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (m, n_features), or list of objects
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        ndarray of shape (m, n_samples) or (m, n_targets, n_samples)
+        """
+        mean, cov = self.predict(X, return_cov=True)
+        return gaussian_samples(mean, cov, n_samples, check_random_state(random_state))
+
+    def sample_functions(self, n_samples: int = 1, random_state: int = 0) -> list[FunctionSample]:
+        """Functions from the posterior of f, each to be evaluated at any points.
+
+        A function from the prior, of random Fourier features or the features of the kernel, is
+        conditioned on the targets (Matheron's rule). Its cost at m points grows as m.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, default=0
+
+        Returns
+        -------
+        list of callables from points (m, n_features) to values (m,) or (m, n_targets)
+        """
+        check_is_fitted(self, "posterior_")
+        drawn = function_samples(self.posterior_, n_samples, random_state=random_state)
+        return [FunctionSample(self, sample) for sample in drawn]
+
+    def log_marginal_likelihood(
+        self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
+        """The evidence at theta, without priors.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,), optional
+            Logarithms of the hyperparameters, in the order of ``hyperparameters_``; by default
+            those found.
+        eval_gradient : bool, default=False
+            Whether to return the gradient too; theta must then be given.
+        clone_kernel : bool, default=True
+            If False, ``kernel_`` is changed to theta.
+
+        Returns
+        -------
+        float, or float and ndarray of shape (p,)
+        """
+        check_is_fitted(self, "posterior_")
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("Gradient can only be evaluated for theta!=None")
+            return self.log_marginal_likelihood_value_
+        theta = np.asarray(theta, dtype=float)
+        problem = self.posterior_.problem
+        engine, _ = make_engine(self, problem)
+        found = engine.evidence(theta, gradient=eval_gradient)
+        if not clone_kernel:
+            self.kernel_ = kernel_at(self._template, problem.covariance.at(theta))
+        value = np.float64(found.value)  # which scikit-learn returns
+        return (value, found.gradient) if eval_gradient else value
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """What the hyperparameters found predict for each training target from all others.
+
+        In closed form, from the inverse of C.
+
+        Returns
+        -------
+        LeaveOneOut
+            Mean, standard deviation and log density of each target, with its noise.
+        """
+        check_is_fitted(self, "posterior_")
+        mean, variance = self._exact("leave_one_out").leave_one_out()
+        Y = self.posterior_.problem.Y
+        z = (Y - mean) ** 2 / variance[:, None]
+        density = -0.5 * (z + np.log(2 * np.pi * variance)[:, None]) - np.log(self._y_train_std)
+        std = np.sqrt(variance)[:, None] * np.broadcast_to(self._y_train_std, Y.shape[1])
+        mean = mean * self._y_train_std + self._y_train_mean
+        return LeaveOneOut(*(a[:, 0] if self._flat else a for a in (mean, std, density)))
+
+    # What these are made of.
+
+    def _has_own_kernel(self) -> bool:
+        """Whether the kernel is one of this library's, or becomes one."""
+        return self.kernel is not None and not is_sklearn_kernel(self.kernel)
+
+    def _exact(self, method: str) -> Any:
+        if not hasattr(self.posterior_, "L"):
+            raise ValueError(f"{method} needs engine='exact'; this model was fitted otherwise")
+        return self.posterior_
+
+    def _check_targets(self, y: np.ndarray) -> None:
+        seen = 1 if y.ndim == 1 else y.shape[1]
+        if self.n_targets is not None and self.n_targets != seen:
+            raise ValueError(
+                "The number of targets seen in `y` is different from the parameter `n_targets`. "
+                f"Got {seen} != {self.n_targets}."
+            )
+
+    def _normalised(self, y: np.ndarray) -> np.ndarray:
+        """The targets (n, t) that the kernel is of; shift and scale are kept."""
+        self._y_train_mean = np.zeros(y.shape[1:] or 1)
+        self._y_train_std = np.ones(y.shape[1:] or 1)
+        if self.normalize_y:
+            self._y_train_mean, spread = y.mean(axis=0), y.std(axis=0)
+            negligible = spread <= 10 * np.finfo(np.float64).eps * np.abs(self._y_train_mean)
+            self._y_train_std = np.where(negligible | (spread == 0), 1.0, spread)
+        return ((y - self._y_train_mean) / self._y_train_std).reshape(len(y), -1)
+
+    def _known_noise(self, alpha: Any, n: int) -> np.ndarray:
+        alpha = np.ravel(np.asarray(alpha, dtype=np.float64))
+        if len(alpha) not in (1, n):
+            raise ValueError(
+                "alpha must be a scalar or an array with same number of entries as y. "
+                f"({len(alpha)} != {n})"
+            )
+        if not np.all((alpha >= 0) & np.isfinite(alpha)):
+            raise ValueError("alpha has entries that are negative or not finite")
+        return np.broadcast_to(alpha, (n,)).copy()
+
+    def _keep(self, posterior: Any) -> None:
+        """Set the fitted attributes."""
+        prior, problem = posterior.prior, posterior.problem
+        self.posterior_ = posterior
+        self.kernel_ = kernel_at(self._template, prior)
+        self.hyperparameters_ = described(prior)
+        self.noise_ = self.hyperparameters_.get(NOISE, self._fixed_noise)
+        self.evidence_ = posterior.evidence
+        self.log_marginal_likelihood_value_ = posterior.evidence.value
+        self.X_train_ = problem.X
+        self.y_train_ = problem.Y[:, 0] if self._flat else problem.Y
+        alpha = posterior.result.value
+        self.alpha_ = alpha[:, 0] if self._flat else alpha
+        if hasattr(posterior, "L"):
+            self.L_ = posterior.L
+        elif hasattr(self, "L_"):
+            del self.L_
+        std = np.sqrt(posterior.mean_covariance.diagonal())[:, None] * self._y_train_std
+        coef = posterior.mean_coefficients * self._y_train_std
+        if len(coef):
+            coef[0] += self._y_train_mean
+        self.mean_coef_ = coef[:, 0] if self._flat else coef
+        self.mean_coef_std_ = std[:, 0] if self._flat else std
+
+    def _of_prior(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
+        kernel = kernel_object(self.kernel, X, fixed_default=True)
+        covariance = make_covariance(kernel, X)
+        t = self.n_targets or 1
+        mean = _squeezed(np.zeros((len(covariance.own(X)), t)))
+        fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
+        errors = covariance.errors(X) + fixed if include_noise else 0.0
+        if return_cov:
+            cov = covariance.gram(X)
+            cov[np.diag_indices_from(cov)] += errors
+            return mean, _squeezed(np.repeat(cov[..., None], t, axis=-1))
+        if return_std:
+            std = np.sqrt(covariance.own(X) + errors)
+            return mean, _squeezed(np.repeat(std[:, None], t, axis=-1))
+        return mean
+
+    def __sklearn_tags__(self) -> Any:
+        tags = input_tags(self, super().__sklearn_tags__())
+        tags.requires_fit = False
+        return tags
+
+
+def _squeezed(values: np.ndarray) -> np.ndarray:
+    """Without the last axis, if that is of one target."""
+    return values[..., 0] if values.shape[-1] == 1 else values
+
+
+def _scale(Y: np.ndarray) -> float:
+    """The variance of the targets, the mean over them; 1 if there is none."""
+    found = float(np.mean(np.var(Y, axis=0)))
+    return found if found > 0 else max(float(np.mean(Y**2)), 1e-300) if Y.any() else 1.0
+
+
+def copied(X: Any) -> Any:
+    """The points, in memory of their own."""
+    return X.copy() if hasattr(X, "copy") else list(X)
+
+
+def _joined(X: Any, more: Any) -> Any:
+    """The points of both, in the form of X."""
+    if sp.issparse(X):
+        return sp.vstack([X, more], format="csr")
+    if hasattr(X, "iloc"):
+        import pandas as pd  # only where X is of pandas
+
+        return pd.concat([X, more])
+    if hasattr(X, "shape"):
+        return np.concatenate([X, more])
+    return [*X, *more]
+
+
+def _advice(kernel: Any, X: Any, theta: np.ndarray) -> str:
+    """What to do about a covariance that is not positive definite."""
+    words = (
+        f"The kernel, {kernel}, is not returning a positive definite matrix. Try gradually "
+        "increasing the 'alpha' parameter of your GaussianProcessRegressor estimator."
+    )
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        distinct = len(np.unique(X, axis=0))
+        if distinct < len(X):
+            words += (
+                f" X has {len(X) - distinct} rows that repeat others, which no function without "
+                "noise can tell apart; noise='learn' learns the variance of the noise."
+            )
+    return words

@@ -1,0 +1,91 @@
+"""What is made of the data before a support vector machine is trained, and what comes out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import kernels as K
+from mercer.arrays import n_rows
+from mercer.estimators.labels import weights_of
+from mercer.estimators.svm.forms import Form
+from mercer.operators import GramOperator
+from mercer.solvers.result import Budget, Result
+
+NOT_FINITE = "The dual coefficients or intercepts are not finite:"
+
+
+class Task(NamedTuple):
+    """One function to learn: its points among all, their targets, and what each weighs."""
+
+    index: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+
+    def without(self, position: int) -> Task:
+        """The same task with one of its points left out."""
+        return Task(*(np.delete(part, position) for part in self))
+
+
+class Training(NamedTuple):
+    """What is made of the data before anything is solved, once for all prices and points left out.
+
+    ``codes`` are the points' classes by number, zeros for machines without classes. The tasks, and
+    the Gram matrix they are solved on, have the points in the given ``order``: class by
+    class, so that the points of a pair of classes are two runs of every row.
+    """
+
+    X: Any
+    y: np.ndarray
+    codes: np.ndarray
+    order: np.ndarray
+    kernel: K.Kernel
+    tasks: Any  # a sequence of Task
+    limits: Budget
+
+    def as_given(self, values: np.ndarray) -> np.ndarray:
+        """Values of the points in order, (n, c), as X has them."""
+        out = np.empty_like(values)
+        out[self.order] = values
+        return out
+
+
+class Solved(NamedTuple):
+    """Every task as a quadratic programme on one Gram matrix, and its solution."""
+
+    operator: GramOperator
+    forms: list[Form]
+    results: list[Result]
+
+
+def end_points(result: Result) -> list[np.ndarray]:
+    """The variables of every programme solved, where it ended."""
+    value = result.value
+    return [solution.a for solution in (value if isinstance(value, tuple) else (value,))]
+
+
+def refuse_overflow(X: Any) -> None:
+    """Raise a ValueError where the squared length of a point may exceed what float64 holds."""
+    if not (isinstance(X, np.ndarray) or sp.issparse(X)) or X.dtype.kind != "f":
+        return
+    largest = float(abs(X).max())
+    if largest > np.sqrt(np.finfo(np.float64).max / X.shape[1]):
+        raise ValueError(
+            f"{NOT_FINITE} X has values of {largest:.1e}, whose squares exceed what float64 holds; "
+            "scale X, for example with sklearn.preprocessing.StandardScaler"
+        )
+
+
+def positive_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Weights of shape (n,), one where none are given; as in LIBSVM some must be positive."""
+    if sample_weight is None:
+        return np.ones(n_rows(X))
+    weight = weights_of(sample_weight, X, allow_all_zero_weights=True)
+    if not np.any(weight > 0):
+        raise ValueError(
+            "Invalid input - all samples have zero or negative weights: sample_weight is at most "
+            f"{weight.max():g}; give some samples a positive weight"
+        )
+    return weight
