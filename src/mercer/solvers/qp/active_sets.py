@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from mercer.solvers.qp.crossover import settle, solve_free
-from mercer.solvers.qp.quadratic_program import QuadraticProgram, close
+from mercer.solvers.qp.quadratic_program import QuadraticProgram, certified_result
 from mercer.solvers.result import Monitor, Result, Status
 
 # Rounds without a guess better than all before it, after which the guesses are going in circles.
@@ -98,7 +98,7 @@ def active_sets(
         at_lo, at_hi = (at_lo & ~leaves) | below, (at_hi & ~leaves) | above
         a = np.where(at_lo, program.lo, np.where(at_hi, program.hi, a))
     early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
-    return close(
+    return certified_result(
         program,
         monitor,
         settle(program, np.clip(a, program.lo, program.hi)),

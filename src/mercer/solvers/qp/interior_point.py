@@ -13,7 +13,7 @@ from mercer.operators import FeatureGram
 from mercer.solvers.predictor_corrector import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.qp.crossover import crossover
 from mercer.solvers.qp.diagonal_shifts import DiagonalShifts, Solve
-from mercer.solvers.qp.quadratic_program import FEATURES_PAY, QuadraticProgram, close
+from mercer.solvers.qp.quadratic_program import FEATURES_PAY, QuadraticProgram, certified_result
 from mercer.solvers.result import Monitor, Result, Status
 
 # Complementarity, relative to the objective, at which bounds can be distinguished from free
@@ -91,7 +91,7 @@ def interior_point(
     method = "interior point"
     if program.feasible() is None:
         a = np.clip(np.zeros(len(program.p)), program.lo, program.hi)
-        return close(program, monitor, a, tol, status=Status.INFEASIBLE, method=method)
+        return certified_result(program, monitor, a, tol, status=Status.INFEASIBLE, method=method)
     program = program.stored()
     path = _CentralPath(program)
     while True:
@@ -99,7 +99,9 @@ def interior_point(
         monitor.tol = _COMPLEMENTARITY if path.shifts is None else _ITERATIVE_COMPLEMENTARITY
         monitor.max_iter = max_iter
         if not _follow(path, monitor):
-            return close(program, monitor, path.a, tol, status=Status.INFEASIBLE, method=method)
+            return certified_result(
+                program, monitor, path.a, tol, status=Status.INFEASIBLE, method=method
+            )
         monitor.max_iter = None  # of the path, not of the crossover
 
         def stop(gap: float) -> bool:
@@ -107,7 +109,7 @@ def interior_point(
             return monitor.status in (Status.MAX_TIME, Status.STOPPED)
 
         a = crossover(program, path.a, path.reduced_gradient(), tol, path.size, stop)
-        result = close(program, monitor, a, tol, method=method)
+        result = certified_result(program, monitor, a, tol, method=method)
         early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
         if result.status.ok or early or path.shifts is None:
             return result

@@ -15,7 +15,7 @@ _SHORTEST = 64
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class KeptRows:
+class CachedRows:
     """The rows that working sets have asked for, shared by all programmes on one Gram matrix.
 
     Memory is reserved for all rows, and taken for those computed. Of a row, only the runs of
@@ -40,7 +40,7 @@ class KeptRows:
     --------
     >>> import numpy as np
     >>> from mercer.operators import FeatureGram
-    >>> kept = KeptRows(FeatureGram(np.eye(3), np.eye(3)), [np.arange(3), np.arange(2)])
+    >>> kept = CachedRows(FeatureGram(np.eye(3), np.eye(3)), [np.arange(3), np.arange(2)])
     >>> kept.fetch([(0, np.array([2, 2, 0]))])
     >>> kept.slots
     [array([ 0, -1,  1]), array([-1, -1, -1])]
@@ -124,7 +124,7 @@ def origin(K: Any) -> tuple[Any, np.ndarray]:
     return K, np.arange(K.shape[0], dtype=np.int64)
 
 
-def kept_bytes(K: Any) -> int:
+def cache_bytes(K: Any) -> int:
     """Bytes that all rows would take, in addition to those of K itself."""
     stored = K.K if isinstance(K, DenseGram) else K
     if isinstance(stored, np.ndarray) and stored.flags.c_contiguous and stored.dtype in _FLOATS:

@@ -12,7 +12,7 @@ from mercer.arrays import memory_budget
 from mercer.core.reference.working_sets import MOST_WORK, State
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
 from mercer.solvers.qp.restricted_gram import RestrictedGram
-from mercer.solvers.qp.row_cache import KeptRows, kept_bytes, origin
+from mercer.solvers.qp.row_cache import CachedRows, cache_bytes, origin
 from mercer.solvers.qp.shrinking import Returns, undecided
 from mercer.solvers.qp.smo_search import Search, Watch
 from mercer.solvers.result import Budget, Result
@@ -142,14 +142,14 @@ def smo_together(
     whole = origin(programs[0].K)[0]
     shared = all(origin(program.K)[0] is whole for program in programs)
     going = [search for search in searches if search.status is None]
-    if shared and kept_bytes(whole) <= budget:
+    if shared and cache_bytes(whole) <= budget:
         _by_rows(going, whole, limits, parts=True)
     else:
         for search in going:
             if limits.is_over():
                 search.status = limits.stop
                 continue
-            if kept_bytes(search.program.K) <= budget:
+            if cache_bytes(search.program.K) <= budget:
                 _by_rows([search], search.program.K, limits, parts=False)
             else:
                 search.descend()
@@ -170,7 +170,7 @@ def _by_rows(searches: list[Search], K: Any, limits: Budget, parts: bool) -> Non
     ]
     for search, column in zip(searches, columns, strict=True):
         search.begin(column, diagonal[column])
-    kept = KeptRows(K, columns)
+    kept = CachedRows(K, columns)
     number = {id(search): i for i, search in enumerate(searches)}
     solver = core.solver()
     going = [search for search in searches if not search.over]
@@ -217,7 +217,7 @@ def _by_products(search: Search, limits: Budget, budget: float) -> None:
     of K, are worked on with the others held fixed, and after that all are looked at again.
     """
     program, m = search.program, search.program.n_points
-    room = int((budget / kept_bytes(program.K)) ** 0.5 * m)
+    room = int((budget / cache_bytes(program.K)) ** 0.5 * m)
     returns = Returns(m)
     shrinks = False
     K = program.K

@@ -10,7 +10,12 @@ import numpy as np
 from mercer import core
 from mercer.core.reference.working_sets import TIGHTER, State, flat_below
 from mercer.solvers.qp.coordinate_descent import descend
-from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.qp.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    Solution,
+    certified_result,
+)
 from mercer.solvers.result import Budget, Monitor, Result, Status
 
 # At the end a fresh gradient may show that rounding had drifted; so many times before giving up.
@@ -156,7 +161,7 @@ class Search:
     def close(self, seconds_per_step: float) -> Result:
         """The answer, with its share of the time that all took together."""
         self.monitor.took = seconds_per_step * (self.monitor.n_iter + 1)
-        return close(
+        return certified_result(
             self.program,
             self.monitor,
             self.a,

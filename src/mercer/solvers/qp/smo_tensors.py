@@ -10,7 +10,12 @@ import numpy as np
 
 from mercer.arrays import LazyModule, as_numpy, device_budget, row_blocks
 from mercer.operators import TensorGram
-from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.qp.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    Solution,
+    certified_result,
+)
 from mercer.solvers.qp.row_cache import origin
 from mercer.solvers.result import Budget, Monitor, Result, Status
 
@@ -88,9 +93,16 @@ def smo_tensors(
         monitor.n_iter, monitor.history = end.steps, end.history
         monitor.took = per_step * (end.steps + 1)
         results.append(
-            close(program, monitor, end.solution.a, tol, solution=end.solution, status=end.status,
-                  method=f"smo on {gram.pairs.device}")
-        )  # fmt: skip
+            certified_result(
+                program,
+                monitor,
+                end.solution.a,
+                tol,
+                solution=end.solution,
+                status=end.status,
+                method=f"smo on {gram.pairs.device}",
+            )
+        )
     return results
 
 

@@ -11,7 +11,12 @@ import numpy as np
 
 from mercer.solvers.qp.active_sets import active_sets
 from mercer.solvers.qp.interior_point import interior_point
-from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.qp.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    Solution,
+    certified_result,
+)
 from mercer.solvers.qp.smo import smo_together
 from mercer.solvers.qp.smo_tensors import is_on_device, smo_tensors
 from mercer.solvers.qp.switching import SwitchRule
@@ -173,7 +178,7 @@ def _interior_one(program: QuadraticProgram, tol: float, limits: Budget) -> Resu
     if start is not None and (limits.stop is Status.STOPPED or seconds == 0.0):
         status = Status.STOPPED if limits.stop is Status.STOPPED else Status.MAX_TIME
         method = "interior point"
-        return close(program, Monitor(tol=0.0), start, tol, status=status, method=method)
+        return certified_result(program, Monitor(tol=0.0), start, tol, status=status, method=method)
     return interior_point(
         program,
         tol=tol,
@@ -320,7 +325,7 @@ def _undecided(
         if inner.status in (Status.MAX_TIME, Status.STOPPED):
             status = inner.status
             break
-    return close(program, monitor, a, tol, status=status, method="interior point")
+    return certified_result(program, monitor, a, tol, status=status, method="interior point")
 
 
 def _later(report: Callable, before: int, n_iter: int, gap: float) -> bool | None:
