@@ -120,7 +120,7 @@ class _Conversion:
 
 def _last_noise(kernel: Any) -> float | None:
     """The level of white noise that is the last term of a sum, and learnt."""
-    last = getattr(kernel, "k2", None)
+    last: Any = getattr(kernel, "k2", None)
     if not (_is_theirs(kernel, "Sum") and _is_theirs(last, "WhiteKernel")):
         return None
     return None if last.hyperparameter_noise_level.fixed else float(last.noise_level)
@@ -157,7 +157,7 @@ def _radial(state: _Conversion, kernel: Any, path: str, nu: float) -> Kernel:
         state.learn(kernel, "length_scale", path + "length_scale")
         return K.Matern(nu, float(np.squeeze(kernel.length_scale)))
     state.learn(kernel, "length_scale", path + "scales")
-    return K.Matern(nu, 1.0, scales)
+    return K.RBF(0.5, scales) if nu == math.inf else K.Matern(nu, 1.0, scales)
 
 
 def _rational_quadratic(state: _Conversion, kernel: Any, path: str) -> Kernel:
