@@ -102,7 +102,6 @@ PARTS = {
         "gaussian.LabelProblem": "LabelProblem",
         "gaussian.LaplacePosterior": "LaplacePosterior",
     },
-    "mercer.solvers.evidence.mean_coefficients": {"gaussian.Profile": "Profile"},
     "mercer.solvers.evidence.problem": {
         "gaussian.Evidence": "Evidence",
         "gaussian.Problem": "EvidenceProblem",
@@ -205,7 +204,9 @@ UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
             "offsets_": 0.0,
         }
     ],
-    "AutoKernelRegressor": [lambda old: {**old, "quality": "best", "log_target_": None}],
+    "AutoKernelRegressor": [
+        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None}
+    ],
 }
 
 

@@ -62,7 +62,8 @@ def coded_edges(
     """The code of every edge's label, at both its orientations."""
     known = {end for i, j in ends for end in ((i, j), (j, i))}
     if edge_labels is None:
-        return dict.fromkeys(known, labels.edges[None])
+        code: int = labels.edges[None]
+        return dict.fromkeys(known, code)
     if isinstance(edge_labels, Mapping):
         labelled, values = pairs_of(edge_labels.keys()), list(edge_labels.values())
         given = [(position.get(u, -1), position.get(v, -1)) for u, v in labelled]
