@@ -28,7 +28,7 @@ def posed(kernel, n=150, basis=None):
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
-    monkeypatch.setattr("mercer.solvers.evidence.inducing_search.ROWS", 60)
+    monkeypatch.setattr("mercer.solvers.evidence.some_rows.ROWS", 60)
 
 
 @pytest.mark.parametrize("basis", [None, level])

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.estimators.fitting import warn_of_convergence
-from mercer.solvers.evidence import inducing_search
+from mercer.solvers.evidence import inducing_search, iterative_search
 from mercer.solvers.evidence.covariance import NOISE
 from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.inducing import InducingEngine
@@ -59,23 +59,18 @@ def make_engine(estimator: Any, problem: EvidenceProblem) -> tuple[Engine, str]:
 def searched(
     estimator: Any, engine: Engine, problem: EvidenceProblem, **options: Any
 ) -> tuple[Engine, Result]:
-    """`learned` hyperparameters; an engine of chosen points chooses them again and goes on.
+    """`learned` hyperparameters, and the engine that goes with them.
 
-    Inducing points are found together with the hyperparameters, unless the optimizer is a function.
+    Engines of chosen points choose them for these hyperparameters, and begin with those of some
+    rows, unless the optimizer is a function.
     """
-    learns = isinstance(estimator.optimizer, str) and len(problem.covariance.theta)
-    if isinstance(engine, InducingEngine) and learns:
-        return _with_inducing_points(estimator, engine, problem, **options)
+    chooses = isinstance(engine, InducingEngine | IterativeEngine)
+    if not chooses or estimator.optimizer is None or not len(problem.covariance.theta):
+        return engine, learned(estimator, engine.evidence, problem.covariance, **options)
+    if isinstance(estimator.optimizer, str):
+        return _from_some_rows(estimator, engine, problem, **options)
     search = learned(estimator, engine.evidence, problem.covariance, **options)
-    again = getattr(engine, "rechosen", None)
-    if again is None or estimator.optimizer is None or not len(search.value):
-        return engine, search
-    engine = again(search.value)
-    more = learned(
-        estimator, engine.evidence, problem.covariance.at(search.value), restarts=0, **options
-    )
-    steps, seconds = search.n_iter + more.n_iter, search.seconds + more.seconds
-    return engine, replace(more, n_iter=steps, seconds=seconds)
+    return engine.rechosen(search.value), search
 
 
 def learned(
@@ -131,22 +126,24 @@ def starting_points(estimator: Any, covariance: Any, restarts: int) -> list[np.n
     return [theta, *(rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(restarts))]
 
 
-def _with_inducing_points(
+def _from_some_rows(
     estimator: Any,
-    engine: InducingEngine,
+    engine: InducingEngine | IterativeEngine,
     problem: EvidenceProblem,
     priors: tuple = (),
     quiet: tuple[str, ...] = (),
 ) -> tuple[Engine, Result]:
     covariance = problem.covariance
-    found, search = inducing_search.search(
-        problem,
-        engine.n_inducing,
-        starts=starting_points(estimator, covariance, estimator.n_restarts_optimizer),
-        priors=priors,
-        max_time=getattr(estimator, "max_time", None),
-        random_state=engine.random_state,
-    )
+    options = {
+        "starts": starting_points(estimator, covariance, estimator.n_restarts_optimizer),
+        "priors": priors,
+        "max_time": getattr(estimator, "max_time", None),
+        "random_state": engine.random_state,
+    }
+    if isinstance(engine, InducingEngine):
+        found, search = inducing_search.search(problem, engine.n_inducing, **options)
+    else:
+        found, search = iterative_search.search(problem, **options)
     warn_of_bounds(search.value, covariance.bounds, covariance.names, quiet)
     return found, search
 

@@ -8,16 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from mercer.arrays import take_rows
-from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.inducing import InducingEngine
 from mercer.solvers.evidence.maximisation import LogNormal, maximise
 from mercer.solvers.evidence.problem import EvidenceProblem
+from mercer.solvers.evidence.some_rows import of_some_rows
 from mercer.solvers.result import Result, Status
 
-# Rows whose exact evidence gives the hyperparameters to begin with: all of it takes the time of a
-# few evaluations of the bound.
-ROWS = 1000
 # Steps with inducing points that stay, before others are chosen.
 STEPS = 15
 
@@ -55,37 +51,22 @@ def search(
     result : Result
         ``value`` is theta.
     """
-    start, n = time.perf_counter(), len(problem.Y)
+    start = time.perf_counter()
 
     def seconds_left() -> float | None:
         return None if max_time is None else max(0.0, max_time - (time.perf_counter() - start))
 
-    bounds = problem.covariance.bounds
-    rows = np.sort(np.random.RandomState(random_state).permutation(n)[:ROWS])
-    first = maximise(
-        ExactEngine(part(problem, rows)).evidence,
-        list(starts) or [problem.covariance.theta],
-        bounds,
-        priors=priors,
-        max_time=seconds_left(),
-    )
-    at = replace(problem, covariance=problem.covariance.at(first.value))
-    engine = InducingEngine(at, n_inducing, random_state=random_state)
+    at = of_some_rows(problem, starts, priors=priors, max_time=max_time, random_state=random_state)
+    engine, theta = InducingEngine(at, n_inducing, random_state=random_state), at.covariance.theta
     if engine.moves:
         engine, result = engine.improved(
-            first.value, priors=priors, max_iter=max_iter, max_time=seconds_left()
+            theta, priors=priors, max_iter=max_iter, max_time=seconds_left()
         )
     else:
-        engine, result = _in_turns(engine, first.value, priors, max_iter, seconds_left)
+        engine, result = _in_turns(engine, theta, priors, max_iter, seconds_left)
     if result.status is Status.MAX_ITER:
         result = replace(result, status=Status.COMPLETED)
     return engine, replace(result, seconds=time.perf_counter() - start)
-
-
-def part(problem: EvidenceProblem, rows: np.ndarray) -> EvidenceProblem:
-    """The problem of some rows."""
-    X = take_rows(problem.X, rows)
-    return replace(problem, X=X, Y=problem.Y[rows], noise=problem.noise[rows])
 
 
 def _in_turns(

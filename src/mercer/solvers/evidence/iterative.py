@@ -8,8 +8,9 @@ vectors w of random signs
     \operatorname{tr} C^{-1} \partial C = E\, (C^{-1} b)^T \partial C\, (P^{-1} b), \quad
     b = P^{1/2} w
 
-The solves with b give the logarithms too, by Lanczos quadrature. Only what P leaves of C is
-random, which is what the standard error reports. For any V, with :math:`r = b - C V`,
+The solves with b give the logarithms too, by Lanczos quadrature; the trace of P itself is exact
+(see `control_variate`). Only what P leaves of C is random, which is what the standard error
+reports. For any V, with :math:`r = b - C V`,
 
 .. math::
     V^T b + b^T V - V^T C V \preceq b^T C^{-1} b \preceq V^T b + b^T V - V^T C V + r^T P^{-1} r,
@@ -40,6 +41,7 @@ from mercer.arrays.memory import row_blocks
 from mercer.kernels.kernel import Kernel
 from mercer.operators import expansion
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots
+from mercer.solvers.evidence.control_variate import control_variate
 from mercer.solvers.evidence.inducing_points import pivots
 from mercer.solvers.evidence.mean_coefficients import Profile, profiled
 from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
@@ -176,10 +178,10 @@ class Probed:
         if self.q:
             root = np.linalg.cholesky(np.linalg.inv(profile.A)) * np.sqrt(t)
             columns = np.hstack([alpha, self.V[:, t:] @ root])
-        weight = -t / len(self.logs)
-        U = np.hstack([columns, weight * self.C_b])
-        V = np.hstack([columns, system.P.solve(self.b)])
-        return 0.5 * system.covariance.gradient(system.problem.X, U, V)
+        weight, u = -t / len(self.logs), system.P.solve(self.b)
+        U, V = np.hstack([columns, weight * self.C_b]), np.hstack([columns, u])
+        found = system.covariance.gradient(system.problem.X, U, V)
+        return 0.5 * (found - t * control_variate(system, u))
 
 
 class IterativePosterior(Posterior):

@@ -34,9 +34,18 @@ class Preconditioner:
     D : (n,) array, positive
     left : (n,) array, optional
         The diagonal of K - F F^T.
+    inverse : (r, r) array, optional
+        U^-1 where F is k(X, Z) U^-1 for a few points Z.
     """
 
-    def __init__(self, F: np.ndarray, D: np.ndarray, left: np.ndarray | None = None):
+    def __init__(
+        self,
+        F: np.ndarray,
+        D: np.ndarray,
+        left: np.ndarray | None = None,
+        inverse: np.ndarray | None = None,
+    ):
+        self.inverse: Any = inverse
         self.root = np.sqrt(D)[:, None]
         F /= self.root
         values, V = np.linalg.eigh(F.T @ F)
@@ -81,4 +90,4 @@ def of_points(covariance: Covariance, X: Any, Z: Any, D: np.ndarray) -> Precondi
     K = covariance.gram(X, Z)
     F = blas.dtrmm(1.0, inverse, K.T, trans_a=1, overwrite_b=1).T
     left = covariance.own(X) - np.einsum("ij,ij->i", F, F)
-    return Preconditioner(F, D, left)
+    return Preconditioner(F, D, left, inverse)

@@ -20,7 +20,7 @@ class System:
         kernel = covariance.kernel
         if kernel is None:
             raise TypeError("conjugate gradients need a kernel; a Gram matrix is not enough")
-        self.problem, self.covariance = problem, covariance
+        self.problem, self.covariance, self.Z = problem, covariance, Z
         self.R, self.t = np.hstack([problem.Y, problem.H]), problem.Y.shape[1]
         self.D = problem.diagonal(covariance)
         self.P = of_points(covariance, problem.X, Z, self.D)
