@@ -29,7 +29,7 @@ from mercer.auto.search import Clock, Search, take
 from mercer.auto.table_search import TableSearch
 from mercer.auto.targets import Targets
 from mercer.estimators import KernelRidge, KernelRidgeCV
-from mercer.estimators.fitting import atomic_fit
+from mercer.estimators.fitting import atomic_fit, warn_of_convergence
 from mercer.estimators.inputs import require_fitted
 from mercer.estimators.labels import (
     check_labels,
@@ -86,6 +86,7 @@ class _AutoKernel(BaseEstimator):
                 search.run()
             except KeyboardInterrupt:
                 search.stop()
+                warn_of_convergence("the search was interrupted; fitting the best kernel so far")
         self.coding_ = search.coding
         self.n_features_in_ = search.coding.n_features_in_
         if hasattr(search.coding, "feature_names_in_"):

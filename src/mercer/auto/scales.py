@@ -162,9 +162,10 @@ _LARGEST_RATE = 5.0
 # nearly a polynomial, and the Laplacian kernel adds what is rough.
 _AMPLITUDES = {LAPLACIAN: 1.0, GAUSSIAN: 10.0}
 _ALPHA = 0.3
-# The penalty on squared logarithms of rates, at least so much, and so much per coordinate and row:
-# few rows and many coordinates would fit noise.
-_LEAST_PENALTY, _PENALTY = 0.002, 0.02
+# The penalty on squared logarithms of rates at so many rows, with so much more per coordinate. It
+# falls with the square of the rows, faster than for independent errors: on small tables the
+# leave-one-out error itself was the less reliable.
+_PENALTY, _PENALTY_BY_COORDINATE, _PENALTY_ROWS = 2e-3, 2e-5, 900
 # How far logarithms go: of rates, of amplitudes and of alpha.
 _RATES, _AMPLITUDE, _REGULARISER = 4.5, 3.0, 9.0
 
@@ -202,7 +203,7 @@ def learn(
     n, d = slopes.X.shape
     F = len(parts)
     penalty = np.zeros(F * d + F + 1)
-    penalty[: F * d] = max(_LEAST_PENALTY, _PENALTY * d / n)
+    penalty[: F * d] = (_PENALTY + _PENALTY_BY_COORDINATE * d) * (_PENALTY_ROWS / n) ** 2
     seen: list[tuple[float, float, np.ndarray]] = []
 
     def at(u: np.ndarray) -> tuple[list[Part], float]:
