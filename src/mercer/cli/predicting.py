@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.cli.models import decided
 from mercer.reports import novelty
 from mercer.reports.scores import METRICS, HeldOut
 from mercer.tables.identifiers import REASONS
@@ -27,11 +26,7 @@ def predictions(
 ) -> dict[str, np.ndarray]:
     """Row names, the column ``prediction``, and optionally probabilities and novelty."""
     X = arranged(model, notes, data)
-    threshold = notes.get("threshold")
-    if threshold and hasattr(model, "predict_proba") and len(model.classes_) == 2:
-        predicted = decided(model.classes_, model.predict_proba(X), float(threshold["value"]))
-    else:
-        predicted = np.asarray(model.predict(X))
+    predicted = np.asarray(model.predict(X))
     columns = _names(notes, data)
     if predicted.ndim > 1:
         columns |= {f"prediction {k}": y for k, y in enumerate(predicted.T)}

@@ -32,7 +32,7 @@ def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = No
                 f"kernel has {path} as a tensor that requires a gradient, and a fit has none; pass "
                 "a number"
             )
-        fitted = clone(kernel)
+        fitted = clone(kernel).settled(X)
         _ = fitted.domain
         return fitted
     if isinstance(kernel, type):
