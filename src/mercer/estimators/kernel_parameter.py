@@ -32,7 +32,7 @@ def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = No
                 f"kernel has {path} as a tensor that requires a gradient, and a fit has none; pass "
                 "a number"
             )
-        fitted = clone(kernel)
+        fitted = clone(kernel).settled(X)
         _ = fitted.domain
         return fitted
     if isinstance(kernel, type):
@@ -74,7 +74,7 @@ def _refuse_unused(estimator: Any) -> None:
         value, default = getattr(estimator, name), signature[name].default
         if value is not default and value != default:
             raise ValueError(
-                f"{name}={value!r} has no effect beside kernel={estimator.kernel!r}; set it on the "
+                f"{name}={value!r} has no effect with kernel={estimator.kernel!r}; set it on the "
                 "kernel object itself"
             )
 

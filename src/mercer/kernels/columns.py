@@ -50,6 +50,10 @@ class OnColumns(Unary):
     def _pick(self) -> PickColumns:
         return PickColumns(_hashable_columns(self.columns), self.kernel.domain.is_vectors)
 
+    def chosen(self, X: Any) -> Any:
+        """The columns of a table that the kernel inside sees."""
+        return self._pick()(X)
+
     @property
     def domain(self) -> Domain:
         return tables(self._pick().wanted)

@@ -54,7 +54,10 @@ def html(kernel: Any) -> str:
 
 def written(kernel: Any) -> Part:
     """The formula as parts."""
-    expression = kernel.expression()
+    try:
+        expression = kernel.expression()
+    except ValueError:  # widths that are settled at fit
+        return _row(*_applied(type(kernel).__name__))
     if sum(1 for _ in expression.walk()) > MOST_NODES:
         return Part("row", _applied(type(kernel).__name__))
     return _written(expression)

@@ -189,6 +189,12 @@ class Kernel(ParameterMixin):
                 found[path] = namespace(parts[0]).stack(parts, -1)
         return found
 
+    def settled(self, X: Any) -> Kernel:
+        """The kernel with numbers for widths given as "scale" or "median", from the points X."""
+        from mercer.kernels.widths import settled
+
+        return settled(self, X)
+
     def _repr_latex_(self) -> str:
         """The formula, in notebooks."""
         from mercer.kernels.formulas import latex
@@ -211,7 +217,7 @@ class Kernel(ParameterMixin):
             If the kernel's constants, multiplied or added up, are beyond the range of float64.
         """
         found = self.judge()
-        if found.status == "valid":
+        if found.status == "valid" and not has_named_widths(self):
             refuse_overflow(self)
         return found
 
@@ -311,6 +317,16 @@ class Kernel(ParameterMixin):
 
 # Values of parameters that never change.
 PLAIN = {bool, float, int, str, type(None), np.float64}
+
+
+# Widths by name, which are settled on points.
+WIDTHS = ("scale", "median")
+
+
+def has_named_widths(kernel: Kernel) -> bool:
+    """Whether some width is to be settled on points."""
+    given = kernel.get_params(deep=True).values()
+    return any(isinstance(value, str) and value in WIDTHS for value in given)
 
 
 def refuse_overflow(kernel: Kernel) -> None:

@@ -15,7 +15,15 @@ from mercer.expressions import (
     View,
 )
 from mercer.expressions import statistic as statistic_node
-from mercer.kernels.kernel import _FORMULAS, _VALIDITIES, MOST_FORMULAS, Kernel, literal, plain_key
+from mercer.kernels.kernel import (
+    _FORMULAS,
+    _VALIDITIES,
+    MOST_FORMULAS,
+    WIDTHS,
+    Kernel,
+    literal,
+    plain_key,
+)
 from mercer.kernels.validity import Validity, valid
 
 if TYPE_CHECKING:
@@ -119,4 +127,10 @@ class Parameters:
         self._kernel, self._path = kernel, path
 
     def __getattr__(self, name: str) -> Parameter:
-        return Parameter(self._path + name, float(as_numbers(getattr(self._kernel, name))))
+        value = getattr(self._kernel, name)
+        if isinstance(value, str) and value in WIDTHS:
+            raise ValueError(
+                f"{name}={value!r} of {type(self._kernel).__name__} becomes a number when an "
+                "estimator is fitted; for these points call kernel.settled(X)"
+            )
+        return Parameter(self._path + name, float(as_numbers(value)))

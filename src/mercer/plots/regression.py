@@ -32,7 +32,7 @@ class RegressionDisplay:
     level : float
         Of the band.
     quantiles : ndarray of shape (k,) or None
-        Levels of the curves, of which the band has the first and the last.
+        Levels of the curves, the first and last of which bound the band.
     tube : float or None
         Half-width of the tube of support vector regression.
     support : ndarray of shape (s, 2) or None
@@ -204,7 +204,7 @@ def regression_points(estimator: Any, X: Any) -> np.ndarray:
     kept = own if X is None else X
     if kept is None:
         name = type(estimator).__name__
-        raise ValueError(f"{name} keeps no training points; pass X, which tells the curve's range")
+        raise ValueError(f"{name} keeps no training points; pass X, for the range of the curve")
     try:
         points = np.asarray(as_numpy(as_dense(kept)), dtype=float)
     except (TypeError, ValueError) as error:

@@ -67,7 +67,9 @@ def _held(column: Any, kind: str) -> str:
     if not len(column):
         return "nothing"
     if getattr(column.dtype, "kind", "") == "M":
-        return f"{column.min():%Y-%m-%d} to {column.max():%Y-%m-%d}"
+        clock = (column.dt.strftime("%Y-%m-%d") == "1970-01-01").all()
+        form = "%H:%M" if clock else "%Y-%m-%d"
+        return f"{column.min():{form}} to {column.max():{form}}"
     if kind == "number":
         values = column.astype(float)
         return f"{values.min():g} to {values.max():g}"
@@ -136,13 +138,13 @@ def may_be_quantities(classes: np.ndarray) -> bool:
 
 
 def task_of(y: Any, text: bool) -> str:
-    """Whether targets are to be told apart or estimated.
+    """Whether the task is classification or regression.
 
     Parameters
     ----------
     y : array or Series
     text : bool
-        Whether they were read from text, where 1 and 1.0 are not told apart: whole numbers then
+        Whether they were read from text, where 1 and 1.0 are the same: whole numbers then
         are classes if there are few. Floating-point arrays are quantities whatever they hold.
     """
     kind = getattr(y.dtype, "kind", "O")

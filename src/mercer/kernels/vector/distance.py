@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from mercer._sklearn import Options
+from mercer._sklearn import Options, StrOptions
 from mercer.arrays import as_numbers
 from mercer.expressions import Check, Circle, Expression, Within, exp, sqrt
 from mercer.expressions.views import View
 from mercer.kernels import feature_maps as maps
+from mercer.kernels.kernel import WIDTHS
 from mercer.kernels.vector.dot_product import POSITIVE, truncated_exponential
 from mercer.kernels.vector_kernel import Parameters, ScaledKernel, Statistics
 
+# A positive number, or a rule that is applied to the training points.
+WIDTH: list = [POSITIVE, StrOptions(set(WIDTHS))]
 CONVENTIONS = {
     "gaussian": lambda sigma: 1 / (2 * sigma**2),
     "variance": lambda sigma: 1 / (2 * sigma),
@@ -53,7 +56,8 @@ class RBF(_Stationary):
 
     Parameters
     ----------
-    gamma : float, default=1.0
+    gamma : float, "scale" or "median", default=1.0
+        The rules are applied to the training points when an estimator is fitted.
     scales : (d,) array or None
         One divisor per feature.
 
@@ -64,7 +68,7 @@ class RBF(_Stationary):
     """
 
     why = "the Fourier transform of a Gaussian, which is positive (Bochner)"
-    _parameter_constraints: dict = {**ScaledKernel._parameter_constraints, "gamma": [POSITIVE]}
+    _parameter_constraints: dict = {**ScaledKernel._parameter_constraints, "gamma": WIDTH}
 
     def __init__(self, gamma: float = 1.0, scales: Any = None):
         self.gamma = gamma
@@ -124,7 +128,8 @@ class Exponential(_Stationary):
 
     Parameters
     ----------
-    gamma : float, default=1.0
+    gamma : float, "scale" or "median", default=1.0
+        The rules are applied to the training points when an estimator is fitted.
     scales : (d,) array or None
         One divisor per feature.
 
@@ -135,7 +140,7 @@ class Exponential(_Stationary):
     """
 
     why = "a mixture of Gaussians of all widths: Matérn with nu = 1/2"
-    _parameter_constraints: dict = {**ScaledKernel._parameter_constraints, "gamma": [POSITIVE]}
+    _parameter_constraints: dict = {**ScaledKernel._parameter_constraints, "gamma": WIDTH}
 
     def __init__(self, gamma: float = 1.0, scales: Any = None):
         self.gamma = gamma
@@ -158,7 +163,8 @@ class Laplacian(_Stationary):
 
     Parameters
     ----------
-    gamma : float, default=1.0
+    gamma : float, "scale" or "median", default=1.0
+        The rules are applied to the training points when an estimator is fitted.
     scales : (d,) array or None
         One divisor per feature.
 
@@ -169,7 +175,7 @@ class Laplacian(_Stationary):
     """
 
     why = "a product over features of exp(-gamma |x_j - z_j|), the transform of a Cauchy density"
-    _parameter_constraints: dict = {**ScaledKernel._parameter_constraints, "gamma": [POSITIVE]}
+    _parameter_constraints: dict = {**ScaledKernel._parameter_constraints, "gamma": WIDTH}
 
     def __init__(self, gamma: float = 1.0, scales: Any = None):
         self.gamma = gamma
@@ -200,7 +206,7 @@ class Matern(_Stationary):
     Parameters
     ----------
     nu : 0.5, 1.5, 2.5 or inf, default=1.5
-    length_scale : float, default=1.0
+    length_scale : float, "scale" or "median", default=1.0
     scales : (d,) array or None
         One divisor per feature.
 
@@ -218,7 +224,7 @@ class Matern(_Stationary):
     _parameter_constraints: dict = {
         **ScaledKernel._parameter_constraints,
         "nu": [Options(Real, {0.5, 1.5, 2.5, math.inf})],
-        "length_scale": [POSITIVE],
+        "length_scale": WIDTH,
     }
 
     def __init__(self, nu: float = 1.5, length_scale: float = 1.0, scales: Any = None):
@@ -245,7 +251,7 @@ class RationalQuadratic(_Stationary):
     Parameters
     ----------
     alpha : float, default=1.0
-    length_scale : float, default=1.0
+    length_scale : float, "scale" or "median", default=1.0
     scales : (d,) array or None
         One divisor per feature.
 
@@ -259,7 +265,7 @@ class RationalQuadratic(_Stationary):
     _parameter_constraints: dict = {
         **ScaledKernel._parameter_constraints,
         "alpha": [POSITIVE],
-        "length_scale": [POSITIVE],
+        "length_scale": WIDTH,
     }
 
     def __init__(self, alpha: float = 1.0, length_scale: float = 1.0, scales: Any = None):
@@ -283,7 +289,7 @@ class Periodic(_Stationary):
     Parameters
     ----------
     period : float, default=1.0
-    length_scale : float, default=1.0
+    length_scale : float, "scale" or "median", default=1.0
     scales : (d,) array or None
         One divisor per feature; feature j then has the period ``period * scales[j]``.
 
@@ -297,7 +303,7 @@ class Periodic(_Stationary):
     _parameter_constraints: dict = {
         **ScaledKernel._parameter_constraints,
         "period": [POSITIVE],
-        "length_scale": [POSITIVE],
+        "length_scale": WIDTH,
     }
 
     def __init__(self, period: float = 1.0, length_scale: float = 1.0, scales: Any = None):
