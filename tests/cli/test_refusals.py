@@ -124,3 +124,17 @@ def test_names_that_several_columns_have_are_refused(here):
         "no score: several columns of n.csv are called 'y'"
         in run("predict", "n.mercer", "n.csv").stderr
     )
+
+
+def test_other_files_are_overwritten_by_force_only(irises, diabetes):
+    one = ("fit", "iris.csv", "-t", "species", "-q", "--max-time", "1", "-o", "m.mercer")
+    other = ("fit", "diabetes.csv", "-t", "target", "-q", "--max-time", "1", "-o", "m.mercer")
+    run(*one)
+    run(*one)
+    assert "m.mercer holds a model of iris.csv; --force overwrites it" in refused(*other)
+    soil = [("soil" if word == "species" else word) for word in one]
+    assert "holds a model of the target species" in refused(*soil)
+    run(*other, "--force")
+    told = refused("fit", "iris.csv", "-t", "species", "-o", "diabetes.csv")
+    assert "diabetes.csv exists and is not a model" in told
+    assert "one column is predicted at a time" in refused(*one, "-t", "soil")

@@ -59,6 +59,18 @@ def spreadsheet():
     return content.getvalue()
 
 
+def feather(table):
+    content = io.BytesIO()
+    table.to_feather(content)
+    return content.getvalue()
+
+
+def sheet(table):
+    content = io.BytesIO()
+    table.to_excel(content, index=False)
+    return content.getvalue()
+
+
 def graphs():
     """Two triangles and a path, in the format of the TU collection."""
     files = {
@@ -293,14 +305,20 @@ def test_standard_input_is_known_by_its_beginning(content, form, monkeypatch):
         ("t.csv", "a,b\n1.5,2,3\n1.5,2,3\n", "more fields than the first"),
         ("t.csv", "a,b\n1,2,\n1,2,3\n", "more fields than the first"),
         ("t.csv", 'a,b\n1,2\n1,"2\n3,4\n', "line 3 is never closed"),
-        ("t.csv", b"a,b\n\xff\xfe\xfa,1\n", "not UTF-8.*iconv"),
-        ("t.png", b"\x89PNG\r\n\x1a\n\0\0", r"not UTF-8 text \(byte 0\)$"),
-        ("t.xlsx", spreadsheet(), "save it as CSV"),
+        ("t.png", b"\x89PNG\r\n\x1a\n\0\0", r"is not utf-8 text \(byte 0\)"),
+        ("t.xlsx", spreadsheet(), "cannot be read as xlsx"),
         ("t.csv", b'\x99\0\0\0\0\0\0\0{"__metadata__":{"mercer":"', "it is a model"),
         ("t.csv", "svm_type c_svc\nkernel_type linear\n", "it is a model"),
         ("t.parquet", b"PAR1 and no more", "cannot be read as parquet"),
-        ("t.json", '[\n {"a": 1, "b": 2},\n {"a": 3, "b": 4}]', "it is JSON; write it as CSV"),
-        ("t", '{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', "it is JSON"),
+        ("t.json", '[{"a": 1}, 3]', "record 1 is '3'; expected an object"),
+        ("t.jsonl", '{"a": 1}\n{"a": \n', "line 2 is not JSON"),
+        ("t", '{"a": [1, 2]}\n', "record 0 has a list in 'a'"),
+        (
+            "t.csv",
+            "a,b\n1,2\n3," + "9" * 400,
+            "column 'b' has a number of more than 308 digits in row 1",
+        ),
+        ("t.feather", b"ARROW1 and no more", "cannot be read as feather"),
         ("t.parquet", pd.DataFrame({"a": [[1, 2], [3]]}).to_parquet(), "column 'a' holds lists"),
         ("t.npz", b"PK\x03\x04 and no more", "cannot be read as npz"),
         ("t.npz", npz(A=np.ones(3)), "expected X"),
@@ -355,6 +373,9 @@ def test_damaged_files_give_data_or_an_error(tmp_path, form, data):
         "libsvm": libsvm(),
         "fasta": b">s kind=a\nACGT\n>t kind=b\nAC\n",
         "tu": graphs()[1],
+        "feather": feather(TABLE),
+        "xlsx": sheet(TABLE),
+        "jsonl": TABLE.to_json(orient="records", lines=True).encode(),
     }[form]
     a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(whole))] * 2)))
     content = whole[:a] + data.draw(st.binary(max_size=20)) + whole[b:]
@@ -395,3 +416,52 @@ def test_nul_bytes_in_a_table_are_named(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n3,\x004\n")
     with pytest.raises(ValueError, match="line 3 has a NUL byte"):
         read(str(tmp_path / "t.csv"))
+
+
+def test_json_feather_and_spreadsheets(tmp_path):
+    table = pd.DataFrame(
+        {"n": [1.5, None, 3.0], "w": ["x", "y", None], "day": ["2024-01-31", "2024-02-01", None]}
+    )
+    lines = table.to_json(orient="records", lines=True)
+    times = table.assign(day=pd.to_datetime(table["day"]).dt.tz_localize("UTC"))
+    contents = {
+        "t.jsonl": lines,
+        "t.json": table.to_json(orient="records"),
+        "lines": lines,
+        "t.feather": feather(times),
+        "t.xlsx": sheet(table),
+        "sheet": sheet(table),
+        "t.csv": table.to_csv(index=False),
+    }
+    for name, content in contents.items():
+        found = read(put(tmp_path, name, content)).X
+        assert found["n"].tolist()[::2] == [1.5, 3.0], name
+        assert found["w"].tolist()[:2] == ["x", "y"], name
+        assert found["w"].isna().tolist() == [False, False, True], name
+        assert found["day"].dt.strftime("%Y-%m-%d").tolist()[:2] == ["2024-01-31", "2024-02-01"]
+
+
+def test_text_of_other_encodings(tmp_path):
+    path = put(tmp_path, "t.csv", "city,y\nMünchen,1\nKöln,2\n".encode("latin-1"))
+    data = read(path)
+    assert data.X["city"].tolist() == ["München", "Köln"]
+    assert data.notes[0].endswith("not UTF-8 and was read as Windows-1252; --encoding overrides")
+    path = put(tmp_path, "t.csv", "city,y\nМосква,1\nОмск,2\n".encode("cp1251"))
+    data = read(path, encoding="cp1251")
+    assert data.X["city"].tolist() == ["Москва", "Омск"]
+    assert data.notes == ()
+    path = put(tmp_path, "t.csv", b"a,b\n\x81\xfe\xfa,1\n")
+    assert "Latin-1" in read(path).notes[0]
+    with pytest.raises(ValueError, match="not ascii text"):
+        read(path, encoding="ascii")
+    with pytest.raises(ValueError, match="there is no such encoding"):
+        read(path, encoding="cp9999")
+
+
+def test_days_of_eight_digits_need_a_name_that_says_so(tmp_path):
+    path = put(tmp_path, "t.csv", "date,code\n20220814,20220814\n20220815,20220815\n")
+    found = read(path).X
+    assert found["date"].dt.strftime("%d.%m.%Y").tolist() == ["14.08.2022", "15.08.2022"]
+    assert found["code"].tolist() == [20220814, 20220815]
+    path = put(tmp_path, "t.csv", "date,code\n20220832,1\n20220815,2\n")
+    assert read(path).X["date"].tolist() == [20220832, 20220815]

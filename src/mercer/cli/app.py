@@ -129,6 +129,10 @@ MaxGibOption = Annotated[
     float,
     typer.Option("--max-gib", min=0.0, help="Largest unpacked size of a compressed file, in GiB."),
 ]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Encoding of text that is not UTF-8, such as cp1251."),
+]
 HeaderOption = Annotated[
     bool, typer.Option("--header/--no-header", help="Whether the first line holds column names.")
 ]
@@ -161,7 +165,8 @@ def main_options(
 def fit(
     data: DataArgument,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="Column to predict: name or position.")
+        list[str] | None,
+        typer.Option("--target", "-t", help="Column to predict: name or position."),
     ] = None,
     output: Annotated[
         str | None,
@@ -201,6 +206,9 @@ def fit(
     ignore: Annotated[
         list[str] | None, typer.Option(help="Exclude a column; repeat for several.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a model of other data, or another file.")
+    ] = False,
     keep: Annotated[
         list[str] | None,
         typer.Option(help="Use a column although it seems to identify the rows; repeatable."),
@@ -211,6 +219,7 @@ def fit(
     ] = 0,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
+    encoding: EncodingOption = None,
     header: HeaderOption = True,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -228,8 +237,9 @@ def fit(
         raise ValueError("--cv trains the saved model on all rows already; leave --refit out")
     path = output or f"{'model' if data == '-' else _stem(data)}.mercer"
     require_writable(path)
+    _require_replaceable(path, force, data, _one(target))
     with out.progress(max_time) as step:
-        found = read(data, form, header, target, max_gib)
+        found = read(data, form, header, _one(target), max_gib, encoding)
         require_columns(found, "--keep", keep or [])
         found = grouped(found, group) if group else found
         found = timed(found, time) if time else found
@@ -264,7 +274,7 @@ def fit(
     summary["saved as"] = path
     if path != "-" and report != "-":
         out.result(summary)
-        for line in summary["advice"]:
+        for line in [*found.notes, *summary["advice"]]:
             out.note(f"\n{line}")
         written = report is not None and unwritten is None
         out.note(f"\nsaved as {path}" + (f", report in {report}" if written else ""))
@@ -329,6 +339,7 @@ def predict(
     ] = False,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
+    encoding: EncodingOption = None,
     header: HeaderOption = True,
     quote_formulas: Annotated[
         bool,
@@ -347,7 +358,9 @@ def predict(
     _refuse_swapped(model, data)
     require_table_suffix(output)
     require_writable(output, read=(model, data))
-    found = read(data, form, header, max_gib=max_gib)
+    found = read(data, form, header, max_gib=max_gib, encoding=encoding)
+    for line in found.notes:
+        out.note(line)
     fitted, notes = load_model(model, found.width)
     from mercer.cli.predicting import (
         newly_marked,
@@ -393,18 +406,23 @@ def explain(
     ] = None,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
+    encoding: EncodingOption = None,
     header: HeaderOption = True,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Explain the prediction for one row: the effect of each column, and similar rows."""
     from mercer.cli.explaining import explanation, lines
 
+    out = Output(as_json, quiet)
     _refuse_swapped(model, data)
-    found = read(data, form, header, max_gib=max_gib)
-    others = read(among, form, header, max_gib=max_gib) if among else None
+    found = read(data, form, header, max_gib=max_gib, encoding=encoding)
+    for line in found.notes:
+        out.note(line)
+    others = read(among, form, header, max_gib=max_gib, encoding=encoding) if among else None
     fitted, notes = load_model(model, found.width)
     shown = explanation(fitted, notes, found, row, others)
-    Output(as_json).result(shown, lines(shown))
+    out.result(shown, lines(shown))
 
 
 @app.command()
@@ -478,6 +496,7 @@ def density(
     report: ReportOption = None,
     form: FormatOption = None,
     max_gib: MaxGibOption = MAX_GIB,
+    encoding: EncodingOption = None,
     header: HeaderOption = True,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -487,7 +506,9 @@ def density(
     require_table_suffix(output)
     require_writable(output, save, report, read=(data,))
     require_html_suffix(report)
-    found = read(data, form, header, max_gib=max_gib)
+    found = read(data, form, header, max_gib=max_gib, encoding=encoding)
+    for line in found.notes:
+        out.note(line)
     from mercer.cli.density import estimate, rows
     from mercer.reports import pages
 
@@ -642,6 +663,36 @@ def _without(data: Data, ignored: list[str]) -> Data:
     left_out = {**left_out, **dict.fromkeys(ignored, "excluded by --ignore")}
     columns = [column for name in ignored for column in data.repeated.get(name, [name])]
     return replace(data, X=data.X.drop(columns=columns, errors="ignore"), left_out=left_out)
+
+
+def _one(target: list[str] | None) -> str | None:
+    """The target; an error if there are several."""
+    if target and len(target) > 1:
+        raise ValueError(
+            f"--target {', '.join(target)}: one column is predicted at a time; train a model for "
+            "each, and exclude the other targets with --ignore"
+        )
+    return target[0] if target else None
+
+
+def _require_replaceable(path: str, force: bool, data: str, target: str | None) -> None:
+    """Raise an error if a file would be overwritten that is no model of these data and target."""
+    if force or path == "-" or not Path(path).exists():
+        return
+    if not is_model_file(path):
+        raise ValueError(f"{path} exists and is not a model; --force overwrites it")
+    try:
+        notes = mercer.read_notes(path)
+    except (ValueError, OSError):  # a damaged model
+        return
+    source = "standard input" if data == "-" else Path(data).name
+    other = notes.get("data")
+    if other not in (None, source):
+        raise ValueError(f"{path} holds a model of {other}; --force overwrites it")
+    if target is not None and notes.get("target") not in (None, target) and not target.isdecimal():
+        raise ValueError(
+            f"{path} holds a model of the target {notes['target']}; --force overwrites it"
+        )
 
 
 def _weights(text: str | None) -> Any:

@@ -67,7 +67,9 @@ def _held(column: Any, kind: str) -> str:
     if not len(column):
         return "nothing"
     if getattr(column.dtype, "kind", "") == "M":
-        return f"{column.min():%Y-%m-%d} to {column.max():%Y-%m-%d}"
+        clock = (column.dt.strftime("%Y-%m-%d") == "1970-01-01").all()
+        form = "%H:%M" if clock else "%Y-%m-%d"
+        return f"{column.min():{form}} to {column.max():{form}}"
     if kind == "number":
         values = column.astype(float)
         return f"{values.min():g} to {values.max():g}"

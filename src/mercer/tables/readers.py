@@ -13,16 +13,15 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mercer.memory_errors import explained
+from mercer.tables.frames import read_feather, read_json, read_parquet, read_spreadsheet
 from mercer.tables.identifiers import NAMES_SEQUENCES, why_identifier
-from mercer.tables.text import Table, named, names_are_values, read_table
+from mercer.tables.text import Table, names_are_values, read_table
 from mercer.whole_files import read_regular
 
 # GiB that a compressed file may have when it is unpacked.
@@ -35,6 +34,8 @@ WIDE_TEXT = {
     (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): "utf-16",
 }
 
+# Formats whose text may be in an encoding other than UTF-8.
+TEXT_FORMATS = ("csv", "tsv", "libsvm", "fasta", "jsonl")
 GROUPS_ROWS = "it groups the rows (--group)"
 FEWER_ROWS = "give a file with fewer rows or columns, or use a machine with more memory"
 
@@ -67,6 +68,8 @@ class Data:
         The group of each row; rows of one group are not split.
     times : array or None
         The time of each row, as numbers; later rows are tested on.
+    notes : tuple of str
+        Remarks on how the file was read.
     """
 
     X: Any
@@ -81,6 +84,7 @@ class Data:
     read_as: dict[str, str] = field(default_factory=dict)
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str] | None:
@@ -98,6 +102,7 @@ def read(
     header: bool = True,
     target: str | None = None,
     max_gib: float = MAX_GIB,
+    encoding: str | None = None,
 ) -> Data:
     """The data of a file, of a folder of graphs, or of standard input where the path is "-".
 
@@ -111,6 +116,8 @@ def read(
         The column to be learnt; its name, or its position.
     max_gib : float
         GiB that a compressed file may have when it is unpacked.
+    encoding : str or None
+        Of text; None for UTF-8, or Windows-1252 for text that is not UTF-8.
     """
     if path != "-" and Path(path).is_dir():
         return _chosen(_graphs(path), path, target)
@@ -119,6 +126,7 @@ def read(
         raise ValueError(f"--format {form}; expected one of {', '.join(READERS)}")
     try:
         content = _unpacked(content, max_gib)
+        content = content if encoding is None else _decoded(content, encoding)
         for marks, encoding in WIDE_TEXT.items():
             if content.startswith(marks):
                 content = content.decode(encoding).encode()
@@ -129,10 +137,12 @@ def read(
         ):
             raise ValueError("it is empty")
         form = form or _by_name(path) or _by_content(content)
+        content, note = _as_utf8(content, form)
         data = READERS[form](content, header)
+        data = replace(data, notes=(f"{_shown(path)} {note}",)) if note else data
     except UnicodeDecodeError as error:
-        how = "" if b"\0" in content else "; to convert it: iconv -f LATIN1 -t UTF-8"
-        raise ValueError(f"{_shown(path)} is not UTF-8 text (byte {error.start}){how}") from error
+        found = f"{_shown(path)} is not {error.encoding} text (byte {error.start})"
+        raise ValueError(f"{found}; --encoding names another encoding") from error
     except ImportError:
         raise
     except MemoryError as error:
@@ -142,6 +152,32 @@ def read(
         read_as = f" as {form}" if form else ""
         raise ValueError(f"{_shown(path)} cannot be read{read_as}: {error}") from error
     return _chosen(data, path, target)
+
+
+def _decoded(content: bytes, encoding: str) -> bytes:
+    """Text of a named encoding as UTF-8."""
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise ValueError(f"--encoding {encoding}: there is no such encoding") from None
+    return content.decode(encoding).encode()
+
+
+def _as_utf8(content: bytes, form: str) -> tuple[bytes, str]:
+    """The content in UTF-8, and a note if it was in another encoding."""
+    if form not in TEXT_FORMATS or b"\0" in content:
+        return content, ""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        for name in ("cp1252", "latin-1"):  # the latter has a letter for every byte
+            try:
+                text = content.decode(name)
+            except UnicodeDecodeError:
+                continue
+            shown = "Windows-1252" if name == "cp1252" else "Latin-1"
+            return text.encode(), f"is not UTF-8 and was read as {shown}; --encoding overrides"
+    return content, ""
 
 
 def _unpacked(content: bytes, max_gib: float) -> bytes:
@@ -221,13 +257,15 @@ def _by_content(content: bytes) -> str:
     """What a file is, by how it begins."""
     if content[:4] == b"PAR1":
         return "parquet"
+    if content[:6] == b"ARROW1":
+        return "feather"
     if content[:2] == b"PK":
         names = zipfile.ZipFile(io.BytesIO(content)).namelist()
         if "xl/workbook.xml" in names:
-            raise ValueError("it is a spreadsheet; save it as CSV")
+            return "xlsx"
         return "npz" if any(name.endswith(".npy") for name in names) else "tu"
     if JSON.match(content):
-        raise ValueError("it is JSON; write it as CSV")
+        return "jsonl"
     first = next((line for line in io.BytesIO(content) if line.strip()), b"").strip()
     if first[:1] == b">":
         return "fasta"
@@ -298,6 +336,7 @@ def require_columns(data: Data, option: str, names: Collection[str]) -> None:
 
 def refuse_repeated(data: Data, names: Collection[str], otherwise: str = "") -> None:
     """Raise where one of these columns shares its name with another."""
+    names = set(names)
     for name, columns in data.repeated.items():
         if any(column in names for column in columns):
             raise ValueError(
@@ -363,31 +402,19 @@ def without_names(data: Data, keep: Collection[str] = ()) -> Data:
     return replace(data, X=data.X.drop(columns=list(left_out)), left_out=known)
 
 
-def _parquet(content: bytes, header: bool) -> Data:
-    pandas = _pandas()
-    try:
-        frame = pandas.read_parquet(io.BytesIO(content))
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'mercer[parquet]'") from error
-    for k in range(frame.shape[1]):
-        frame.isetitem(k, _known_type(frame.iloc[:, k]))
-    return _of_table(named(frame))
+def _framed(read_frame: Callable[[bytes], Table]) -> Callable[[bytes, bool], Data]:
+    """A reader of tables that name their columns."""
+
+    def reader(content: bytes, header: bool) -> Data:
+        _pandas()
+        return _of_table(read_frame(content))
+
+    return reader
 
 
-def _known_type(column: Any) -> Any:
-    """Days, which pandas holds as objects, as times; decimals and lengths of time as numbers."""
-    import pandas
-
-    if column.dtype.kind == "m":
-        return column / pandas.Timedelta(days=1)
-    if column.dtype.kind != "O":
-        return column
-    first = next(iter(column.dropna()), None)
-    if isinstance(first, dict | list | np.ndarray):
-        raise ValueError(f"its column {column.name!r} holds lists; expected a value in each row")
-    if isinstance(first, date):
-        return pandas.to_datetime(column, utc=True)
-    return column.astype(float) if isinstance(first, Decimal) else column
+def _spreadsheet(content: bytes, header: bool) -> Data:
+    _pandas()
+    return replace(_of_table(read_spreadsheet(content, header)), is_text=True)
 
 
 def _npz(content: bytes, header: bool) -> Data:
@@ -486,7 +513,10 @@ def _pandas() -> Any:
 READERS: dict[str, Callable[[bytes, bool], Data]] = {
     "csv": _table,
     "tsv": lambda content, header: _table(content, header, "\t"),
-    "parquet": _parquet,
+    "parquet": _framed(read_parquet),
+    "feather": _framed(read_feather),
+    "xlsx": _spreadsheet,
+    "jsonl": _framed(read_json),
     "npz": _npz,
     "libsvm": _libsvm,
     "fasta": _fasta,
@@ -499,6 +529,11 @@ SUFFIXES = {
     ".fasta": "fasta",
     ".fna": "fasta",
     ".faa": "fasta",
+    ".feather": "feather",
+    ".json": "jsonl",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".xlsx": "xlsx",
     ".libsvm": "libsvm",
     ".npz": "npz",
     ".parquet": "parquet",

@@ -17,6 +17,8 @@ SPACES = r"\s+"
 # What stands for a missing value, in addition to what pandas takes for one.
 MISSING = ["?"]
 MORE_FIELDS = "its lines have more fields than the first, which has the names"
+# Names of columns whose numbers of eight digits may be days.
+DAY_NAME = re.compile(r"date|day|datum|^tag$|tag$|time", re.IGNORECASE)
 # Lines that tell how a table is written.
 _HEAD = 20
 
@@ -146,11 +148,38 @@ def named(frame: Any, comma_parts: bool = True, comma_decimals: bool = False) ->
     for k, kind in enumerate(frame.dtypes):
         if str(kind) in ("str", "string", "object"):
             frame.isetitem(k, _days(_stripped(frame.iloc[:, k])))
+        elif kind.kind == "i" and DAY_NAME.search(apart[k]):
+            frame.isetitem(k, _eight_digits(frame.iloc[:, k]))
+        if frame.dtypes.iloc[k].kind == "O":
+            _refuse_vast(frame.iloc[:, k], apart[k])
     repeated: dict[str, list[str]] = {}
     for name, other in zip(names, apart, strict=True):
         repeated.setdefault(name, []).append(other)
     repeated = {name: others for name, others in repeated.items() if len(others) > 1}
     return Table(frame, row_names, repeated, read_marked(frame, comma_parts, comma_decimals))
+
+
+def _eight_digits(column: Any) -> Any:
+    """Times, where all numbers are days written as 20241231; else as it is."""
+    import pandas
+
+    from mercer.tables.days import eight_digits
+
+    days = eight_digits(column.to_numpy())
+    if days is None:
+        return column
+    times = pandas.Series(days.astype("datetime64[us]"), column.index, name=column.name)
+    return times.dt.tz_localize("UTC")
+
+
+def _refuse_vast(column: Any, name: str) -> None:
+    """Raise where a whole number is beyond the largest that arithmetic has."""
+    for row, value in enumerate(column):
+        is_vast = isinstance(value, int) and abs(value) > 10**308
+        if not is_vast and isinstance(value, str) and len(value) > 308:
+            is_vast = value.lstrip("+-").isdecimal()
+        if is_vast:
+            raise ValueError(f"column {name!r} has a number of more than 308 digits in row {row}")
 
 
 def as_names(column: Any) -> Any:

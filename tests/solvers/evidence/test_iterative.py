@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.stats import multivariate_normal
 
 from mercer import kernels as K
@@ -9,7 +10,8 @@ from mercer.kernels.hyperparameters import learnable
 from mercer.solvers.evidence.covariance import of_kernel
 from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.iterative import IterativeEngine
-from mercer.solvers.evidence.preconditioner import Preconditioner, of_pivots
+from mercer.solvers.evidence.maximisation import maximise
+from mercer.solvers.evidence.preconditioner import Preconditioner, of_points
 from mercer.solvers.evidence.problem import EvidenceProblem
 from mercer.solvers.evidence.quadrature import solve_with_logs
 
@@ -51,8 +53,8 @@ def test_the_preconditioner_written_out():
 @pytest.mark.parametrize("rank", [1, 10, N])
 def test_the_preconditioner_is_at_most_the_covariance(rank):
     problem = posed()
-    covariance, at = problem.covariance, np.arange(rank)
-    P = of_pivots(covariance, problem.X, at, problem.diagonal(covariance))
+    covariance, Z = problem.covariance, problem.X[:rank]
+    P = of_points(covariance, problem.X, Z, problem.diagonal(covariance))
     root = P.rooted(np.eye(N))
     C = KERNEL(problem.X) + np.diag(problem.diagonal(covariance))
     assert np.linalg.eigvalsh(C - root @ root.T)[0] > -1e-8
@@ -183,3 +185,32 @@ def test_a_density_written_out():
     C = KERNEL(problem.X) + np.diag(NOISE + 0.02)
     expected = multivariate_normal(np.zeros(N), C).logpdf(problem.Y[:, 0])
     assert found.value == pytest.approx(expected, abs=1e-2)
+
+
+def test_a_search_ends_close_to_the_exact_optimum():
+    problem = posed()
+    covariance = problem.covariance
+    exact = maximise(ExactEngine(problem).evidence, [covariance.theta], covariance.bounds)
+    engine = IterativeEngine(problem, rank=60, tol=1e-4)
+    found = maximise(engine.evidence, [covariance.theta], covariance.bounds, max_iter=30)
+    values = [ExactEngine(problem).evidence(r.value, False).value for r in (exact, found)]
+    assert values[0] - values[1] < 1
+
+
+@pytest.mark.parametrize("kind", ["strings", "float32", "sparse"])
+def test_other_points(kind):
+    X, Y = drawn()
+    kernel = K.RBF(scales=[0.7, 2.0])
+    if kind == "strings":
+        rng = np.random.default_rng(0)
+        X, kernel = ["".join(rng.choice(list("abc"), 6)) for _ in range(N)], 0.5 * K.Spectrum(2)
+    elif kind == "float32":
+        X = X.astype(np.float32)
+    else:
+        X = sp.csr_array(X)
+    covariance = of_kernel(kernel, learnable(kernel), noise=0.2)
+    problem = EvidenceProblem(covariance, X, Y, NOISE)
+    exact = ExactEngine(problem).evidence(covariance.theta)
+    found = IterativeEngine(problem, rank=20, tol=1e-6).evidence(covariance.theta)
+    assert abs(found.value - exact.value) <= 4 * found.standard_error + 1e-3
+    assert found.lower <= exact.value <= found.upper
