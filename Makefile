@@ -134,7 +134,7 @@ bench: .venv/.base
 
 # What became slower by more than a tenth, as a ratio to other libraries.
 speed: .venv/.base
-	$(ONE_THREAD) $(BIN)/python benchmarks/watch.py
+	$(BIN)/python benchmarks/watch.py
 
 gpu-bench: .venv/.gpu
 	$(BIN)/python benchmarks/gpu_products.py

@@ -177,13 +177,11 @@ def version_of(compiler: str) -> str | None:
     if compiler in MACOS:
         command = [sys.executable, "-m", "ziglang", "version"]
     elif shutil.which(compiler):
-        command = [compiler, "--version"]
+        command = [compiler, "-dumpversion"]
     else:
         return None
-    found = re.search(
-        r"\d+\.\d+\.\d+", subprocess.run(command, capture_output=True, text=True).stdout
-    )
-    return found and found[0]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def main() -> int:

@@ -13,7 +13,9 @@ from mercer.auto.scales import (
     Slopes,
     absolute_differences,
     kernel_of,
+    learn,
     squared_differences,
+    start,
     widened,
 )
 
@@ -77,3 +79,27 @@ def test_wider_parts_are_kernels_of_nearer_points():
     X, _ = problem()
     parts = [Part(LAPLACIAN, np.ones(4), 1.0), Part(GAUSSIAN, np.full(4, 0.5), 0.3)]
     np.testing.assert_allclose(kernel_of(widened(parts, 2.0))(X), kernel_of(parts)(X / 2))
+
+
+def test_scales_are_learnt_where_columns_matter():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(250, 6))
+    Y = np.sign(X[:, :1]) + 0.5 * X[:, 1:2] + 0.1 * rng.normal(size=(250, 1))
+    found = learn(Slopes(X, Y), start(X, np.random.RandomState(0)), 15)
+    assert found.after < 0.7 * found.before
+    error = left_out(np.asarray(kernel_of(found.parts)(X)), Y, found.alpha)[0]
+    assert error == pytest.approx(found.after, rel=1e-3)
+    moved = np.max([part.amplitude * part.rates for part in found.parts], axis=0)
+    assert moved[:2].min() > moved[2:].max()
+
+
+def test_a_descent_that_is_late_gives_the_best_so_far():
+    X, Y = problem()
+    begin = start(X, np.random.RandomState(0))
+    found = learn(Slopes(X, Y), begin, 15, lambda: True)
+    assert found.before == found.after
+    np.testing.assert_array_equal(found.parts[0].rates, begin[0].rates)
+    again = learn(Slopes(X, Y), found.parts, 3, alpha=0.7)
+    assert again.before == pytest.approx(
+        left_out(np.asarray(kernel_of(begin)(X), dtype=float), Y, 0.7)[0], rel=1e-4
+    )

@@ -14,8 +14,8 @@ import pytest
 import mercer
 from command_line import refused, run
 from mercer import kernels as K
-from mercer.cli.predicting import score_of
-from mercer.tables.readers import read
+from mercer.cli.predicting import predictions, score_of
+from mercer.tables.readers import Data, read
 
 
 def test_predict(irises):
@@ -278,3 +278,43 @@ def test_rows_unlike_the_training_rows_are_flagged(irises):
     assert list(pd.read_csv(io.StringIO(run("predict", "iris.mercer", "new.csv").stdout))) == [
         "prediction"
     ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": ["a"]},
+        {"columns": [{"name": 1, "kind": "number"}]},
+        {"score": 0.9},
+        {"target": [1]},
+    ],
+    ids=repr,
+)
+def test_notes_of_another_form(change, here, diabetes):
+    """The user's own are no matter; those that should be of `mercer fit` are refused."""
+    X, y = diabetes.drop(columns="target").to_numpy(dtype=float), diabetes["target"]
+    np.savez("t.npz", X=X)
+    model = mercer.KernelRidge().fit(X, y)
+    mercer.save(model, "own.mercer", notes=change)
+    assert len(run("predict", "own.mercer", "t.npz").stdout.splitlines()) == len(X) + 1
+    mercer.save(model, "forged.mercer", notes={"kind": "fit", **change})
+    for words in (("predict", "forged.mercer", "t.npz"), ("report", "forged.mercer")):
+        assert "not those that mercer fit writes" in refused(*words)
+
+
+def test_reports_of_forged_notes_are_refused_in_a_sentence(here):
+    model = mercer.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0])
+    for forged in ({"grid": {"axes": 3}}, {"held out": {"true": ["a"], "predicted": [[]]}}):
+        mercer.save(model, "forged.mercer", notes={"kind": "fit", **forged})
+        told = refused("report", "forged.mercer")
+        assert "the notes of forged.mercer are not those that mercer fit writes" in told
+
+
+def test_very_many_columns_are_matched_by_name_in_linear_time():
+    """Each name was compared with all others before: minutes for so many."""
+    names = [f"c{k}" for k in range(30_000)]
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(4, len(names))), columns=names)
+    model = mercer.KernelRidge().fit(X, np.arange(4.0))
+    notes = {"columns": [{"name": name, "kind": "number"} for name in names]}
+    found = predictions(model, notes, Data(X[names[::-1]]))
+    np.testing.assert_array_equal(found["prediction"], model.predict(X))

@@ -198,7 +198,7 @@ WRONG = {
         (),
     ),
     "odd tangents": (
-        "points beside their tangents",
+        "points with their tangents",
         IDENTITY,
         [leaf(Kind.SIGN_PRODUCT, A[:, :1].copy(), B[:, :1].copy())],
         (),

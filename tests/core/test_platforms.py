@@ -23,7 +23,8 @@ with_cmake = pytest.mark.skipif(
 def said(tmp_path, *lines):
     """What CMake prints, in one line, and whether it went on to the end."""
     script = tmp_path / "script.cmake"
-    script.write_text("\n".join([f"include({PLATFORMS.as_posix()})", *lines]), encoding="utf-8")
+    head = ["cmake_minimum_required(VERSION 3.20)", f"include({PLATFORMS.as_posix()})"]
+    script.write_text("\n".join([*head, *lines]), encoding="utf-8")
     run = subprocess.run([CMAKE, "-P", str(script)], capture_output=True, text=True)
     return " ".join((run.stdout + run.stderr).split()), run.returncode == 0
 

@@ -34,7 +34,7 @@ def model(kind):
     "kind", ["ridge", "components", pytest.param("logistic", marks=pytest.mark.long)]
 )
 def test_a_fit_cut_short_anywhere_goes_on(kind, passes, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", 0)
+    monkeypatch.setattr("mercer.estimators.centres.PASSES_FROM_MULTIPLICATIONS", 0)
     estimator, y = model(kind)
     attribute = "projection_" if kind == "components" else "dual_coef_"
     expected = getattr(estimator.fit(POINTS, y), attribute)

@@ -130,7 +130,7 @@ def test_losses_with_corners_are_certified(loss):
 
 def test_passes_over_all_points_equal_those_in_memory(monkeypatch):
     """So many points that sums over a part of them precondition passes over all."""
-    monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", 0)
+    monkeypatch.setattr("mercer.estimators.centres.PASSES_FROM_MULTIPLICATIONS", 0)
     model = mercer.KernelRidge(1.0, kernel="rbf", fit_intercept=True, tol=1e-13, **NYSTROM)
     here = fitted(model, X, Y, W)
     there = fitted(model, as_dask(X), as_dask(Y), as_dask(W))
@@ -147,7 +147,11 @@ def test_newton_steps_by_products_end_where_those_by_curvatures_do(name, passes,
     Steps that are nearly Newton's end where rounding hides that the objective falls: at the square
     root of it.
     """
-    for constant, value in {"SAMPLE": 4, "PRODUCTS_PAY": 1, "VALUE": -2}.items():
+    for constant, value in {
+        "SAMPLE": 4,
+        "PRODUCTS_PAY": 1,
+        "MULTIPLICATIONS_PER_VALUE": -2,
+    }.items():
         monkeypatch.setattr(f"mercer.distributed.points.{constant}", value)
     monkeypatch.setattr("mercer.solvers.risk.softmax.DENSE", 0)
     loss = "logistic" if name == "softmax" else name
@@ -413,7 +417,7 @@ def test_sums_over_blocks_are_those_over_all(weighted, monkeypatch):
     """So few rows at a time that blocks have several parts."""
     from mercer.distributed import spans
 
-    monkeypatch.setattr(spans, "FEW", 16)
+    monkeypatch.setattr(spans, "ROWS_AT_ONCE", 16)
     span = spans.RemoteSpan.__new__(spans.RemoteSpan)
     loss, f = Logistic(), X[:, 0]
     there = loss.weighted(as_dask(W)) if weighted else loss

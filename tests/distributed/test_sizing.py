@@ -174,7 +174,7 @@ def test_rows_of_a_block_follow_the_work():
     assert rows(centres=4000) == 2 * rows(centres=8000) + 1 < rows() / 3
     assert rows(squares=True) < rows() / 30
     # Few centres would make blocks that no memory holds.
-    assert rows(centres=1) * 8 * 11 <= sizing.BYTES
+    assert rows(centres=1) * 8 * 11 <= sizing.BLOCK_BYTES
     # Enough of them for some workers, and no block of a few rows.
     assert 10 <= 10**6 / rows(n=10**6) <= sizing.BLOCKS
     assert rows(n=1000) >= 1000

@@ -68,7 +68,7 @@ def steps(passes):
 
 @pytest.mark.parametrize("targets", [1, 2])
 def test_a_step_of_ridge_sends_m_numbers_for_each_target(targets, travelled, monkeypatch):
-    monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", 0)
+    monkeypatch.setattr("mercer.estimators.centres.PASSES_FROM_MULTIPLICATIONS", 0)
     model = mercer.KernelRidge(1.0, kernel="rbf", tol=1e-10, **SETTINGS)
     y = da.from_array(Y[:, :targets], chunks=(1000, targets))
     model.fit(POINTS, y)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("passes_pay", [0, np.inf])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_ridge(passes_pay, fit_intercept, monkeypatch):
-    monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", passes_pay)
+    monkeypatch.setattr("mercer.estimators.centres.PASSES_FROM_MULTIPLICATIONS", passes_pay)
     settings = {"alpha": 0.1, "kernel": KERNEL, "fit_intercept": fit_intercept, "tol": 1e-10}
     exact = mercer.KernelRidge(**settings, solver="cholesky").fit(X, Y)
     for centers in ("pivoted", "uniform", X):

@@ -40,9 +40,16 @@ CASES = {
     "NadarayaWatsonRegressor": (mercer.NadarayaWatsonRegressor(bandwidth=0.5), y),
     "NadarayaWatsonClassifier": (mercer.NadarayaWatsonClassifier(bandwidth=0.5), classes),
     "LocalLinearRegressor": (mercer.LocalLinearRegressor(bandwidth=0.9), y),
+    "GaussianProcessRegressor": (mercer.GaussianProcessRegressor(), y),
+    "GaussianProcessClassifier": (mercer.GaussianProcessClassifier(), classes > 0),
 }
-# These go from point to point, on the host.
-ON_HOST = ("KernelPerceptron", "KernelSGDClassifier")
+# These compute on the host.
+ON_HOST = (
+    "KernelPerceptron",
+    "KernelSGDClassifier",
+    "GaussianProcessRegressor",
+    "GaussianProcessClassifier",
+)
 WEIGHTED = [name for name in CASES if name not in (*ON_HOST, "KernelPCA", "KernelCCA")]
 METHODS = ("predict", "decision_function", "predict_proba", "transform", "score_samples", "pdf")
 # Fitted numbers that are not about the points: of labels, of values of a parameter, of samples.

@@ -346,7 +346,7 @@ def test_a_missing_target_is_told(model):
 )
 def test_words_that_should_be_numbers_are_sent_to_the_classifier(model, meant):
     words = ["1.5", *["no", "yes"] * 9, "no"]
-    told = f"y holds 'no' at row 1, which is not a number; .* and {meant} tells classes apart"
+    told = f"y holds 'no' at row 1, which is not a number; .* and {meant} predicts classes"
     for given in (words, np.array(words), np.array(words, dtype=object), pd.Series(words)):
         with pytest.raises(ValueError, match=told):
             model.fit(X, given)

@@ -14,7 +14,7 @@ from mercer.operators import gram
 from mercer.solvers.qp import support_vectors
 from mercer.solvers.qp.interior_point import interior_point
 from mercer.solvers.qp.restricted_gram import RestrictedGram
-from mercer.solvers.qp.row_cache import KeptRows
+from mercer.solvers.qp.row_cache import CachedRows
 from mercer.solvers.qp.smo import smo, smo_together
 from quadratic_programs import check_feasible
 
@@ -130,21 +130,21 @@ def test_programmes_on_parts_of_a_matrix_together_are_as_each_alone(dtype):
 def test_rows_are_computed_once_and_when_asked_for():
     X = points("plain", 1100, 3, 0)
     operator = gram(RBF(0.5), X, store=False)
-    kept = KeptRows(operator, [np.arange(1100)])
+    kept = CachedRows(operator, [np.arange(1100)])
     kept.fetch([(0, np.array([7, 3, 7]))])
     kept.fetch([(0, np.array([3, 1000]))])
     assert kept.count == 3
     (slot,) = kept.slots
     assert_allclose(kept.rows[slot[[7, 3, 1000]]], RBF(0.5)(X[[7, 3, 1000]], X), rtol=1e-12)
     K = RBF(0.5)(X[:5])
-    assert KeptRows(K, [np.arange(5)]).rows is K
+    assert CachedRows(K, [np.arange(5)]).rows is K
 
 
 def test_rows_are_computed_as_far_as_programmes_go():
     X = points("plain", 1100, 3, 0)
     operator = gram(RBF(0.5), X, store=False)
     parts = [np.r_[0:300, 300:700], np.r_[0:300, 700:1100], np.arange(300, 1100)]
-    kept = KeptRows(operator, parts)
+    kept = CachedRows(operator, parts)
     kept.rows[:] = np.nan
     kept.fetch([(0, np.array([5, 400])), (1, np.array([5]))])
     kept.fetch([(2, np.array([400, 900]))])

@@ -1,7 +1,8 @@
 """One object per array library: NumPy, and torch on any device. `backend(X)` is that of X.
 
 Arrays of other libraries are converted to one of these at the door (`libraries`). What an estimator
-or a solver wants to know of its arrays is a method here; it does not ask of which library they are.
+or a solver wants to know of its arrays is a method here; it does not ask which library they belong
+to.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def _container() -> int | None:
 
 
 def _windows_memory() -> int | None:
-    """Bytes of memory as Windows reports them, or None elsewhere."""
+    """Bytes of memory as Windows reports them, or None on other systems."""
     kernel32 = getattr(getattr(ctypes, "windll", None), "kernel32", None)
     kilobytes = ctypes.c_ulonglong()
     if kernel32 is None or not kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kilobytes)):

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mercer._registry import LOADERS
 from mercer.arrays.libraries import is_recorded, is_tensor, to_input_type, to_native
 from mercer.arrays.torch_state import computing
@@ -18,7 +20,7 @@ from mercer.memory_errors import explaining_memory
 
 
 def is_collection(X: Any) -> bool:
-    """Whether X is a Dask array or table, of which the rows are elsewhere."""
+    """Whether X is a Dask array or table, whose rows are remote."""
     return hasattr(type(X), "__dask_graph__")
 
 
@@ -94,6 +96,8 @@ def over_blocks(method: Callable) -> Callable:
     @explaining_memory
     @functools.wraps(method)
     def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
+        if type(X) is np.ndarray and not arguments and not named:
+            return method(self, X)
         if is_collection(X):
             return implementation().map_blocks(self, method.__name__, X, *arguments, **named)
         given, others = to_native(X), map(to_native, arguments)

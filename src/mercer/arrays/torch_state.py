@@ -147,7 +147,7 @@ class _Precision:
             self.flags = tuple(flag.fp32_precision for flag in _flags(torch))
         try:
             self.legacy = torch.get_float32_matmul_precision()
-        except RuntimeError:  # set in the new way alone, of which the old one refuses to speak
+        except RuntimeError:  # set in the new way alone, which the old one refuses to read
             self.legacy = None
         if self.legacy not in (None, "highest"):
             torch.set_float32_matmul_precision("highest")  # in both ways

@@ -23,11 +23,13 @@ from mercer.arrays.threads import one_blas_thread
 from mercer.auto.classes import METRICS, as_model, best_likelihood, best_offsets
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.likelihood import fit_likelihood, mean_loss
+from mercer.auto.novelty import novelty
+from mercer.auto.residuals import intervals, sorted_residuals
 from mercer.auto.search import Clock, Search, take
 from mercer.auto.table_search import TableSearch
 from mercer.auto.targets import Targets
 from mercer.estimators import KernelRidge, KernelRidgeCV
-from mercer.estimators.fitting import atomic_fit
+from mercer.estimators.fitting import atomic_fit, warn_of_convergence
 from mercer.estimators.inputs import require_fitted
 from mercer.estimators.labels import (
     check_labels,
@@ -39,6 +41,7 @@ from mercer.estimators.labels import (
 from mercer.estimators.scores import Classifier, Regressor
 from mercer.solvers.ridge_problem import float32_is_small
 from mercer.tables.coding import TableCoding, as_table
+from mercer.tables.leaks import possible_leaks
 from mercer.tables.sparse import are_all_equal, sparse_rows, stays_sparse
 
 # Rows up to which the final fit is exact, and centres beyond.
@@ -51,6 +54,8 @@ _FACTOR = 4.0
 _FACTORISATIONS = 2
 # Classes up to which all rows are left out; of more, those that the regulariser is chosen on.
 _LEFT_OUT_CLASSES = 3
+# Columns and rows that are examined for leaks of the target.
+_LEAK_COLUMNS, _LEAK_ROWS = 3, 1000
 # Copies of a table, made dense, that its coding holds at once.
 _COPIES = 8
 # Multiplications of matrices that one thread has done in a few seconds.
@@ -81,6 +86,7 @@ class _AutoKernel(BaseEstimator):
                 search.run()
             except KeyboardInterrupt:
                 search.stop()
+                warn_of_convergence("the search was interrupted; fitting the best kernel so far")
         self.coding_ = search.coding
         self.n_features_in_ = search.coding.n_features_in_
         if hasattr(search.coding, "feature_names_in_"):
@@ -127,6 +133,30 @@ class _AutoKernel(BaseEstimator):
             "baseline": float(np.average(np.mean((Y - mean) ** 2, axis=1), weights=weight)),
             "seconds": search.clock.seconds,
         }
+
+    def _name_columns(self, search: Search, X: Any, y: np.ndarray, task: str) -> None:
+        """In the report, the columns that are not learnt and those that may be leaks."""
+        names = getattr(self, "feature_names_in_", None)
+
+        def name(column: int) -> str:
+            return str(column if names is None else names[column])
+
+        identifiers = getattr(self.coding_, "identifiers_", {})
+        self.report_["not_learnt"] = {name(k): why for k, why in identifiers.items()}
+        self.report_["possible_leaks"] = leaks = {}
+        # A column that gives the answer away moves the kernel more than most.
+        columns = np.sort(search.strongest_columns()[:_LEAK_COLUMNS])
+        if len(columns) < 2 or y.ndim > 1:
+            return
+        some = take(X, np.arange(min(len(y), _LEAK_ROWS)))
+        if hasattr(some, "iloc"):
+            some = some.iloc[:, columns].set_axis(
+                [f"column {i}" for i in range(len(columns))], axis=1
+            )
+        else:
+            some = some[:, columns]
+        for found, score in possible_leaks(some, y[: some.shape[0]], task).items():
+            leaks[name(columns[int(found.split()[-1])])] = score
 
     def _fit_nothing(self, points: Any, Y: np.ndarray) -> np.ndarray:
         """A table that tells no row from another: the mean."""
@@ -177,6 +207,26 @@ class _AutoKernel(BaseEstimator):
         self.alpha_ = self.model_.alpha_
         return np.asarray(self.model_.loo_predictions_).reshape(Y.shape)
 
+    def novelty(self, X: Any) -> np.ndarray:
+        """The fraction of training rows that are nearer to another one than each row is to any.
+
+        Near one for rows unlike all of training: predictions for them are extrapolation. By the
+        similarity of the kernel, in which columns count as much as they matter.
+
+        Parameters
+        ----------
+        X : table
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        require_fitted(self)
+        points = self.coding_.transform(X, self)
+        if not points.shape[1]:
+            return np.zeros(points.shape[0])
+        return novelty(self.kernel_, points, self.model_.X_fit_)
+
     def _scores(self, X: Any) -> np.ndarray:
         require_fitted(self)
         if sp.issparse(X) and isinstance(self.coding_, TableCoding) and X.shape[0]:
@@ -201,14 +251,17 @@ class _AutoKernel(BaseEstimator):
 
 
 class AutoKernelRegressor(Regressor, _AutoKernel):
-    """Kernel ridge regression with everything found from the data.
+    r"""Kernel ridge regression with everything found from the data.
 
-    Takes a raw table: columns of numbers are scaled and their gaps filled, categories coded, texts
-    and sequences seen by string kernels. On a few hundred rows, the scaling, the family and width
-    of the kernel and then one scale per feature are chosen by the squared error left one out, whose
-    gradient is exact; scales are kept if they do better on rows that had no part in choosing them.
-    The regulariser is chosen left one out on up to 1000 rows. Up to 5000 rows the fit is exact,
-    beyond that on centres.
+    .. math:: k(x, z) = \exp(-\|x - z\|_{1, v}) + \beta \exp(-\|x - z\|_{2, w}^2)
+
+    The points are a table's columns: values and ranks of numbers, indicators and target means of
+    categories (`mercer.tables.coordinates.TableCoordinates`); texts and sequences add string
+    kernels. The norms weigh each coordinate. The weights, the amplitude :math:`\beta` and the
+    regulariser minimise the squared error left one out on some 900 rows, by its exact gradient, and
+    then on as many others. One width for all and the regulariser are chosen on 1500 rows. Up to
+    5000 rows the fit is exact, beyond that on centres. A skewed target that is never negative is
+    learnt as its logarithm too, and both predictions are combined by those left out.
 
     A sparse matrix of more than 1000 columns, or more than 8 million entries with the zeros, stays
     sparse unless half of it is stored: its columns are scaled and not moved, a missing value counts
@@ -216,22 +269,25 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
 
     Parameters
     ----------
+    quality : {"best", "fast"}, default="best"
+        "fast" learns the scales on 300 rows.
     max_time : float or None, default=None
         Seconds; the search ends after half of them, and where an exact fit would take longer than
         the rest, the fit is on as many centres as there is time for. A few are always taken.
     random_state : int, RandomState or None, default=0
-        Draws the rows that the search looks at.
+        Draws the rows that the search looks at, and the folds of target means.
 
     Attributes
     ----------
     kernel_ : Kernel
         On the points that ``coding_`` makes of a table.
     alpha_ : float
-    coding_ : TableCoding or SparseCoding
+    coding_ : TableCoordinates or SparseCoding
     model_ : KernelRidge or KernelRidgeCV
     report_ : dict
         What was tried, with its error and the seconds gone by; what won; the error left one out of
-        the whole, and that of the mean as a baseline, both in units of the targets' variance.
+        the whole, and that of the mean as a baseline, both in units of the targets' variance; the
+        columns that are not learnt, and those that may be leaks of the target.
 
     Examples
     --------
@@ -279,8 +335,10 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
         one = slice(None) if y.shape[1] > 1 else 0
         self.y_mean_, self.y_scale_ = targets.mean[one], targets.scale[one]
         self.log_target_ = targets.log
-        predictions = targets.predictions(left_out) / targets.scale
-        self._report(search, predictions, y / targets.scale, weight)
+        predictions = targets.predictions(left_out)
+        self.residuals_ = sorted_residuals(predictions, y)
+        self._report(search, predictions / targets.scale, y / targets.scale, weight)
+        self._name_columns(search, X, Y[:, 0] if self.one_target_ else Y, "regression")
         return self
 
     @over_blocks
@@ -291,6 +349,36 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
         values = Targets(mean, scale, self.log_target_).predictions(scores)
         return values[:, 0] if self.one_target_ else values
 
+    @over_blocks
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
+        """Intervals for new targets, from leave-one-out residuals of rows predicted alike.
+
+        They have the coverage on average over new rows, whatever the distribution of the errors,
+        and are wider where errors are larger among training rows with about the same prediction.
+
+        Parameters
+        ----------
+        X : table
+        coverage : float, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (2, m) or (2, m, n_targets)
+            Lower and upper ends; infinite where there are too few rows for the coverage.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r}; expected a number between 0 and 1")
+        predicted = self.predict(X)
+        if self.residuals_ is None:
+            raise ValueError(
+                "this model was saved by an earlier version, without the residuals that intervals "
+                "are taken from; fit it again"
+            )
+        columns = predicted.reshape(len(predicted), -1).T
+        pairs = zip(columns, self.residuals_, strict=True)
+        found = np.stack([intervals(f, known, coverage) for f, known in pairs], axis=2)
+        return found[..., 0] if self.one_target_ else found
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -298,15 +386,25 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
 
 
 class AutoKernelClassifier(Classifier, _AutoKernel):
-    """Classification by kernel ridge regression, with everything found from the data.
+    r"""Kernel logistic regression with everything found from the data.
 
-    As `AutoKernelRegressor`, on targets that tell the classes apart. Probabilities are a softmax of
-    the scores, whose steepness makes the left-out scores of training likeliest.
+    .. math:: \min_f \sum_i -\log p_{y_i}(x_i) + \tfrac{\alpha}{2} \|f\|^2,
+              \qquad p = \mathrm{softmax}(f)
+
+    The kernel is that of `AutoKernelRegressor` for indicators of the classes. The regulariser has
+    the least loss left one out on some 1000 rows. Probabilities are calibrated by one factor on
+    scores that are left out. Beyond 5000 rows, ridge regression on indicators and centres takes
+    the place of logistic regression.
 
     Parameters
     ----------
-    max_time, random_state
+    quality, max_time, random_state
         As in `AutoKernelRegressor`.
+    metric : {"log_loss", "auc", "accuracy", "balanced_accuracy", "f1"}, default="log_loss"
+        What `predict` should do best: "balanced_accuracy" and "f1" move the threshold between the
+        classes, by the probabilities left one out. Probabilities do not depend on it.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, which multiply those of their rows.
 
     Attributes
     ----------
@@ -387,7 +485,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         Y = targets[:, columns] - self.shares_
         search = self._search(X, Y, weight, groups)
         points = search.all_points()
-        self.loss_ = "squared"
+        self.loss_, all_codes = "squared", codes
         if self._centres(search) is None and not are_all_equal(points):
             self.loss_ = "logistic"
             left_out, rows = self._fit_likelihood(search, points, codes, weight)
@@ -400,6 +498,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         chances = softmax(self.steepness_ * scores, axis=1)
         self._report(search, chances[:, columns], targets[:, columns], weight)
         self.offsets_ = best_offsets(self.metric, chances, codes, weight)
+        self._name_columns(search, X, all_codes, "classification")
         right = (scores + self.offsets_ / self.steepness_).argmax(axis=1) == codes
         self.report_["left_one_out_accuracy"] = float(np.average(right, weights=weight))
         self.report_["baseline_accuracy"] = float(shares.max())

@@ -156,6 +156,10 @@ class Search:
     def _rows_of(self, coding: Any, rows: np.ndarray) -> Any:
         return coding.transform(take(self.X, rows))
 
+    def strongest_columns(self) -> np.ndarray:
+        """The columns that move the kernel, the strongest first; none where that is not known."""
+        return np.zeros(0, dtype=np.int64)
+
     def stop(self) -> None:
         """End the search here: what is left is done as if the time was spent."""
         self.clock.stop()

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from mercer.auto.leave_one_out import GAIN
-from mercer.auto.scales import Slopes, kernel_of, learn, start, widened
+from mercer.auto.scales import Learnt, Part, Slopes, kernel_of, learn, start, widened
 from mercer.auto.search import Clock, Search
 from mercer.tables.coordinates import TableCoordinates
 
-# Rows that scales are learnt on, and rows that the width and the regulariser are chosen on.
+# Rows of each of the two samples that scales are learnt on, and rows that the width and the
+# regulariser are chosen on.
 _LEARNING_ROWS, _WIDTH_ROWS = 900, 1500
-_FAST_ROWS = 400
+_FAST_ROWS = 300
 # Steps of L-BFGS.
-_STEPS, _FAST_STEPS = 12, 6
+_STEPS, _FAST_STEPS = (14, 8), (6, 3)
 # Widths go by this factor, regularisers by the next.
 _WIDTH_FACTOR, _ALPHA_FACTOR = 2.0, 3.0
 _WIDEST = 4.0
@@ -47,6 +48,8 @@ class TableSearch(Search):
     ):
         self.groups, self.quality = groups, quality
         self.targets, self.random = Y, random
+        self.parts: list[Part] = []
+        self._steps = _FAST_STEPS if quality == "fast" else _STEPS
         super().__init__(X, Y, clock, random, roots)
 
     def _fitted_coding(self) -> Any:
@@ -61,6 +64,16 @@ class TableSearch(Search):
     def _rows_of(self, coding: Any, rows: np.ndarray) -> Any:
         return self.training_points[rows]
 
+    def strongest_columns(self) -> np.ndarray:
+        if not self.parts:
+            return super().strongest_columns()
+        owners = self.coding.owners_
+        X = self.training_points[:, : len(owners)].astype(np.float64)
+        moves = np.max([part.amplitude * part.rates for part in self.parts], axis=0)
+        by_column = np.zeros(self.coding.n_features_in_)
+        np.maximum.at(by_column, owners, moves * X.std(axis=0))
+        return np.argsort(-by_column, kind="stable")
+
     def run(self) -> TableSearch:
         D = len(self.coding.owners_)
         if D:
@@ -70,25 +83,43 @@ class TableSearch(Search):
         return self
 
     def _numbers_of(self, D: int) -> None:
-        """Scales on some rows, then widths on more."""
-        n, fast = len(self.Y), self.quality == "fast"
-        rows = np.sort(self.rows(min(n, _FAST_ROWS if fast else _LEARNING_ROWS)))
-        X = self.training_points[rows, :D].astype(np.float64)
-        found = learn(
-            Slopes(X, self.Y[rows], self.roots_of(rows)),
-            start(X, self.random),
-            _FAST_STEPS if fast else _STEPS,
-            self._late,
-        )
-        self.note(f"all scales equal, {len(rows)} rows", self.coding, found.before)
+        """Scales on some rows, again on others, then widths on more rows."""
+        n, most = len(self.Y), _FAST_ROWS if self.quality == "fast" else _LEARNING_ROWS
+        X = self.training_points[:, :D].astype(np.float64)
+        count = min(n, most)
+        begin = start(X, self.random)
+        found = self._learnt(X, begin, np.sort(self.rows(count)), self._steps[0])
+        if count < n:
+            # Other rows correct what the first made of noise.
+            rows = np.sort(self.rows(count, skip=n - count))
+            found = self._learnt(X, found.parts, rows, self._steps[1], found.alpha)
+        self.alpha, self.error, self.parts = found.alpha, found.after, found.parts
+        self.kernel = kernel_of(found.parts)
+        self._width(found.parts)
+
+    def _learnt(
+        self,
+        X: np.ndarray,
+        begin: list[Part],
+        rows: np.ndarray,
+        steps: int,
+        alpha: float | None = None,
+    ) -> Learnt:
+        slopes = Slopes(X[rows], self.Y[rows], self.roots_of(rows))
+        found = learn(slopes, begin, steps, self._late, alpha)
+        name = "all scales equal" if alpha is None else "these scales"
+        self.note(f"{name}, {len(rows)} rows", self.coding, found.before)
         self.note(f"learnt scales, {len(rows)} rows", self.coding, found.after)
-        self.alpha, self.error, self.kernel = found.alpha, found.after, kernel_of(found.parts)
-        rows = np.sort(self.rows(min(n, _WIDTH_ROWS)))
+        return found
+
+    def _width(self, parts: list[Part]) -> None:
+        """One factor on all scales."""
+        rows = np.sort(self.rows(min(len(self.Y), _WIDTH_ROWS)))
         X, errors = self.points(self.coding, rows), {}
 
         def look(width: float) -> float:
             if width not in errors:
-                kernel = kernel_of(widened(found.parts, width))
+                kernel = kernel_of(widened(parts, width))
                 errors[width], alpha = self._best(kernel, X, rows, _ALPHA_FACTOR)
                 self.note(f"scales times {width:g}, {len(rows)} rows", self.coding, errors[width])
                 if errors[width] <= min(errors.values()):

@@ -176,21 +176,22 @@ def _numbers(data: Data, columns: list[str] | None) -> tuple[np.ndarray, list[st
         frame = frame if columns else frame.dropna(axis="columns", how="all")
         names, X = [str(name) for name in frame.columns], frame.to_numpy(dtype=np.float64)
     every = data.columns or names
-    refuse_repeated(data, [column for column in columns or () if column in every])
+    known, places = set(every), {name: k for k, name in enumerate(names)}
+    refuse_repeated(data, known.intersection(columns or ()))
     chosen = []
     for column in columns or names:
         name = column
-        if column not in every and column.isdecimal() and int(column) < len(every):
+        if column not in known and column.isdecimal() and int(column) < len(every):
             name = every[int(column)]
-        if name not in names:
-            there = name in (data.columns or ())
+        if name not in places:
+            there = data.columns is not None and name in known
             words = nonnumbers(data.X[name]) if there else []
             held = f": {name} holds {words[0]!r}" if words else ""
             others = f"there are {listed(names)}" if there else suggested(column, names)
             raise ValueError(
                 f"--column {column}: {data.source} has no such numeric column{held}; {others}"
             )
-        chosen.append(names.index(name))
+        chosen.append(places[name])
     if not chosen:
         raise ValueError(f"{data.source} has no numeric column")
     X = np.asarray(X[:, chosen], dtype=np.float64)
@@ -230,7 +231,8 @@ def rows(X: np.ndarray, names: list[str], summary: dict[str, Any]) -> dict[str, 
 
 
 def _holds_days(data: Data, name: str) -> bool:
-    return data.columns is not None and name in data.columns and data.X[name].dtype.kind == "M"
+    is_there = hasattr(data.X, "columns") and name in data.X.columns
+    return is_there and data.X[name].dtype.kind == "M"
 
 
 def _day_numbers(times: Any) -> Any:

@@ -224,7 +224,7 @@ def load_model(path: str, n_features: int = 0) -> tuple[Any, dict[str, Any]]:
             is_libsvm = file.read(8) == b"svm_type"
         if is_libsvm:
             return mercer.read_libsvm(path, n_features=n_features), {}
-        return mercer.load(path), mercer.read_notes(path)
+        return mercer.load(path), known_notes(mercer.read_notes(path))
     with tempfile.TemporaryDirectory() as folder:
         copy = os.path.join(folder, "standard input")
         with open(copy, "wb") as file:
@@ -232,3 +232,29 @@ def load_model(path: str, n_features: int = 0) -> tuple[Any, dict[str, Any]]:
         if not is_model_file(copy):
             raise ValueError("standard input is not a model; mercer fit writes models")
         return load_model(copy, n_features)
+
+
+def known_notes(notes: dict[str, Any]) -> dict[str, Any]:
+    """The notes if they have the form that `mercer fit` writes; none if they are the user's own.
+
+    Raises
+    ------
+    ValueError
+        If they are marked as those of `mercer fit` and have another form.
+    """
+    columns = notes.get("columns", [])
+    named = isinstance(columns, list) and all(
+        isinstance(column, dict) and all(isinstance(column.get(k), str) for k in ("name", "kind"))
+        for column in columns
+    )
+    tables = [notes.get(key) or {} for key in ("left out", "read as", "score", "threshold")]
+    texts = [notes.get(key) or "" for key in ("target", "task")]
+    if (
+        named
+        and all(isinstance(t, dict) for t in tables)
+        and all(isinstance(t, str) for t in texts)
+    ):
+        return notes
+    if "kind" in notes:
+        raise ValueError("the notes of the model are not those that mercer fit writes")
+    return {}

@@ -25,7 +25,6 @@ def predictions(
     novelties: bool = False,
 ) -> dict[str, np.ndarray]:
     """Row names, the column ``prediction``, and optionally probabilities and novelty."""
-    _refuse_other_notes(notes)
     X = arranged(model, notes, data)
     predicted = np.asarray(model.predict(X))
     columns = _names(notes, data)
@@ -85,20 +84,6 @@ def notes_on_rows(
                 "--novelty says which"
             )
     return found
-
-
-def _refuse_other_notes(notes: dict[str, Any]) -> None:
-    """Raise an error if notes are not of the form that `mercer fit` writes."""
-    columns = notes.get("columns", [])
-    named = isinstance(columns, list) and all(
-        isinstance(column, dict) and all(isinstance(column.get(k), str) for k in ("name", "kind"))
-        for column in columns
-    )
-    tables = [notes.get(key) or {} for key in ("left out", "read as", "score")]
-    texts = [notes.get(key) or "" for key in ("target", "task")]
-    fitting = all(isinstance(t, dict) for t in tables) and all(isinstance(t, str) for t in texts)
-    if not (named and fitting):
-        raise ValueError("the notes of the model are not those that mercer fit writes")
 
 
 def _names(notes: dict[str, Any], data: Data) -> dict[str, np.ndarray]:
@@ -196,7 +181,8 @@ def arranged(model: Any, notes: dict[str, Any], data: Data) -> Any:
     if not wanted and hasattr(model, "feature_names_in_"):
         wanted = [str(name) for name in model.feature_names_in_]
     if data.columns is not None and wanted:
-        missing = [name for name in wanted if name not in data.columns]
+        there = set(data.columns)
+        missing = [name for name in wanted if name not in there]
         if missing:
             several = "s" if len(missing) > 1 else ""
             lacking = listed([f"{name!r:.80}" for name in missing])

@@ -158,7 +158,7 @@ def smoother() -> Any:
 def threads(n_pairs: int, n_features: int) -> int:
     """Threads for so much work: ``OMP_NUM_THREADS`` if set, else the cores we may run on.
 
-    None beside the calling one where the work would be done before another had started.
+    None besides the calling one where the work would be done before another had started.
     """
     if n_pairs * (FEATURES_OF_EXP + n_features) < FEW_PAIRS * FEATURES_OF_EXP:
         return 0
@@ -171,7 +171,7 @@ def threads(n_pairs: int, n_features: int) -> int:
 
 
 def _threads_to_read(A: np.ndarray) -> int:
-    """Threads for one pass over a matrix; none beside the calling one where it is in cache."""
+    """Threads for one pass over a matrix; none besides the calling one where it is in cache."""
     return 0 if A.size < CACHED else threads(A.size, 0)
 
 

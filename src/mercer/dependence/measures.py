@@ -38,7 +38,7 @@ MEDIAN_POINTS = 2000
 CACHE_BYTES = 2**23
 # Columns multiplied at a time.
 COLUMNS = 256
-# Differences this small beside what is subtracted are none.
+# Differences this small compared with what is subtracted are none.
 ROUNDING = 1e-13
 EPS = np.finfo(np.float64).eps
 

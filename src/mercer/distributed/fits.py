@@ -27,6 +27,7 @@ from mercer.estimators.machines.engine import (
 )
 from mercer.estimators.ridge.engine import fit_on_centres, regularisers, store
 from mercer.estimators.spectral.pca_engine import fit_components_on_centres, learn_pre_images
+from mercer.estimators.spectral.pre_images import refuse_no_images
 
 
 def fitter(estimator: Any, method: str) -> Callable:
@@ -91,8 +92,8 @@ def _pca(estimator: Any, X: Any, y: Any = None) -> Any:
     with DaskPoints(estimator, X, squares=True) as points:
         estimator.kernel_ = points.kernel()
         fit_components_on_centres(estimator, points)
-    estimator._check_invertible(estimator.X_fit_)
     if estimator.fit_inverse_transform:
+        refuse_no_images(estimator.kernel_, estimator.X_fit_, estimator.pre_image)
         learn_pre_images(estimator, estimator.X_fit_)
     return estimator
 

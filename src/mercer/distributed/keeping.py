@@ -54,7 +54,7 @@ class _Keeping(WorkerPlugin):
 
 @contextmanager
 def kept(value: Any, *identity: Any) -> Iterator[Kept]:
-    """For a while, an object that tasks can name; ``identity`` tells it from others."""
+    """For a while, an object that tasks can name; ``identity`` distinguishes it from others."""
     place, client = uuid4().hex, current_client()
     _HERE[place] = value
     try:

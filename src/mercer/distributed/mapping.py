@@ -51,11 +51,12 @@ class _Call:
 
 
 def map_blocks(model: Any, method: str, X: Any, *arguments: Any, **named: Any) -> Any:
-    """The method of every block of rows, nothing of which is computed yet.
+    """The method of every block of rows, computed later.
 
     Of an array comes an array; of a table a column or a table, with its index.
     The model is one item of the graph: it goes to each worker once, and again where one is lost.
-    How many columns come out is told by one row of zeros or, of a table, by its example.
+    The number of columns of the result is found from one row of zeros or, of a table, by its
+    example.
     """
     require_array_or_table(X)
     model = copy(model)

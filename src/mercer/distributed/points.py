@@ -20,9 +20,10 @@ from mercer.distributed.rows import is_table, places_of, row_blocks_of
 from mercer.distributed.sizing import resized, rows_per_block
 from mercer.distributed.spans import RemoteSpan, Sample, hold, vector
 from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
-from mercer.estimators.centres import VALUE, Centres, default_centres
+from mercer.estimators.centres import Centres, default_centres
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import class_labels, class_weights, require_targets
+from mercer.estimators.measured import MULTIPLICATIONS_PER_VALUE
 from mercer.kernels import Kernel
 from mercer.solvers.nystrom.sums import Sums
 from mercer.solvers.risk.span import Span
@@ -158,7 +159,7 @@ class DaskPoints(RemotePoints):
         return self._diagonal(kernel).total
 
     def diagonal(self, kernel: Kernel) -> np.ndarray:
-        """The largest k(x, x) by itself, which is what fits ask the diagonal for."""
+        """The largest k(x, x) alone, which is what fits ask the diagonal for."""
         return np.array([self._diagonal(kernel).largest])
 
     def _diagonal(self, kernel: Kernel) -> Diagonal:
@@ -168,7 +169,7 @@ class DaskPoints(RemotePoints):
             self._known_diagonal = found
         return found
 
-    def beside(self, positions: np.ndarray, ends: np.ndarray) -> list[tuple]:
+    def with_positions(self, positions: np.ndarray, ends: np.ndarray) -> list[tuple]:
         """Every block, and which of rising positions lie in it, where blocks end there."""
         parts = np.split(positions, np.searchsorted(positions, ends[:-1]))
         starts = np.append(0, ends[:-1])
@@ -179,7 +180,7 @@ class DaskPoints(RemotePoints):
         """The points at these positions, from one pass; those of the last pass are at hand."""
         wanted = np.unique(positions)
         if self._seen is None or np.setdiff1d(wanted, self._seen[0]).size:
-            blocks = self.beside(wanted, self.ends)
+            blocks = self.with_positions(wanted, self.ends)
             self._seen = wanted, reduced("rows", Taken, self.preparation, blocks).rows
         there, rows = self._seen
         return take_rows(rows, np.searchsorted(there, positions))
@@ -205,7 +206,7 @@ class DaskPoints(RemotePoints):
         points = self[drawn]
         keep = 8 * m * r <= memory_budget()
         span = Span(lambda: centres.features(points), m, r, fit_intercept, keep)
-        return Sample(drawn, span, max(r // (d + VALUE), PRODUCTS_PAY))
+        return Sample(drawn, span, max(r // (d + MULTIPLICATIONS_PER_VALUE), PRODUCTS_PAY))
 
     def vectors(self) -> tuple[Any, Any]:
         """Targets (n, t) and weights (n,) or None as Dask arrays, which stay with the points."""
@@ -235,7 +236,7 @@ def _centres_of(estimator: Any, n: int) -> int:
 
 def _products_pay(centres: int, features: int) -> bool:
     """Whether Newton steps are better solved for by products than with the curvature."""
-    return centres // (features + VALUE) >= PRODUCTS_PAY or centres >= MANY
+    return centres // (features + MULTIPLICATIONS_PER_VALUE) >= PRODUCTS_PAY or centres >= MANY
 
 
 def _target(preparation: Preparation, block: tuple) -> np.ndarray:
@@ -253,7 +254,7 @@ class Blocks:
 
     def __init__(self, points: DaskPoints, centres: Kept, among: np.ndarray | None, dense: bool):
         self.points, self.centres, self.dense = points, centres, dense
-        self.data = points.alone if among is None else points.beside(among, points.ends)
+        self.data = points.alone if among is None else points.with_positions(among, points.ends)
 
     def summed(self, sums: Sums) -> Any:
         work = Pass(sums, self.centres, self.points.preparation, self.dense)
@@ -308,7 +309,7 @@ class Weights:
         return int(self.ends[-1])
 
     def __getitem__(self, ranks: np.ndarray) -> np.ndarray:
-        points, blocks = self.points, self.points.beside(ranks, self.ends)
+        points, blocks = self.points, self.points.with_positions(ranks, self.ends)
         places = reduced("places", Places, points.preparation, blocks).places
         sizes = [len(within) for _, within in blocks]
         return places + np.repeat(points.ends - points.lengths, sizes)

@@ -36,7 +36,7 @@ def reduced(name: str, piece: Callable, common: Any, blocks: Sequence[tuple]) ->
 
     Examples
     --------
-    >>> from mercer.solvers.nystrom.ridge import Totals
+    >>> from mercer.solvers.nystrom.sums import Totals
     >>> class Size(Totals):
     ...     def __init__(self, unit, points):
     ...         self.n = unit * len(points)

@@ -22,9 +22,9 @@ def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
     require_array_or_table(X)
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions; expected an array or table of 2")
-    beside = {"y": y, "sample_weight": weight}
+    per_row = {"y": y, "sample_weight": weight}
     if is_table(X):
-        for name, given in beside.items():
+        for name, given in per_row.items():
             if given is not None and not is_table(given):
                 raise TypeError(
                     f"{name} is of type {type(given).__name__} and X is a table; give columns of "
@@ -41,7 +41,7 @@ def row_blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
         return together.to_delayed()
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     parts: list[Any] = [X, "ij"]
-    for name, given in beside.items():
+    for name, given in per_row.items():
         given = None if given is None else _cut_as(X, given, name)
         parts += [given, None if given is None else "ik"[: given.ndim]]
     nothing = np.empty((0, 0), dtype=object)

@@ -10,10 +10,10 @@ from dask.base import tokenize
 from dask.delayed import delayed
 
 from mercer.arrays import backend, take_rows
-from mercer.estimators.centres import VALUE
+from mercer.estimators.measured import MULTIPLICATIONS_PER_VALUE
 
 # Multiplications that a thread does in a second, and bytes of numbers that a block may have.
-SECOND, BYTES = 2e10, 2**26
+MULTIPLICATIONS_PER_SECOND, BLOCK_BYTES = 2e10, 2**26
 # Blocks that keep workers busy to the end, made as long as the shortest share of a second pays.
 BLOCKS, SHORTEST = 64, 0.05
 
@@ -39,8 +39,8 @@ def rows_per_block(n: int, centres: int, features: int, targets: int, squares: b
     >>> rows_per_block(10**6, 1000, 10, 1, squares=False)
     38130
     """
-    work = centres * (features + VALUE + targets + (centres if squares else 0))
-    most = min(SECOND / work, BYTES / (8 * (features + targets)))
+    work = centres * (features + MULTIPLICATIONS_PER_VALUE + targets + (centres if squares else 0))
+    most = min(MULTIPLICATIONS_PER_SECOND / work, BLOCK_BYTES / (8 * (features + targets)))
     return max(1, int(min(most, max(n / BLOCKS, SHORTEST * most))))
 
 

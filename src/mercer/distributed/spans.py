@@ -197,7 +197,7 @@ class Summed(Totals):
 
 
 def _total(given: tuple[Callable, PointwiseLoss, bool], *vectors: np.ndarray) -> Summed:
-    """Sums over a block, of which the last vector has the weights, if there are any.
+    """Sums over a block, the last vector being the weights, if there are any.
 
     Some rows at a time: workers give large arrays back to the system at once, and to be given the
     pages of another takes it longer than to fill them.

@@ -48,7 +48,7 @@ def settle() -> None:
 
 
 def _aligned(header: dict, frames: list) -> np.ndarray:
-    """An array that came from elsewhere, beginning where a number may.
+    """An array that came from another process, beginning where a number may.
 
     Dask leaves it where the message has it, and NumPy sums what is not aligned some thousands at a
     time: in another order than where the array was made.

@@ -28,6 +28,12 @@ from mercer.arrays.libraries import to_native
 from mercer.arrays.remote import is_remote
 from mercer.estimators.array_support import array_support
 from mercer.estimators.inputs import is_precomputed, takes_vectors
+from mercer.estimators.measured import (
+    GPU_MULTIPLICATIONS_PER_FEATURE,
+    GPU_MULTIPLICATIONS_PER_VALUE,
+    MULTIPLICATIONS_PER_VALUE,
+    PASSES_FROM_MULTIPLICATIONS,
+)
 from mercer.estimators.progress import reporter
 from mercer.estimators.training_gram import refuse_non_finite, training_gram
 from mercer.operators import DenseGram, GramOperator, TensorGram, TiledGram, gram, streamed
@@ -45,21 +51,14 @@ from mercer.solvers.ridge_problem import EPS, EPS32
 
 # Pivots are chosen among so many random points per centre; more gain little and cost as much as
 # the fit.
-CANDIDATES = 5
+CANDIDATES_PER_CENTRE = 5
 # Entries of a block of the kernel between points and centres.
-ENTRIES = 2**23
-# From so many multiplications on, sums over a part of the points and some passes over all of them
-# take less time than sums over all.
-PASSES_PAY = 2e10
-# Multiplications that take the time of one value of the kernel, besides one for each feature.
-VALUE = 15
-# The same of a value in float32 on a GPU, and for each of its features.
-DEVICE_VALUE, DEVICE_FEATURE = 3, 0.1
+BLOCK_ENTRIES = 2**23
 # Matrices of the centres' size that are stored at a time, and bytes of a block on a device.
 MATRICES, BLOCK_BYTES = 9, 2**30
 # The bound is computed where its n^2 values of the kernel are at most so many times those of a
 # pass over n points and M centres.
-BOUND_PAYS = 50
+BOUND_UP_TO_POINTS_PER_CENTRE = 50
 
 
 class Centres:
@@ -113,7 +112,7 @@ class Centres:
         if n < M:
             raise ValueError(f"n_centers={M} and X has {n} points; choose at most {n}")
         self._require_room(M, X)
-        wanted = M if centres == "uniform" else CANDIDATES * M
+        wanted = M if centres == "uniform" else CANDIDATES_PER_CENTRE * M
         drawn = np.sort(sample_without_replacement(m, min(wanted, m), random_state=rng))
         drawn = drawn if eligible is None else eligible[drawn]
         if centres == "uniform":
@@ -133,7 +132,7 @@ class Centres:
 
     def _cost_of_value(self, features: int, single: bool) -> float:
         """Multiplications that take the time of one value of the kernel."""
-        return features + VALUE
+        return features + MULTIPLICATIONS_PER_VALUE
 
     def blocks(
         self,
@@ -146,7 +145,7 @@ class Centres:
         """The data, or those at the positions ``among``, some rows at a time.
 
         Without ``dense`` only products are going to be asked for, and blocks of vectors are larger.
-        Points that are elsewhere have their blocks there.
+        Remote points have remote blocks.
         """
         if is_remote(X):
             return X.blocks(self, among, dense)
@@ -164,7 +163,7 @@ class Centres:
         width = len(self.whitening.kept)
         if not dense and len(getattr(X, "shape", ())) == 2:
             width = 4 * numbers_per_point(X)
-        for part in row_blocks(n, bytes_per_row=width, budget=ENTRIES):
+        for part in row_blocks(n, bytes_per_row=width, budget=BLOCK_ENTRIES):
             rows = part if among is None else among[part]
             if self.operator is None:
                 K: Any = self._recomputed(to_float64(take_rows(X, rows)), to_float64(self.points))
@@ -196,7 +195,7 @@ class Centres:
         None where the sums over all points are taken in float64 and give the solution.
         """
         n, r = n_rows(X), len(self.whitening.kept)
-        if float(n) * r**2 < PASSES_PAY or self.operator is not None:
+        if float(n) * r**2 < PASSES_FROM_MULTIPLICATIONS or self.operator is not None:
             return None, False
         # Expensive kernel values are computed as few times as possible.
         if not self.kernel.over(to_float64(self.points), to_float64(self.points)).native:
@@ -278,7 +277,7 @@ class TensorCentres(Centres):
     def _cost_of_value(self, features: int, single: bool) -> float:
         if not single:
             return super()._cost_of_value(features, single)
-        return DEVICE_FEATURE * features + DEVICE_VALUE
+        return GPU_MULTIPLICATIONS_PER_FEATURE * features + GPU_MULTIPLICATIONS_PER_VALUE
 
     def whole(self, X: Any) -> Any:
         return gram(self.kernel, like(X, to_float64(self.points[:1])), store=False)
@@ -329,8 +328,8 @@ def fit_nystrom(
         moments = accumulated(centres.blocks(X, Y, weight), centres.whitening, Y.shape[1])
         result = solve(moments)
     remote = is_remote(X)
-    if n > BOUND_PAYS * r or remote:
-        reason = "the points are elsewhere" if remote else f"{n} points take too long"
+    if n > BOUND_UP_TO_POINTS_PER_CENTRE * r or remote:
+        reason = "the points are remote" if remote else f"{n} points take too long"
         words = f"no bound on the distance from the exact solution: {reason}"
         return centres, moments, replace(result, method=f"{result.method}; {words}"), None
     if np.any(lam <= 0):

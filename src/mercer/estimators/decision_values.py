@@ -31,8 +31,8 @@ def decision_values(estimator: Any, X: Any) -> Any:
     if feature_map is not None:
         mapped = feature_map.mapped(validate_query(estimator, X))
         return np.asarray(mapped @ estimator.coef_) + estimator.intercept_
-    values = expansion_at(estimator, X, estimator.dual_coef_)
-    return values + to_device_of(estimator.intercept_, values)
+    values, level = expansion_at(estimator, X, estimator.dual_coef_), estimator.intercept_
+    return values + (level if isinstance(level, float) else to_device_of(level, values))
 
 
 def expansion_at(estimator: Any, X: Any, coef: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
 
@@ -25,6 +26,8 @@ from mercer.estimators.progress import fit_callbacks
 from mercer.kernels.kernel import plain_key
 from mercer.memory_errors import explaining_memory
 
+# Arguments that are computed with as they are.
+PLAIN = {np.ndarray, type(None)}
 # Parameters that were found valid; as many as are remembered.
 _VALID: set[tuple] = set()
 MOST_VALID = 1024
@@ -51,13 +54,12 @@ def atomic_fit(fit: Callable) -> Callable:
             validate_parameters(self)
         try:
             with config_context(skip_parameter_validation=True), fit_callbacks(self):
-                X = arguments[0] if arguments else named.get("X")
-                work = implementation().fitter(self, fit.__name__) if is_collection(X) else fit
-                arguments = tuple(to_native(A) for A in arguments)
-                named = {name: to_native(A) for name, A in named.items()}
-                fitted = to_input_type(work(self, *arguments, **named), X)
-                _answer_tensors(self, arguments, named)
-            _remember(self, fit.__name__, X, arguments, named)
+                if PLAIN.issuperset(map(type, (*arguments, *named.values()))):
+                    vars(self).pop("_labels_in_tensors", None)
+                    fitted = fit(self, *arguments, **named)
+                else:
+                    fitted, arguments, named = _fit_converted(self, fit, arguments, named)
+            _remember(self, fit.__name__, arguments, named)
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -70,13 +72,26 @@ def atomic_fit(fit: Callable) -> Callable:
     return learning(explaining_memory(fit_atomically))
 
 
+def _fit_converted(
+    estimator: Any, fit: Callable, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Fit to arrays of any library or Dask collections: the answer, and the converted arguments."""
+    X = arguments[0] if arguments else named.get("X")
+    work = implementation().fitter(estimator, fit.__name__) if is_collection(X) else fit
+    arguments = tuple(to_native(A) for A in arguments)
+    named = {name: to_native(A) for name, A in named.items()}
+    fitted = to_input_type(work(estimator, *arguments, **named), X)
+    _answer_tensors(estimator, arguments, named)
+    return fitted, arguments, named
+
+
 def _remember(
-    estimator: Any, method: str, X: Any, arguments: Sequence[Any], named: Mapping[str, Any]
+    estimator: Any, method: str, arguments: Sequence[Any], named: Mapping[str, Any]
 ) -> None:
     """Keep what a regression was fitted to, if its intervals may need that."""
     names = ("X", "y", "sample_weight")
     given = {**dict(zip(names, arguments, strict=False)), **named}
-    whole = method == "fit" and given.get("y") is not None and not is_collection(X)
+    whole = method == "fit" and given.get("y") is not None and not is_collection(given.get("X"))
     remember_training(
         estimator, given.get("X") if whole else None, given.get("y"), given.get("sample_weight")
     )

@@ -16,7 +16,7 @@ from mercer.kernels.algebra import Product
 from mercer.kernels.sequences import Symbols
 from mercer.kernels.transformations import Normalized
 
-# Of substrings that contain one another only the heaviest are told: so many are looked at.
+# Of substrings that contain one another only the heaviest are reported, among so many.
 CANDIDATES = 50
 
 

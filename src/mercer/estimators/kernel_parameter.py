@@ -74,7 +74,7 @@ def _refuse_unused(estimator: Any) -> None:
         value, default = getattr(estimator, name), signature[name].default
         if value is not default and value != default:
             raise ValueError(
-                f"{name}={value!r} has no effect beside kernel={estimator.kernel!r}; set it on the "
+                f"{name}={value!r} has no effect with kernel={estimator.kernel!r}; set it on the "
                 "kernel object itself"
             )
 

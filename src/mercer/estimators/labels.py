@@ -12,7 +12,7 @@ from mercer._sklearn import check_sample_weight
 from mercer.arrays import DROP, as_numpy, is_missing, is_number, n_rows, refuse_masked, to_cpu
 from mercer.estimators.inputs import validate_training
 
-# What tells classes apart where these estimate numbers.
+# The classifier for the same problem as each of these regressors.
 CLASSIFIERS = {
     "AutoKernelRegressor": "AutoKernelClassifier",
     "KernelMachineRegressor": "KernelMachineClassifier",
@@ -61,7 +61,7 @@ def refuse_words(estimator: Any, y: Any) -> None:
             name = type(estimator).__name__
             raise ValueError(
                 f"y holds {target!r} at row {place[0]}, which is not a number; {name} estimates "
-                f"numbers, and {CLASSIFIERS.get(name, 'a classifier')} tells classes apart"
+                f"numbers, and {CLASSIFIERS.get(name, 'a classifier')} predicts classes"
             )
 
 

@@ -12,8 +12,8 @@ from mercer.expressions import PackedPoints, Sum, is_summable, packed_points
 from mercer.kernels import Kernel
 from mercer.operators import FEATURES_PAY, small_feature_map
 
-# Points are packed beside the model if that takes no more than one part of the memory budget in so
-# many, and functions are summed over them if they are no more than so many.
+# Points are packed and cached with the model if that takes no more than one part of the memory
+# budget in so many, and functions are summed over them if they are no more than so many.
 KEPT_SHARE, KEPT_FUNCTIONS = 8, 256
 
 

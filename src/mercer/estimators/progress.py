@@ -12,7 +12,7 @@ from mercer._sklearn import callbacks_around, fit_context, has_listeners
 
 @contextmanager
 def fit_callbacks(estimator: Any) -> Iterator[None]:
-    """The time of a fit, told to the estimator's callbacks from begin to end."""
+    """Reports a fit to the estimator's callbacks, from begin to end."""
     with callbacks_around(estimator) as context:
         if context is None:
             yield
@@ -39,7 +39,7 @@ def reporter(estimator: Any) -> Callable[[int, float], bool] | None:
 
 
 class _Report:
-    """Iterations told to callbacks, under one task for every power of ten that the gap reaches.
+    """Reports iterations to callbacks, under one task for every power of ten that the gap reaches.
 
     A progress bar so has a line per power, and shows the gap falling.
     """
@@ -59,8 +59,8 @@ class _Report:
             self.reached.call_on_fit_task_begin(estimator=self.estimator)
         task = self.reached.subcontext(task_name="iteration")
         task.call_on_fit_task_begin(estimator=self.estimator)
-        told = {"n_iter": n_iter, "gap": gap}
-        return task.call_on_fit_task_end(estimator=self.estimator, metadata=told)
+        metadata = {"n_iter": n_iter, "gap": gap}
+        return task.call_on_fit_task_end(estimator=self.estimator, metadata=metadata)
 
     def close(self) -> None:
         if self.reached is not None:

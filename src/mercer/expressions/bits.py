@@ -32,7 +32,7 @@ def bits_of_both(F: Array, G: Array, dtype: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def _may_be_bits(A: Any) -> bool:
-    """What is told at once: features enough, and first rows of 0 and 1."""
+    """A quick necessary condition: enough features, and first rows of 0 and 1."""
     if sp.issparse(A) and A.ndim == 2:
         few = A.shape[1] <= ALWAYS or A.shape[1] * A.shape[0] <= SPARSEST * A.nnz
         return A.shape[1] >= FEWEST_FEATURES and A.format == "csr" and few

@@ -119,7 +119,9 @@ def points_contracted(pairs: PairMatrix, W: np.ndarray | Outer) -> np.ndarray | 
     leaves = [node for node in leaves if not isinstance(node, Constant)]
     if any(map(sp.issparse, pairs.raw)) or not all(map(_is_of_scaled_points, leaves)):
         return None
-    sums = [_Points(pairs, leaf, partial(e, leaf)) for leaf in leaves]
+    sums = [
+        _Points(pairs, leaf, partial(e, leaf)) for leaf in leaves if isinstance(leaf, Statistic)
+    ]
     for tile, rows, columns in _tiles(pairs, W):
         for each in sums:
             each.add(tile, rows, columns)

@@ -109,7 +109,7 @@ class _Through:
         if own is None or self.leaf.kind.name not in ("dot", "sqdist"):
             return self._one_by_one(range(self.size), U, V)
         found, error = _Expansion(self, self.leaf, own).contracted(U, V)
-        # Where the terms are so large beside their sum that it has lost half its digits.
+        # Where the terms are so large compared with their sum that it has lost half its digits.
         lost = np.flatnonzero(~(error <= np.finfo(self.pairs.dtype).eps ** 0.5 * np.abs(found)))
         found[lost] = self._one_by_one(lost, U, V)
         return found

@@ -36,7 +36,7 @@ class PairMatrix(LeafValues):
     """
 
     def _on(self, rows: Any, columns: Any, blocks: dict[Any, np.ndarray] | None = None) -> Any:
-        """The core's view of some rows and columns, of which some blocks may be known."""
+        """The core's view of some rows and columns, some blocks of which may be given."""
         leaves = [
             given_leaf(blocks[node])
             if blocks and node in blocks
@@ -184,9 +184,9 @@ class PairMatrix(LeafValues):
             if not U.shape[1]:
                 out[rows] += pairs.product(V[columns], threads)
                 continue
-            found, beside = pairs.products(V[columns], U[rows], threads)
+            found, transposed = pairs.products(V[columns], U[rows], threads)
             out[rows] += found
-            side[columns] += beside
+            side[columns] += transposed
         return out, side
 
     def normal_product(

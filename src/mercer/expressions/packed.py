@@ -12,7 +12,6 @@ from mercer.core import Kind
 from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import Expression, Statistic
 from mercer.expressions.overflow import check_finite
-from mercer.expressions.points import same_width
 from mercer.expressions.statistics import rows_moved_like
 
 BITS = (Kind.COMMON, Kind.DIFFERENT)
@@ -25,7 +24,7 @@ class PackedPoints:
 
     Parameters
     ----------
-    pairs : PairMatrix of any one row with the points Y, of which the core computes all
+    pairs : PairMatrix of any one row with the points Y, all computed by the core
     """
 
     def __init__(self, pairs: PairMatrix):
@@ -37,14 +36,13 @@ class PackedPoints:
         self._may_overflow = pairs.may_overflow
 
     def __call__(self, X: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """The sums at rows X, (n, d), for columns V, (m, c): shape (n, c), in float64."""
+        """The sums at rows X, (n, d) as the points are, for columns V, (m, c): (n, c)."""
         seen: dict[Any, np.ndarray] = {}
         rows = []
         for node, side in self._nodes:
             F = seen.get(node.view)
             if F is None:
                 F = seen[node.view] = node.view.apply(X, "X")
-                same_width(F, side)
             rows.append(rows_moved_like(F, side))
         V = row_major(V, np.float64)
         threads = core.threads(len(X) * self._size, self._features)

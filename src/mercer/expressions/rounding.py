@@ -1,7 +1,7 @@
 """How far rounding may have moved each entry of a Gram matrix: a bound to first order.
 
 Where terms cancel, what is left says nothing of the rounding in it; the terms do. So the bound
-follows the formula from the statistics upwards, beside the value.
+follows the formula from the statistics upwards, along with the value.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def _by_core(leaf: Leaf) -> np.ndarray:
 class _Centred:
     """Points moved by one vector, which distances do not see but rounding does.
 
-    The points as given are kept beside them: moving a point costs it digits, and where two points
+    The points as given are kept as well: moving a point costs it digits, and where two points
     nearly coincide those are the ones that count. ``origin`` is None for points that stay.
     """
 
@@ -218,7 +218,7 @@ def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
 
 
 def rows_moved_like(F: np.ndarray, side: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Dense rows as the core takes them beside prepared points: moved, as given, squared norms."""
+    """Dense rows as the core takes them with prepared points: moved, as given, squared norms."""
     given = row_major(F, np.float64)
     if not isinstance(side, _Centred):
         return given, given, None

@@ -41,7 +41,7 @@ class ApproximateMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         raise NotImplementedError
 
     def _read(self, X: Any) -> Any:
-        """Points, of which tensors are read as arrays."""
+        """Points; tensors are read as arrays."""
         return require_cpu(X, type(self).__name__)
 
     @property
@@ -182,7 +182,7 @@ def _shares(weights: np.ndarray, total: int) -> np.ndarray:
             f"n_components={2 * total} is too few for a sum of {positive.sum()} kernels; "
             f"use at least {2 * positive.sum()}"
         )
-    if not positive.any():  # the zero kernel, of which any frequency is as good as another
+    if not positive.any():  # the zero kernel, for which any frequency will do
         weights = np.ones(len(weights))
     counts = np.where(positive, 1, 0)
     spare = total - counts.sum()

@@ -32,7 +32,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_features_out_: int | None
 
     def width(self, X: Any) -> int | None:
-        """How many features the map gives on points like X; None where only fitting tells."""
+        """How many features the map gives on points like X; None where only fitting shows it."""
         raise NotImplementedError
 
     def embed(self, X: Any) -> Array:

@@ -118,7 +118,7 @@ def _paths(kernel: Kernel, prefix: str) -> list[str]:
 
 
 def _is_superfluous(kernel: Kernel, path: str, sizes: Mapping[str, int | None]) -> bool:
-    """Whether scales beside this width say what it does."""
+    """Whether scales with this width are redundant."""
     prefix, name = path[: len(path) - len(path.split("__")[-1])], path.split("__")[-1]
     if sizes.get(prefix + "scales") is None:
         return False

@@ -15,8 +15,8 @@ from mercer.arrays import take_rows
 CLEARLY_NEGATIVE = 1e-7
 # Bounds on rounding hold to first order and for each operation once; so many times them is safe.
 ROUNDINGS = 10
-# A counterexample of at most so many points is worth making smaller.
-FEW = 64
+# Points of a counterexample up to which it is worth making smaller.
+SHRUNK_UP_TO_POINTS = 64
 # The rule of proofs that rest on somebody's word.
 STATED = "stated by the user: valid=True"
 
@@ -183,7 +183,7 @@ def shrink(points: Any, K: np.ndarray, E: np.ndarray) -> Counterexample:
     while size < len(K) and not suffices(order[:size]):
         size *= 2
     keep = sorted(order[:size].tolist())
-    for i in list(keep) if size <= FEW else ():
+    for i in list(keep) if size <= SHRUNK_UP_TO_POINTS else ():
         fewer = [j for j in keep if j != i]
         if fewer and suffices(fewer):
             keep = fewer

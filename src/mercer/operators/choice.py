@@ -163,7 +163,7 @@ def _sparse_feature_map(kernel: Kernel, X: Any) -> tuple[FeatureMap | None, str]
 def small_feature_map(
     kernel: Kernel, X: Any, n: int, look: bool = True
 ) -> tuple[FeatureMap | None, str]:
-    """The kernel's feature map, fitted on X, where it is small beside n points; and why (not).
+    """The kernel's feature map, fitted on X, if it is small compared with n points; and why.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def small_feature_map(
     n : int
         The number of points to compare the number of features with.
     look : bool
-        Whether a map that lists what it finds, whose size only a pass over X tells, is tried.
+        Whether a map that lists what it finds, whose size only a pass over X shows, is tried.
     """
     try:
         phi = kernel.feature_map()
@@ -184,7 +184,7 @@ def small_feature_map(
     if width is None:
         return None, "the number of features is not known beforehand"
     if FEATURES_PAY * width > n:
-        return None, f"{quantity(width)} features are not few beside {n} points"
+        return None, f"{quantity(width)} features are not few compared with {n} points"
     if not phi.is_sparse(X) and 8 * n_rows(X) * width > memory_budget():
         return None, f"{n_rows(X)} points in {width} features exceed the memory budget"
-    return phi.fit(X), f"{width} features are few beside {n} points"
+    return phi.fit(X), f"{width} features are few compared with {n} points"

@@ -315,7 +315,7 @@ class TiledGram(GramOperator):
 
 
 class DoubleGram(GramOperator):
-    """Products in float64 for points in float32, of which only some are widened at a time.
+    """Products in float64 for points in float32, only some of which are widened at a time.
 
     Parameters
     ----------

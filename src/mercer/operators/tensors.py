@@ -135,7 +135,7 @@ class DenseTensorGram(TensorGram):
 
 
 class _Transposed:
-    """Kᵀ, of which only products are asked."""
+    """Kᵀ, known by its products alone."""
 
     def __init__(self, gram: TensorGram):
         self.gram, self.shape, self.dtype = gram, gram.shape[::-1], gram.dtype

@@ -246,7 +246,7 @@ def _refuse_depth(notes: Any) -> None:
 
 
 def _is_root(value: Any) -> bool:
-    """Whether a file may hold this by itself."""
+    """Whether a file may hold this without help from the caller."""
     return isinstance(value, BaseEstimator | Kernel) and class_name(type(value)) is not None
 
 
@@ -341,7 +341,7 @@ def _parsed(text: bytes | str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, of which other programs might take the first of two equal names."""
+    """A JSON object, in which no name occurs twice."""
     found = dict(pairs)
     require(len(found) == len(pairs), "a name is there twice")
     return found

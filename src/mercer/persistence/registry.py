@@ -96,15 +96,12 @@ PARTS = {
     "mercer.solvers.spectral.canonical": {"cca.Variates": "CanonicalVariates"},
     "mercer.solvers.evidence.covariance": {"gaussian.Covariance": "KernelCovariance"},
     "mercer.solvers.evidence.exact": {"gaussian.Posterior": "ExactPosterior"},
-    "mercer.solvers.evidence.inducing": {
-        "gaussian.InducingPosterior": "InducingPosterior",
-        "gaussian.Sums": "Sums",
-    },
+    "mercer.solvers.evidence.inducing": {"gaussian.InducingPosterior": "InducingPosterior"},
+    "mercer.solvers.evidence.inducing_sums": {"gaussian.Sums": "Sums"},
     "mercer.solvers.evidence.laplace": {
         "gaussian.LabelProblem": "LabelProblem",
         "gaussian.LaplacePosterior": "LaplacePosterior",
     },
-    "mercer.solvers.evidence.mean_coefficients": {"gaussian.Profile": "Profile"},
     "mercer.solvers.evidence.problem": {
         "gaussian.Evidence": "Evidence",
         "gaussian.Problem": "EvidenceProblem",
@@ -207,7 +204,9 @@ UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
             "offsets_": 0.0,
         }
     ],
-    "AutoKernelRegressor": [lambda old: {**old, "quality": "best", "log_target_": None}],
+    "AutoKernelRegressor": [
+        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None}
+    ],
 }
 
 

@@ -1,5 +1,6 @@
 """Displays in scikit-learn's way: ``Display.from_estimator(estimator, ...)``; needs matplotlib."""
 
+from mercer.plots.evidence import EvidenceDisplay
 from mercer.plots.kernels import GramDisplay, ProofDisplay, SpectrumDisplay
 from mercer.plots.machines import DecisionDisplay, GapDisplay, RegularizationDisplay
 from mercer.plots.regression import RegressionDisplay
@@ -16,6 +17,7 @@ __all__ = [
     "CanonicalDisplay",
     "DecisionDisplay",
     "DensityDisplay",
+    "EvidenceDisplay",
     "GapDisplay",
     "GramDisplay",
     "PreImageDisplay",

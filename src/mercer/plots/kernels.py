@@ -120,7 +120,7 @@ class SpectrumDisplay:
 
     @classmethod
     def from_kernel(cls, kernel, X, *, ax=None, **line) -> SpectrumDisplay:
-        """From a kernel and points, of which a few hundred are taken.
+        """From a kernel and points, a few hundred of which are taken.
 
         Parameters
         ----------
@@ -142,10 +142,12 @@ class SpectrumDisplay:
         ax = axes_or_new(ax)
         values = np.asarray(self.eigenvalues)
         place = np.arange(1, len(values) + 1)
-        told = values > self.rounding
+        positive = values > self.rounding
         # A line through one place is not seen.
-        marker = {"marker": "."} if told.sum() == 1 else {}
-        (self.line_,) = ax.plot(place[told], values[told], **{"color": BLUE, **marker, **line})
+        marker = {"marker": "."} if positive.sum() == 1 else {}
+        (self.line_,) = ax.plot(
+            place[positive], values[positive], **{"color": BLUE, **marker, **line}
+        )
         self.negative_ = None
         below = values < -self.rounding
         if np.any(below):
@@ -155,7 +157,7 @@ class SpectrumDisplay:
             ax.legend(frameon=False)
         if self.rounding > 0 and np.any(np.abs(values) <= self.rounding):
             ax.axhline(self.rounding, color=GREY, linestyle=":", linewidth=0.8)
-        if not np.any(told | below):
+        if not np.any(positive | below):
             middle = {"ha": "center", "va": "center", "transform": ax.transAxes}
             ax.text(0.5, 0.5, "all eigenvalues are zero", **middle)
         ax.set(xlabel="place", ylabel="eigenvalue", yscale="log")

@@ -251,7 +251,7 @@ class GapDisplay:
 
 
 class RegularizationDisplay:
-    """The score left one out at every regulariser, and the one that was chosen.
+    """The leave-one-out score at every regulariser, and the one that was chosen.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length
@@ -31,11 +32,15 @@ class RegressionDisplay:
     level : float
         Of the band.
     quantiles : ndarray of shape (k,) or None
-        Levels of the curves, of which the band has the first and the last.
+        Levels of the curves, the first and last of which bound the band.
     tube : float or None
         Half-width of the tube of support vector regression.
     support : ndarray of shape (s, 2) or None
         Support vectors, feature and target.
+    samples : ndarray of shape (q, s) or None
+        Functions drawn from the posterior.
+    band_of : str
+        What the band is for.
 
     Attributes
     ----------
@@ -44,6 +49,7 @@ class RegressionDisplay:
     band_ : the band, or None
     tube_ : list of the two edges of the tube, or None
     circles_ : the circles about support vectors, or None
+    samples_ : list of the samples' curves
     """
 
     def __init__(
@@ -59,6 +65,8 @@ class RegressionDisplay:
         quantiles=None,
         tube=None,
         support=None,
+        samples=None,
+        band_of="the smoothed curve",
     ):
         self.x = x
         self.mean = mean
@@ -70,6 +78,8 @@ class RegressionDisplay:
         self.quantiles = quantiles
         self.tube = tube
         self.support = support
+        self.samples = samples
+        self.band_of = band_of
 
     @classmethod
     def from_estimator(
@@ -82,14 +92,15 @@ class RegressionDisplay:
         at=None,
         level=0.95,
         n_points=200,
+        n_samples=0,
         ax=None,
         **line,
     ) -> RegressionDisplay:
         """From a fitted regressor on numbers with one output.
 
-        Smoothers have their pointwise band, several quantiles the one between the outermost, and
-        support vector regression its tube and, where X and y are what it was fitted on, circles
-        about its support vectors.
+        Smoothers have their pointwise band, Gaussian processes one for new targets, several
+        quantiles the one between the outermost, and support vector regression its tube and, where
+        X and y are what it was fitted on, circles about its support vectors.
 
         Parameters
         ----------
@@ -107,6 +118,8 @@ class RegressionDisplay:
         level : float, default=0.95
             Of the pointwise band.
         n_points : int, default=200
+        n_samples : int, default=0
+            Functions drawn from the posterior of a Gaussian process.
         ax : matplotlib axes, default=None
         **line
             Of the curve.
@@ -124,7 +137,7 @@ class RegressionDisplay:
         with warnings.catch_warnings():
             # Points that were kept have lost the names of their features.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            found = _prediction(estimator, like_table(X, Z), level)
+            found = _prediction(estimator, like_table(X, Z), level, n_samples)
         display = cls(
             x=x,
             **found,
@@ -141,6 +154,10 @@ class RegressionDisplay:
         if self.points is not None:
             points = np.column_stack(self.points)
             ax.plot(*points[some(len(points))].T, ".", color=GREY, markersize=4, alpha=0.5)
+        self.samples_ = []
+        if self.samples is not None:
+            style = {"color": GREY, "linewidth": 0.6, "alpha": 0.8}
+            self.samples_ = ax.plot(self.x, self.samples, **style)
         thin = {"linewidth": 0.8} if self.quantiles is not None else {}
         lines = ax.plot(self.x, self.mean, **{"color": BLUE, **thin, **line})
         self.line_ = lines[0] if self.quantiles is None else lines
@@ -166,7 +183,7 @@ class RegressionDisplay:
 
     def _band_label(self) -> str:
         if self.quantiles is None:
-            return f"{self.level:.0%} band for the smoothed curve"
+            return f"{self.level:.0%} band for {self.band_of}"
         return f"quantiles {', '.join(f'{q:.3g}' for q in self.quantiles)}"
 
 
@@ -183,10 +200,11 @@ def _require_numbers(estimator: Any, last: Any) -> None:
 
 def _points(estimator: Any, X: Any) -> np.ndarray:
     """The points that tell how far the curve reaches: (n, d)."""
-    kept = getattr(estimator, "X_fit_", None) if X is None else X
+    own = getattr(estimator, "X_fit_", getattr(estimator, "X_train_", None))
+    kept = own if X is None else X
     if kept is None:
         name = type(estimator).__name__
-        raise ValueError(f"{name} keeps no training points; pass X, which tells the curve's range")
+        raise ValueError(f"{name} keeps no training points; pass X, for the range of the curve")
     try:
         points = np.asarray(as_numpy(as_dense(kept)), dtype=float)
     except (TypeError, ValueError) as error:
@@ -206,8 +224,8 @@ def _places(estimator: Any, points: np.ndarray, feature: int, n_points: int) -> 
     return np.linspace(low - room, high + room, n_points)
 
 
-def _prediction(estimator: Any, Z: Any, level: float) -> dict:
-    """The curve, or those of quantiles, with the band."""
+def _prediction(estimator: Any, Z: Any, level: float, n_samples: int) -> dict:
+    """The curve, or those of quantiles, with the band and samples."""
     mean = as_numpy(estimator.predict(Z))
     mean = mean[:, 0] if mean.ndim == 2 and mean.shape[1] == 1 else mean
     last, Z = last_step(estimator, Z)
@@ -216,16 +234,31 @@ def _prediction(estimator: Any, Z: Any, level: float) -> dict:
     if mean.ndim == 2:
         ends = {"lower": mean[:, 0], "upper": mean[:, -1]}
         return {"mean": mean, "quantiles": last.quantiles_, **ends}
+    if hasattr(last, "sample_functions"):
+        return {"mean": mean, **_of_process(last, Z, mean, level, n_samples)}
+    if n_samples:
+        raise ValueError(f"n_samples={n_samples}: {type(last).__name__} has no samples")
     if not hasattr(last, "confidence_band"):
         return {"mean": mean}
     lower, upper = last.confidence_band(Z, level)
     return {"mean": mean, "lower": as_numpy(lower).ravel(), "upper": as_numpy(upper).ravel()}
 
 
+def _of_process(last: Any, Z: Any, mean: np.ndarray, level: float, n_samples: int) -> dict:
+    """The band of a Gaussian process for new targets, and functions from its posterior."""
+    std = last.predict(Z, return_std=True)[1]
+    reach = ndtri(0.5 + level / 2) * std
+    found = {"lower": mean - reach, "upper": mean + reach, "band_of": "new targets"}
+    if n_samples:
+        drawn = last.sample_functions(n_samples)
+        found["samples"] = np.stack([sample(Z) for sample in drawn], axis=1)
+    return found
+
+
 def _data(estimator: Any, X: Any, y: Any, points: np.ndarray, feature: int) -> dict:
     """The points to show, and the support vectors among them."""
     if y is None:
-        kept = None if X is not None else getattr(estimator, "y_fit_", None)
+        kept = None if X is not None else _own_targets(estimator)
         return {} if kept is None else {"points": (points[:, feature], as_numpy(kept).ravel())}
     if X is None:
         raise ValueError("y was given without X; pass the points that it belongs to")
@@ -235,6 +268,13 @@ def _data(estimator: Any, X: Any, y: Any, points: np.ndarray, feature: int) -> d
         raise ValueError(f"y has {shown.shape[1] - 1} columns, and one output can be shown")
     rows = support_rows(estimator, X)
     return {"points": tuple(shown.T), "support": None if rows is None else shown[rows]}
+
+
+def _own_targets(estimator: Any) -> Any:
+    """The targets that a smoother or a Gaussian process keeps."""
+    if hasattr(estimator, "posterior_"):
+        return estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean
+    return getattr(estimator, "y_fit_", None)
 
 
 def _tube(last: Any) -> float | None:

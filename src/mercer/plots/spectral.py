@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.plots.axes import BLUE, GREY, ORANGE, axes_or_new, count_along, pyplot, some
 from mercer.plots.fitted import last_step
 
-# Labels beyond which colours are no longer told apart.
+# Labels up to which colours can be distinguished.
 LABELS = 10
 
 
@@ -248,7 +248,7 @@ class CanonicalDisplay:
         found = estimator.transform(X, Y)
         if not isinstance(found, tuple):
             raise ValueError(
-                "a variate of one view needs another's beside it: pass Y, or all views"
+                "a variate of one view is plotted against another's: pass Y, or all views"
             )
         chosen = np.column_stack([np.asarray(found[v])[:, component] for v in views])
         steady = np.any(np.ptp(chosen, axis=0) == 0)

@@ -95,12 +95,12 @@ def check_derivative(loss: Loss, y: np.ndarray) -> None:
         f = 300 * step * rng.normal(size=len(y))
         line = np.sign(loss.gradient(y, f)) + 0.5 * rng.normal(size=len(y))
         ends = [float(loss.value(y, f + side * step * line)) for side in (-1, 1)]
-        told, found = float(loss.gradient(y, f) @ line), (ends[1] - ends[0]) / (2 * step)
-        if np.isfinite(told + found):
+        stated, found = float(loss.gradient(y, f) @ line), (ends[1] - ends[0]) / (2 * step)
+        if np.isfinite(stated + found):
             lost = 1e-12 * max(map(abs, ends)) / step
-            if abs(told - found) <= 0.1 * max(abs(told), abs(found)) + lost:
+            if abs(stated - found) <= 0.1 * max(abs(stated), abs(found)) + lost:
                 return
-            wrong = f"it says {told:.3g} along a line on which the loss changes by {found:.3g}"
+            wrong = f"it says {stated:.3g} along a line on which the loss changes by {found:.3g}"
     name = type(loss).__name__
     if wrong:
         raise ValueError(f"the gradient (or slopes) of {name} is not that of its value: {wrong}")

@@ -58,7 +58,7 @@ class Result:
     method : str
         Which solver ran and why it was chosen.
     advice : str
-        What to do about it, where more is known than the status tells.
+        What to do about it, where more is known than the status says.
     bound : float or None
         A proven bound on the distance from the exact solution in the kernel's space, the largest
         over targets; None where none was computed.

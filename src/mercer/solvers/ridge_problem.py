@@ -19,7 +19,7 @@ from mercer.arrays import as_numpy, backend, like, namespace
 
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
-# What float32 rounding does to K must be so small beside lam for float32 arithmetic to pay.
+# What float32 rounding does to K must be so small compared with lam for float32 arithmetic to pay.
 FLOAT32_PAYS = 0.02
 
 # A direct solve leaves a relative gradient near rounding; far above it, rounding has won.
@@ -105,7 +105,7 @@ def rounding_advice(largest: float, lam: np.ndarray) -> str:
 
 
 def float32_is_small(n: int, largest: float, lam: float) -> bool:
-    """Whether float32 rounding of n rows, random over their entries, is small beside lam."""
+    """Whether float32 rounding of n rows, random over their entries, is small compared with lam."""
     return EPS32 * np.sqrt(n) * largest <= FLOAT32_PAYS * lam
 
 

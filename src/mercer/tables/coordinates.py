@@ -16,6 +16,7 @@ from mercer.tables.coding import (
     as_table,
     mean_and_spread,
 )
+from mercer.tables.identifiers import why_identifier
 
 # The farthest that a coordinate is from its centre, in its spread.
 _FARTHEST = 4.0
@@ -50,7 +51,10 @@ class TableCoordinates(TableCoding):
     Attributes
     ----------
     kinds_, days_, owners_, texts_
-        As in `TableCoding`.
+        As in `TableCoding`; texts that identify rows are not among ``texts_``.
+    identifiers_ : dict
+        Columns that identify rows, such as names, e-mail addresses and codes, and why they are not
+        part of the points.
     sorts_ : list of str
         What each coordinate is: "value", "rank", "missing", "level", "mean" or "frequency".
 
@@ -94,6 +98,13 @@ class TableCoordinates(TableCoding):
         """
         super().fit(X)
         columns = _columns(as_table(X))
+        names = getattr(self, "feature_names_in_", None)
+        self.identifiers_ = {}
+        for k in self.texts_:
+            why = why_identifier("text" if names is None else str(names[k]), columns[k])
+            if why is not None:
+                self.identifiers_[k] = why
+        self.texts_ = [k for k in self.texts_ if k not in self.identifiers_]
         n = len(columns[0])
         Y = np.zeros((n, 0)) if y is None else np.asarray(y, dtype=np.float64).reshape(n, -1)
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)

@@ -138,13 +138,13 @@ def may_be_quantities(classes: np.ndarray) -> bool:
 
 
 def task_of(y: Any, text: bool) -> str:
-    """Whether targets are to be told apart or estimated.
+    """Whether the task is classification or regression.
 
     Parameters
     ----------
     y : array or Series
     text : bool
-        Whether they were read from text, where 1 and 1.0 are not told apart: whole numbers then
+        Whether they were read from text, where 1 and 1.0 are the same: whole numbers then
         are classes if there are few. Floating-point arrays are quantities whatever they hold.
     """
     kind = getattr(y.dtype, "kind", "O")

@@ -336,6 +336,7 @@ def require_columns(data: Data, option: str, names: Collection[str]) -> None:
 
 def refuse_repeated(data: Data, names: Collection[str], otherwise: str = "") -> None:
     """Raise where one of these columns shares its name with another."""
+    names = set(names)
     for name, columns in data.repeated.items():
         if any(column in names for column in columns):
             raise ValueError(

@@ -14,7 +14,7 @@ from mercer.tables.marked_numbers import read_marked
 csv.field_size_limit(2**31 - 1)
 DELIMITERS = ",;\t|"
 SPACES = r"\s+"
-# What stands for a missing value, beside what pandas takes for one.
+# What stands for a missing value, in addition to what pandas takes for one.
 MISSING = ["?"]
 MORE_FIELDS = "its lines have more fields than the first, which has the names"
 # Names of columns whose numbers of eight digits may be days.
@@ -115,14 +115,14 @@ def _ends_with_separators(text: str, separator: str) -> bool:
     return len(rows) == 2 and len(rows[1]) == len(rows[0]) + 1 and not rows[1][-1].strip()
 
 
-def _fault(told: str) -> str:
+def _fault(message: str) -> str:
     """Which line is wrong, from what pandas says."""
-    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", told):
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
         expected, line, seen = found.groups()
         return f"line {line} has {seen} fields, and the lines before it {expected}"
-    if found := re.search(r"EOF inside string starting at row (\d+)", told):
+    if found := re.search(r"EOF inside string starting at row (\d+)", message):
         return f"a quote that opens in line {int(found.group(1)) + 1} is never closed"
-    return told
+    return message
 
 
 def names_are_values(frame: Any) -> bool:

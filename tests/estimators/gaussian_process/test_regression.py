@@ -474,3 +474,15 @@ def test_samples_that_are_functions():
     assert drawn.shape == (300, 9)
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * std.max() / 300**0.5)
     np.testing.assert_allclose(drawn.std(axis=0), std, rtol=0.25)
+
+
+def test_white_noise_that_comes_last_is_the_noise():
+    model = GaussianProcessRegressor(1.0 * S.RBF() + S.WhiteKernel(0.1)).fit(X, Y)
+    assert model.noise_ == pytest.approx(model.kernel_.k2.noise_level)
+    assert list(model.hyperparameters_) == [
+        "k1__k1__constant_value",
+        "k1__k2__length_scale",
+        "k2__noise_level",
+    ]
+    with pytest.raises(ValueError, match="its WhiteKernel is the noise"):
+        GaussianProcessRegressor(1.0 * S.RBF() + S.WhiteKernel(0.1), noise="learn").fit(X, Y)

@@ -37,7 +37,7 @@ def few_rows(monkeypatch):
 @pytest.fixture
 def passes(monkeypatch):
     """As many points as take passes over all, preconditioned by sums over a part."""
-    monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", 0)
+    monkeypatch.setattr("mercer.estimators.centres.PASSES_FROM_MULTIPLICATIONS", 0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -130,7 +130,7 @@ def test_points_of_the_host_are_brought_to_the_centres(kind, few_rows, tmp_path,
 def test_centres_by_kernels_of_triton(way, solver, monkeypatch):
     use(way, monkeypatch)
     if solver == "passes":
-        monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", 0)
+        monkeypatch.setattr("mercer.estimators.centres.PASSES_FROM_MULTIPLICATIONS", 0)
     kernel = K.RBF(0.5) + K.Laplacian(0.1)
     model = ridge(kernel=kernel, alpha=1.0, centers=X[:6], tol=1e-6)
     expected = model.fit(X[:60], y[:60]).predict(NEW)

@@ -98,10 +98,10 @@ def test_every_solver_finds_the_closed_form(solver, weighted):
 def test_auto_chooses_and_says_why():
     X, y = data(n=60)
     linear = KernelRidge().fit(X, y)
-    assert linear.result_.method == "primal: 3 features are few beside 60 points"
+    assert linear.result_.method == "primal: 3 features are few compared with 60 points"
     assert_allclose(linear.coef_, np.linalg.solve(X.T @ X + np.eye(3), X.T @ y))
     wide = KernelRidge(kernel="poly").fit(X, y)
-    assert wide.result_.method == "cholesky: 20 features are not few beside 60 points"
+    assert wide.result_.method == "cholesky: 20 features are not few compared with 60 points"
     assert wide.coef_ is None
     gaussian = KernelRidge(kernel="rbf").fit(X, y)
     assert gaussian.result_.method == "cholesky: no finite feature map"

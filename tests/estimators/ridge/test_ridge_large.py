@@ -134,7 +134,7 @@ def test_many_points_are_factorised_in_float32_unless_alpha_is_small(dtype, monk
         expected = clone(model).fit(X.astype(np.float64), y)
         assert expected.result_.method.startswith("cholesky:")
         with monkeypatch.context() as m:
-            m.setattr("mercer.estimators.ridge.engine.FLOAT32_FROM", 100)
+            m.setattr("mercer.estimators.ridge.engine.REFINED_FROM_POINTS", 100)
             model.fit(X, y)
         assert model.result_.method.startswith(method)
         assert_allclose(model.dual_coef_, expected.dual_coef_, rtol=1e-7, atol=1e-7)
@@ -155,7 +155,7 @@ def test_refinement_multiplies_by_a_stored_matrix_where_features_are_many(
         used.append(type(operator).__name__)
         return solve_refined(operator, *problem, **named)
 
-    monkeypatch.setattr("mercer.estimators.ridge.engine.FLOAT32_FROM", 100)
+    monkeypatch.setattr("mercer.estimators.ridge.engine.REFINED_FROM_POINTS", 100)
     monkeypatch.setattr("mercer.estimators.ridge.engine.solve_refined", watched)
     monkeypatch.setattr("mercer.operators.choice.STORED", 0)
     found = clone(model).fit(X, y)
@@ -258,7 +258,7 @@ def test_float32_points_and_targets_go_to_conjugate_gradients_where_it_pays(
     X, y = data(n=900)
     model = KernelRidge(0.1, kernel=K.RBF(0.3), fit_intercept=fit_intercept)
     expected = clone(model).fit(X, y).predict(X)
-    monkeypatch.setattr("mercer.estimators.ridge.engine.STEPS_FROM", 500)
+    monkeypatch.setattr("mercer.estimators.ridge.engine.STEPS_FROM_POINTS", 500)
     monkeypatch.setattr("mercer.estimators.ridge.engine.ENOUGH_STEPS", 1)
     single = X.astype(np.float32), y.astype(np.float32)
     quick = clone(model).fit(*single)
@@ -334,8 +334,8 @@ def test_a_memory_map_is_read_in_blocks(tmp_path, monkeypatch):
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     model = KernelRidge(0.1, kernel=K.RBF(0.3), solver="nystrom", n_centers=20, tol=1e-9)
     whole = model.fit(X, y).predict(X)
-    monkeypatch.setattr("mercer.estimators.centres.ENTRIES", 20 * 64)
-    monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", 0)
+    monkeypatch.setattr("mercer.estimators.centres.BLOCK_ENTRIES", 20 * 64)
+    monkeypatch.setattr("mercer.estimators.centres.PASSES_FROM_MULTIPLICATIONS", 0)
     blocked = clone(model).fit(mapped, y)
     assert_allclose(blocked.predict(X), whole, atol=1e-6)
     assert re.search(r"sums over \d+ points precondition", blocked.result_.method)
@@ -345,7 +345,7 @@ def test_a_memory_map_is_read_in_blocks(tmp_path, monkeypatch):
 
 def test_far_more_points_than_centres_have_no_bound_and_say_so(monkeypatch):
     X, y = data(n=300)
-    monkeypatch.setattr("mercer.estimators.centres.BOUND_PAYS", 10)
+    monkeypatch.setattr("mercer.estimators.centres.BOUND_UP_TO_POINTS_PER_CENTRE", 10)
     model = KernelRidge(0.1, kernel="rbf", solver="nystrom", n_centers=20).fit(X, y)
     assert model.error_bound_ is None
     assert "no bound on the distance" in model.result_.method
@@ -425,7 +425,7 @@ def test_passes_over_the_points_find_what_sums_over_them_do(
         alpha, kernel=K.RBF(0.3), solver="nystrom", n_centers=60, fit_intercept=fit_intercept
     )
     by_sums = clone(model).fit(X, Y, weight)
-    monkeypatch.setattr("mercer.estimators.centres.PASSES_PAY", 0)
+    monkeypatch.setattr("mercer.estimators.centres.PASSES_FROM_MULTIPLICATIONS", 0)
     by_passes = clone(model).fit(X, Y, weight)
     for fitted in (by_sums, by_passes):
         assert fitted.result_.status is Status.CONVERGED

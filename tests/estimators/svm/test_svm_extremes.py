@@ -71,7 +71,7 @@ def test_one_class_and_nu_one():
         (SVC(solver="newton"), "'solver' parameter"),
         (SVC(gamma=0.0), "'gamma' parameter of SVC"),
         (SVC(kernel="gauss"), "kernel='gauss'"),
-        (SVC(kernel=K.RBF(1.0), gamma=0.5), "has no effect beside kernel"),
+        (SVC(kernel=K.RBF(1.0), gamma=0.5), "has no effect with kernel"),
     ],
 )
 def test_bad_parameters_are_named(model, match):

@@ -6,6 +6,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
 from mercer import kernels as K
+from mercer.kernels.algebra import Product
 from mercer.kernels.hyperparameters import Entry, learnable
 from mercer.solvers.evidence.covariance import KernelCovariance, of_kernel
 from mercer.solvers.evidence.exact import ExactEngine
@@ -148,3 +149,17 @@ def test_bounds_and_what_is_fixed():
     )  # fmt: skip
     assert covariance.names == ("left__right__scales[0]", "left__right__scales[1]", "noise")
     np.testing.assert_allclose(np.exp(covariance.bounds), [[0.1, 10], [0.1, 10], [1, 2]])
+
+
+@pytest.mark.parametrize("basis", [None, line])
+@pytest.mark.parametrize(
+    "kernel",
+    [1.5 * K.RBF(0.5), (1.5 * K.RBF(0.5)) * K.Matern(1.5), Product(K.RBF(0.5), K.Constant(2.0))],
+    ids=["factor", "inner", "right"],
+)
+def test_the_slope_of_a_factor_takes_no_pass(kernel, basis):
+    problem = posed(2, basis, kernel=kernel)
+    assert problem.covariance._factor is not None
+    engine, theta = ExactEngine(problem), problem.covariance.theta
+    differences = approx_fprime(theta, lambda at: engine.evidence(at, False).value, 1e-6)
+    np.testing.assert_allclose(engine.evidence(theta).gradient, differences, rtol=1e-4, atol=1e-3)

@@ -1,7 +1,10 @@
 """The bound of inducing points against matrices written out, differences and the exact engine."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
@@ -9,9 +12,10 @@ from mercer import kernels as K
 from mercer.kernels.hyperparameters import Entry, learnable
 from mercer.solvers.evidence.covariance import KernelCovariance, of_kernel
 from mercer.solvers.evidence.exact import ExactEngine
-from mercer.solvers.evidence.inducing import JITTER, InducingEngine, Positions
+from mercer.solvers.evidence.inducing import InducingEngine, Positions
 from mercer.solvers.evidence.inducing_points import means, pivots
 from mercer.solvers.evidence.problem import EvidenceProblem
+from mercer.solvers.evidence.whitening import JITTER
 
 KERNEL = 1.5 * K.Matern(2.5, scales=[0.7, 2.0]) + 0.3 * K.RBF(0.2)
 N = 60
@@ -49,7 +53,7 @@ def approximated(engine, X, Z=None):
 @pytest.fixture(params=[None, 8 * 10 * 7], ids=["one block", "several blocks"])
 def blocks(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr("mercer.solvers.evidence.inducing.BLOCK_BYTES", request.param)
+        monkeypatch.setattr("mercer.solvers.evidence.inducing_sums.BLOCK_BYTES", request.param)
 
 
 def test_the_lower_bound_written_out(blocks):
@@ -215,3 +219,18 @@ def test_points_that_move_raise_the_bound():
     assert not np.allclose(better.Z, engine.Z)
     with pytest.raises(TypeError, match="keep them fixed"):
         InducingEngine(posed(kernel=K.Laplacian()), 6).improved(theta[:2])
+
+
+def test_points_on_disk_and_sparse_points(tmp_path, monkeypatch):
+    problem = posed(2, kernel=K.RBF(scales=[0.7, 2.0]))
+    monkeypatch.setattr("mercer.solvers.evidence.inducing_sums.BLOCK_BYTES", 8 * 10 * 7)
+    theta, new = problem.covariance.theta, drawn(7, seed=5)[0]
+    expected = InducingEngine(problem, 8).evidence(theta)
+    mapped = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=problem.X.shape)
+    mapped[:] = problem.X
+    for X in (mapped, sp.csr_array(problem.X)):
+        engine = InducingEngine(replace(problem, X=X), 8)
+        found = engine.evidence(theta)
+        assert found.lower == pytest.approx(expected.lower, rel=1e-9)
+        np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-6, atol=1e-6)
+        assert engine.posterior(theta).mean(new).shape == (7, 2)

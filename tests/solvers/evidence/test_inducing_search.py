@@ -9,7 +9,7 @@ from mercer.solvers.evidence.covariance import of_kernel
 from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.inducing import InducingEngine
 from mercer.solvers.evidence.inducing_search import search
-from mercer.solvers.evidence.maximisation import maximise
+from mercer.solvers.evidence.maximisation import LogNormal, maximise
 from mercer.solvers.evidence.problem import EvidenceProblem
 from mercer.solvers.result import Status
 
@@ -28,7 +28,7 @@ def posed(kernel, n=150, basis=None):
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
-    monkeypatch.setattr("mercer.solvers.evidence.inducing_search.ROWS", 60)
+    monkeypatch.setattr("mercer.solvers.evidence.some_rows.ROWS", 60)
 
 
 @pytest.mark.parametrize("basis", [None, level])
@@ -62,3 +62,22 @@ def test_few_steps_are_what_was_asked_for():
     engine, result = search(posed(1.0 * K.RBF()), 10, max_iter=2)
     assert result.status is Status.COMPLETED
     assert len(engine.Z) == 10
+
+
+@pytest.mark.parametrize("kernel", [1.0 * K.RBF(), 1.0 * K.Laplacian()], ids=str)
+def test_priors_hold_hyperparameters(kernel):
+    problem = posed(kernel)
+    free = search(problem, 20, max_iter=20)[1].value
+    priors = (LogNormal(5.0, 0.01), None, None)
+    held = search(problem, 20, priors=priors, max_iter=20)[1].value
+    assert np.exp(held[0]) == pytest.approx(5.0, rel=0.05)
+    assert abs(np.exp(free[0]) - 5.0) > 1
+
+
+def test_the_best_of_several_starts():
+    problem = posed(1.0 * K.RBF())
+    theta = problem.covariance.theta
+    poor = np.array([np.log(1e-3), np.log(1e-4), np.log(1e-1)])
+    found = [search(problem, 20, starts=starts, max_iter=20) for starts in ([theta], [poor, theta])]
+    values = [engine.evidence(result.value, False).value for engine, result in found]
+    assert values[1] >= values[0] - 1e-6

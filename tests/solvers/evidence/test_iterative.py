@@ -2,16 +2,21 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
 from mercer import kernels as K
 from mercer.kernels.hyperparameters import learnable
+from mercer.solvers.evidence.control_variate import control_variate
 from mercer.solvers.evidence.covariance import of_kernel
 from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.iterative import IterativeEngine
-from mercer.solvers.evidence.preconditioner import Preconditioner, of_pivots
+from mercer.solvers.evidence.maximisation import maximise
+from mercer.solvers.evidence.preconditioner import Preconditioner, of_points
 from mercer.solvers.evidence.problem import EvidenceProblem
 from mercer.solvers.evidence.quadrature import solve_with_logs
+from mercer.solvers.evidence.system import System
 
 KERNEL = 1.5 * K.Matern(2.5, scales=[0.7, 2.0]) + 0.3 * K.RBF(0.2)
 N = 150
@@ -51,8 +56,8 @@ def test_the_preconditioner_written_out():
 @pytest.mark.parametrize("rank", [1, 10, N])
 def test_the_preconditioner_is_at_most_the_covariance(rank):
     problem = posed()
-    covariance, at = problem.covariance, np.arange(rank)
-    P = of_pivots(covariance, problem.X, at, problem.diagonal(covariance))
+    covariance, Z = problem.covariance, problem.X[:rank]
+    P = of_points(covariance, problem.X, Z, problem.diagonal(covariance))
     root = P.rooted(np.eye(N))
     C = KERNEL(problem.X) + np.diag(problem.diagonal(covariance))
     assert np.linalg.eigvalsh(C - root @ root.T)[0] > -1e-8
@@ -183,3 +188,59 @@ def test_a_density_written_out():
     C = KERNEL(problem.X) + np.diag(NOISE + 0.02)
     expected = multivariate_normal(np.zeros(N), C).logpdf(problem.Y[:, 0])
     assert found.value == pytest.approx(expected, abs=1e-2)
+
+
+def test_a_search_ends_close_to_the_exact_optimum():
+    problem = posed()
+    covariance = problem.covariance
+    exact = maximise(ExactEngine(problem).evidence, [covariance.theta], covariance.bounds)
+    engine = IterativeEngine(problem, rank=60, tol=1e-4)
+    found = maximise(engine.evidence, [covariance.theta], covariance.bounds, max_iter=30)
+    values = [ExactEngine(problem).evidence(r.value, False).value for r in (exact, found)]
+    assert values[0] - values[1] < 1
+
+
+@pytest.mark.parametrize("kind", ["strings", "float32", "sparse"])
+def test_other_points(kind):
+    X, Y = drawn()
+    kernel = K.RBF(scales=[0.7, 2.0])
+    if kind == "strings":
+        rng = np.random.default_rng(0)
+        X, kernel = ["".join(rng.choice(list("abc"), 6)) for _ in range(N)], 0.5 * K.Spectrum(2)
+    elif kind == "float32":
+        X = X.astype(np.float32)
+    else:
+        X = sp.csr_array(X)
+    covariance = of_kernel(kernel, learnable(kernel), noise=0.2)
+    problem = EvidenceProblem(covariance, X, Y, NOISE)
+    exact = ExactEngine(problem).evidence(covariance.theta)
+    found = IterativeEngine(problem, rank=20, tol=1e-6).evidence(covariance.theta)
+    assert abs(found.value - exact.value) <= 4 * found.standard_error + 1e-3
+    assert found.lower <= exact.value <= found.upper
+
+
+def test_the_control_variate_written_out():
+    problem = posed()
+    covariance = problem.covariance
+    u = np.random.default_rng(0).standard_normal((N, 3))
+
+    def system(theta):
+        return System(problem, covariance.at(theta), problem.X[:12])
+
+    def contrast(theta):
+        P = system(theta).P
+        root = P.rooted(np.eye(N))
+        return P.log_det - np.einsum("ic,ij,jc->", u, root @ root.T, u) / 3
+
+    theta = covariance.theta
+    expected = approx_fprime(theta, contrast, 1e-6)
+    found = control_variate(system(theta), u)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
+
+
+def test_the_gradient_is_exact_where_the_preconditioner_is():
+    problem = posed(2, line)
+    theta = problem.covariance.theta
+    exact = ExactEngine(problem).evidence(theta)
+    found = IterativeEngine(problem, rank=N, tol=1e-8).evidence(theta)
+    np.testing.assert_allclose(found.gradient, exact.gradient, rtol=1e-3, atol=1e-2)

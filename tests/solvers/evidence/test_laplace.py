@@ -88,3 +88,15 @@ def test_mean_logistic_is_the_integral(mean, variance):
     )  # fmt: skip
     found = mean_logistic(np.array([mean]), np.array([variance]))
     assert found[0] == pytest.approx(expected, abs=1e-10)
+
+
+def test_the_mode_after_one_of_another_scale():
+    problem = posed()
+    engine, theta = LaplaceEngine(problem), problem.covariance.theta
+    engine.evidence(theta)
+    for shift in (np.log(1e5), -np.log(1e5), np.log(1e4)):
+        at = theta + np.array([shift, 0, 0])
+        covariance = problem.covariance.at(at)
+        assert engine.mode(covariance).gap < 1e-8
+        cold = LaplaceEngine(problem).evidence(at).value
+        assert engine.evidence(at).value == pytest.approx(cold, rel=1e-9)

@@ -127,7 +127,8 @@ def test_estimators_on_sparse_features_equal_those_on_the_matrix(model, monkeypa
     kernel = K.Spectrum(4).normalize()
     used = []
     monkeypatch.setattr(
-        "mercer.solvers.qp.smo.descend", lambda *args: used.append(found := descend(*args)) or found
+        "mercer.solvers.qp.smo_search.descend",
+        lambda *args: used.append(found := descend(*args)) or found,
     )
     small = clone(model).set_params(kernel=kernel, tol=1e-5, cache_size=0.5)
     with config_context(working_memory=0.5):  # the matrix does not fit

@@ -219,7 +219,7 @@ def test_diagonal_shifts_are_solved_by_conjugate_gradients(kind, spread):
 def test_inexact_directions_lead_to_the_same_optimum(monkeypatch, form, C):
     program = make(form, gram(120), C)
     exact = interior_point(program, tol=1e-6)
-    monkeypatch.setattr("mercer.solvers.qp.interior_point._MANY", 100)
+    monkeypatch.setattr("mercer.solvers.qp.interior_point._ITERATIVE_FROM_POINTS", 100)
     inexact = interior_point(program, tol=1e-6)
     assert inexact.status.ok
     check_optimal(program, inexact, tol=1e-6)
@@ -228,8 +228,8 @@ def test_inexact_directions_lead_to_the_same_optimum(monkeypatch, form, C):
 
 def test_exact_directions_go_on_where_others_do_not_get_there(monkeypatch):
     program = make("c_svc", gram(120), 100.0)
-    monkeypatch.setattr("mercer.solvers.qp.interior_point._MANY", 100)
-    monkeypatch.setattr("mercer.solvers.qp.interior_point._INEXACT", 1e3)
+    monkeypatch.setattr("mercer.solvers.qp.interior_point._ITERATIVE_FROM_POINTS", 100)
+    monkeypatch.setattr("mercer.solvers.qp.interior_point._ITERATIVE_COMPLEMENTARITY", 1e3)
     monkeypatch.setattr(crossover, "_ROUNDS", 0)
     first = interior_point(program, tol=1e-6)
     assert first.status.ok

@@ -54,7 +54,7 @@ def solve(programs, tol=1e-3, max_iter=None, max_time=None, starts=None, report=
 @pytest.mark.parametrize("kind", FORMULAS)
 @pytest.mark.parametrize("size", [16, 1024])
 def test_every_form_ends_at_its_optimum(form, kind, size, monkeypatch):
-    monkeypatch.setattr(module, "_LARGEST_SET", size)
+    monkeypatch.setattr(module, "_LARGEST_WORKING_SET", size)
     program, there = pair_of(form, 30, kind)
     (found,) = solve([there], tol=1e-4)
     assert found.status.ok
@@ -134,7 +134,7 @@ def test_within_the_violation_and_out_of_steps_it_says_so(monkeypatch):
 
 
 def test_what_cannot_be_reached_is_given_up(monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE", (2, 2))
+    monkeypatch.setattr(module, "_ROUNDS_WITHOUT_PROGRESS", (2, 2))
     program, there = pair_of("c_svc", 12)
     (found,) = solve([there], tol=1e-30)
     assert found.status is Status.STALLED
@@ -146,7 +146,7 @@ def test_machines_go_in_turns_where_memory_is_short(monkeypatch):
     programs = [replace(there, lo=C * there.lo, hi=C * there.hi) for C in (1.0, 2.0, 3.0)]
     told = []
     together = solve(programs)
-    monkeypatch.setattr(module, "_MOST_MACHINES", 1)
+    monkeypatch.setattr(module, "_MOST_PROGRAMS", 1)
     apart = solve(programs, report=lambda n, violation: told.append(n))
     for one, other in zip(together, apart, strict=True):
         np.testing.assert_allclose(one.value.a, other.value.a, atol=1e-12)

@@ -51,7 +51,7 @@ def impatient():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "smo_together", few_steps)
-        patch.setattr(module, "_SMALL", 5)
+        patch.setattr(module, "_INTERIOR_UP_TO_VARIABLES", 5)
         for name in STAGES:
             patch.setattr(module, name, noted(getattr(module, name)))
         yield found

@@ -264,7 +264,7 @@ class _Small:
         return True, False, False
 
     def free_step(self, tol: float) -> tuple[bool, bool, bool]:
-        """Without groups: the best move of one variable, then the best of a second beside it."""
+        """Without groups: the best move of one variable, then the best of a second one."""
         rise = np.max(-self.F, where=self.a < self.hi, initial=0.0)
         if max(rise, np.max(self.F, where=self.a > self.lo, initial=0.0)) <= tol:
             return False, False, False

@@ -1,7 +1,7 @@
 """Slopes of Σ_ij G_ij k(x_i, z_j) by the points, in torch's own operations and tile by tile.
 
 A kernel's value is a program of pair statistics and one-sided terms. torch differentiates the
-program, which works on each pair by itself; what its slope by a statistic means for the points is
+program, which works on each pair separately; what its slope by a statistic means for the points is
 written here for each statistic, in differences of the points as given, so that points that
 coincide have a slope of zero.
 """

@@ -33,7 +33,7 @@ class PairTiles:
     n, m : int
     device, dtype : of the arithmetic
     precision : "fp16x3", "tf32x3" or "tf32"
-        Of dot products in float32, where the matrix unit is told how to form them.
+        Of dot products in float32, where the matrix unit is asked how to form them.
     logarithmic : bool
         Whether it is the exponentials of the values that count.
     columns_next_to_rows : tensors of shape (n,)

@@ -38,7 +38,7 @@ def launch_for(form: TileForm) -> Launch:
 
 
 def _looped(form: TileForm) -> Launch:
-    """Operands are read in steps: large tiles, of which each step has much to do."""
+    """Operands are read in steps: large tiles, so that each step has much to do."""
     if _by_features(form):
         return Launch(64, 128, 4, 2)
     if _precisions(form) == {"fp16"} and not _careful(form):

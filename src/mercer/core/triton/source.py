@@ -154,7 +154,7 @@ def wide_product_source(form: TileForm, count: int, precision: str) -> KernelTex
 
 
 def log_sum_exp_source(form: TileForm) -> KernelText:
-    """The largest value of each row and the sum of exponentials beside it: ``out[split, 2, row]``.
+    """The largest value of each row and the sum of exponentials: ``out[split, 2, row]``.
 
     L has log weights, -inf where there is no column.
     """

@@ -111,7 +111,7 @@ def _singles_kernel(A, F, LO, HI, GROUP, Q, TARGET, LIMIT, STEPS, flat, most, si
     going = taken < limit
     while going:
         slope = tl.where(((f < 0) & (a < hi)) | ((f > 0) & (a > lo)), tl.abs(f), 0.0)
-        # What a step brings; beside it the slope, and where it would lead.
+        # What a step gains; then the slope, and where it would lead.
         bound = tl.where(f < 0, hi, lo)
         end = tl.where(tl.abs(f) >= own * tl.abs(bound - a), bound, a - f / own)
         move = end - a

@@ -116,8 +116,12 @@ def make_covariance(
             f"noise='learn' with kernel={kernel!r}: the noise of a kernel class of yours is learnt "
             "by adding sklearn.gaussian_process.kernels.WhiteKernel()"
         )
+    if found.noise is not None:
+        raise ValueError(
+            f"noise='learn' with kernel={kernel!r}: its WhiteKernel is the noise; use noise='auto'"
+        )
     limits = np.vstack([found.bounds, np.log(np.asarray(_checked(NOISE, own), dtype=float))])
-    return replace(found, noise=noise, bounds=limits)
+    return replace(found, noise=noise, bounds=limits, labels=(*found.labels, NOISE))
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.estimators.fitting import warn_of_convergence
+from mercer.solvers.evidence import inducing_search, iterative_search
 from mercer.solvers.evidence.covariance import NOISE
 from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.inducing import InducingEngine
@@ -58,17 +59,18 @@ def make_engine(estimator: Any, problem: EvidenceProblem) -> tuple[Engine, str]:
 def searched(
     estimator: Any, engine: Engine, problem: EvidenceProblem, **options: Any
 ) -> tuple[Engine, Result]:
-    """`learned` hyperparameters; an engine of chosen points chooses them again and goes on."""
+    """`learned` hyperparameters, and the engine that goes with them.
+
+    Engines of chosen points choose them for these hyperparameters, and begin with those of some
+    rows, unless the optimizer is a function.
+    """
+    chooses = isinstance(engine, InducingEngine | IterativeEngine)
+    if not chooses or estimator.optimizer is None or not len(problem.covariance.theta):
+        return engine, learned(estimator, engine.evidence, problem.covariance, **options)
+    if isinstance(estimator.optimizer, str):
+        return _from_some_rows(estimator, engine, problem, **options)
     search = learned(estimator, engine.evidence, problem.covariance, **options)
-    again = getattr(engine, "rechosen", None)
-    if again is None or estimator.optimizer is None or not len(search.value):
-        return engine, search
-    engine = again(search.value)
-    more = learned(
-        estimator, engine.evidence, problem.covariance.at(search.value), restarts=0, **options
-    )
-    steps, seconds = search.n_iter + more.n_iter, search.seconds + more.seconds
-    return engine, replace(more, n_iter=steps, seconds=seconds)
+    return engine.rechosen(search.value), search
 
 
 def learned(
@@ -96,16 +98,8 @@ def learned(
         return Result(theta, Status.EXACT, 0.0, 0, 0.0, method="no hyperparameters to learn")
     if estimator.optimizer is None:
         return Result(theta, Status.EXACT, 0.0, 0, 0.0, method="hyperparameters as given")
-    starts = [theta]
-    more: int = estimator.n_restarts_optimizer if restarts is None else restarts
-    if more > 0:
-        if not np.isfinite(bounds).all():
-            raise ValueError(
-                "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
-                "finite."
-            )
-        rng = check_random_state(estimator.random_state)
-        starts += [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(more)]
+    count: int = estimator.n_restarts_optimizer if restarts is None else restarts
+    starts = starting_points(estimator, covariance, count)
     result = maximise(
         evidence,
         starts,
@@ -116,6 +110,42 @@ def learned(
     )
     warn_of_bounds(result.value, bounds, covariance.names, quiet)
     return result
+
+
+def starting_points(estimator: Any, covariance: Any, restarts: int) -> list[np.ndarray]:
+    """The theta to begin with, and as many within the bounds as there are restarts."""
+    theta, bounds = covariance.theta, covariance.bounds
+    if restarts == 0:
+        return [theta]
+    if not np.isfinite(bounds).all():
+        raise ValueError(
+            "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
+            "finite."
+        )
+    rng = check_random_state(estimator.random_state)
+    return [theta, *(rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(restarts))]
+
+
+def _from_some_rows(
+    estimator: Any,
+    engine: InducingEngine | IterativeEngine,
+    problem: EvidenceProblem,
+    priors: tuple = (),
+    quiet: tuple[str, ...] = (),
+) -> tuple[Engine, Result]:
+    covariance = problem.covariance
+    options = {
+        "starts": starting_points(estimator, covariance, estimator.n_restarts_optimizer),
+        "priors": priors,
+        "max_time": getattr(estimator, "max_time", None),
+        "random_state": engine.random_state,
+    }
+    if isinstance(engine, InducingEngine):
+        found, search = inducing_search.search(problem, engine.n_inducing, **options)
+    else:
+        found, search = iterative_search.search(problem, **options)
+    warn_of_bounds(search.value, covariance.bounds, covariance.names, quiet)
+    return found, search
 
 
 def warn_of_bounds(

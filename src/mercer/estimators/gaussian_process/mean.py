@@ -25,7 +25,7 @@ class MeanBasis:
     Examples
     --------
     >>> import numpy as np
-    >>> MeanBasis("linear", np.array([[0.0], [4.0]]))(np.array([[3.0]]))
+    >>> MeanBasis("linear", np.array([[0.0], [2.0], [4.0]]))(np.array([[3.0]]))
     array([[1., 1.]])
     """
 

@@ -17,7 +17,6 @@ from mercer.kernels.hyperparameters import Entry
 from mercer.kernels.kernel import Kernel
 from mercer.kernels.power import Power
 from mercer.solvers.evidence.covariance import KernelCovariance
-from mercer.solvers.evidence.problem import Covariance
 
 MODULE = "sklearn.gaussian_process.kernels"
 
@@ -46,7 +45,7 @@ def default_kernel(fixed: bool) -> Any:
     return kernels.ConstantKernel() * kernels.RBF()
 
 
-def covariance_of(kernel: Any, n_features: int | None) -> Covariance:
+def covariance_of(kernel: Any, n_features: int | None) -> Any:
     """The covariance of a kernel of scikit-learn's, with its theta, bounds and names.
 
     Parameters
@@ -54,6 +53,10 @@ def covariance_of(kernel: Any, n_features: int | None) -> Covariance:
     kernel : sklearn.gaussian_process.kernels.Kernel
     n_features : int or None
         Columns of the points; None for points that are not rows of numbers.
+
+    Returns
+    -------
+    KernelCovariance, or GramCovariance for the exact engine alone
     """
     if n_features is not None:
         try:
@@ -72,7 +75,9 @@ class _Conversion:
     white: list[str] = field(default_factory=list)
 
     def covariance(self, kernel: Any) -> KernelCovariance:
-        whole = self.converted(kernel, "")
+        # White noise that comes last is the noise of all targets, and the last entry of theta.
+        noise = _last_noise(kernel)
+        whole = self.converted(kernel if noise is None else kernel.k1, "")
         try:
             _ = whole.expression(), whole.domain
         except (TypeError, ValueError) as error:  # such as DotProduct() ** 0.5, which is no kernel
@@ -81,6 +86,7 @@ class _Conversion:
             whole,
             tuple(self.entries),
             bounds_of(kernel),
+            noise,
             white=tuple(self.white),
             labels=names_of(kernel),
         )
@@ -112,6 +118,18 @@ class _Conversion:
         return tuple(scale.tolist()) if scale.ndim else None
 
 
+def _last_noise(kernel: Any) -> float | None:
+    """The level of white noise that is the last term of a sum, and learnt."""
+    last: Any = getattr(kernel, "k2", None)
+    if not (_is_theirs(kernel, "Sum") and _is_theirs(last, "WhiteKernel")):
+        return None
+    return None if last.hyperparameter_noise_level.fixed else float(last.noise_level)
+
+
+def _is_theirs(kernel: Any, name: str) -> bool:
+    return type(kernel).__name__ == name and type(kernel).__module__ == MODULE
+
+
 def _constant(state: _Conversion, kernel: Any, path: str) -> Kernel:
     state.learn(kernel, "constant_value", path + "value")
     return K.Constant(float(kernel.constant_value))
@@ -139,7 +157,7 @@ def _radial(state: _Conversion, kernel: Any, path: str, nu: float) -> Kernel:
         state.learn(kernel, "length_scale", path + "length_scale")
         return K.Matern(nu, float(np.squeeze(kernel.length_scale)))
     state.learn(kernel, "length_scale", path + "scales")
-    return K.Matern(nu, 1.0, scales)
+    return K.RBF(0.5, scales) if nu == math.inf else K.Matern(nu, 1.0, scales)
 
 
 def _rational_quadratic(state: _Conversion, kernel: Any, path: str) -> Kernel:
@@ -247,7 +265,7 @@ class GramCovariance:
         slopes = self.object(X, eval_gradient=True)[1]
         return np.einsum("ic,ijk,jc->k", U, slopes, V)
 
-    def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
+    def contracted(self, X: Any, W: np.ndarray, total: float | None = None) -> np.ndarray:
         slopes = self.object(X, eval_gradient=True)[1]
         whole = np.tril(W) + np.tril(W, -1).T
         return np.einsum("ij,ijk->k", whole, slopes)

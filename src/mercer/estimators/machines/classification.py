@@ -133,7 +133,7 @@ class KernelMachineClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from mercer.estimators.machines.kernel_machines import KernelMachineClassifier
+    >>> from mercer.estimators.machines.classification import KernelMachineClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> machine = KernelMachineClassifier("logistic", alpha=0.1).fit(X, y)
     >>> round(machine.score(X, y), 2), machine.predict_proba(X).shape

@@ -43,9 +43,9 @@ SOLVERS = {"auto", "exact", "nystrom"}
 EXACT_AT_MOST = 5_000
 # Beyond these values alpha changes no digit of the function, and its square exceeds float64.
 SMALLEST_ALPHA, LARGEST_ALPHA = 1e-150, 1e150
-# The bound on the distance from the exact machine takes n^2 values of the kernel: little beside the
-# fit where there are at most this many times as many points as centres, or few points.
-BOUND_PAYS, BOUND_AT_ONCE = 20, 2_000
+# The bound on the distance from the exact machine takes n^2 values of the kernel: little compared
+# with the fit where there are at most this many times as many points as centres, or few points.
+BOUND_UP_TO_POINTS_PER_CENTRE, BOUND_UP_TO_POINTS = 20, 2_000
 
 SOLUTION: dict = {
     "alpha": [POSITIVE],
@@ -156,7 +156,7 @@ def _choice(machine: Any, X: Any) -> tuple[str, str]:
     if machine.solver != "auto":
         return machine.solver, ""
     if is_remote(X):
-        return "nystrom", "the points are elsewhere"
+        return "nystrom", "the points are remote"
     if machine.n_centers is not None:
         return "nystrom", "n_centers is given"
     if n > EXACT_AT_MOST:
@@ -303,7 +303,7 @@ def _span(
         return span, lambda w: centres.expansion(X, whitening.apply(w)), product
     kept = 8 * n * r <= backend(centres.points).room(centres.points)
     span = Span(lambda: centres.features(X), n, r, machine.fit_intercept, kept)
-    if n <= max(BOUND_PAYS * r, BOUND_AT_ONCE):
+    if n <= max(BOUND_UP_TO_POINTS_PER_CENTRE * r, BOUND_UP_TO_POINTS):
         product = centres.whole(X).__matmul__
     return span, lambda w: centres.expansion(X, whitening.apply(w)), product
 

@@ -87,7 +87,7 @@ default="squared"
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_diabetes
-    >>> from mercer.estimators.machines.kernel_machines import KernelMachineRegressor
+    >>> from mercer.estimators.machines.regression import KernelMachineRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> upper = KernelMachineRegressor("quantile", quantile=0.9, alpha=0.01).fit(X, y)
     >>> bool(0.85 < (y <= upper.predict(X)).mean() < 0.95)

@@ -242,7 +242,7 @@ class KernelRidgeCV(
 
         moments = accumulated(blocks(), centres.whitening, Y.shape[1])
         path = NystromPath(centres.whitening, moments, self.fit_intercept)
-        if is_remote(X):  # points that are elsewhere, and their predictions with them
+        if is_remote(X):  # remote points, and their predictions with them
             if self.cv == "gcv":
                 scores = -path.generalised(alphas).mean(axis=1)
             else:

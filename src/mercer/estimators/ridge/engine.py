@@ -20,9 +20,17 @@ from mercer.arrays import (
     to_device_of,
     to_float64,
 )
-from mercer.estimators.centres import VALUE, fit_nystrom, numbers_per_point
+from mercer.estimators.centres import fit_nystrom, numbers_per_point
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import is_precomputed
+from mercer.estimators.measured import (
+    CHOLESKYS_PER_EIGH,
+    ENOUGH_STEPS,
+    MULTIPLICATIONS_PER_VALUE,
+    REFINED_FROM_POINTS,
+    STEPS_FROM_POINTS,
+    STORED_FROM_FEATURES,
+)
 from mercer.estimators.progress import reporter
 from mercer.estimators.ridge.tensors import solve_tensors
 from mercer.estimators.ridge.undetermined import warn_if_undetermined, warn_undetermined
@@ -41,15 +49,6 @@ from mercer.solvers.ridge_problem import float32_is_small, is_negligible, weight
 SOLVERS = {"auto", "cholesky", "eigh", "primal", "pcg", "nystrom", "gd"}
 # Beyond so many points the exact solution takes minutes per ten products.
 EXACT_AT_MOST = 100_000
-# One eigendecomposition takes the time of about so many Cholesky factorisations.
-EIGH_PAYS = 20
-# From so many points on a factorisation in float32, refined to float64, takes half the time.
-FLOAT32_FROM = 3000
-# From so many features on, refinement is faster on a matrix that is stored than on its tiles.
-WIDE = 64
-# From so many float32 points and targets on, conjugate gradients may reach float32 accuracy
-# before a factorisation is done: tried where half its time gives them at least so many steps.
-STEPS_FROM, ENOUGH_STEPS = 6000, 20
 
 
 class Fit(NamedTuple):
@@ -157,14 +156,14 @@ def _on_tensors(
 def _steps_that_pay(X: Any, Y: np.ndarray) -> int:
     """Steps of "pcg" that take half the time of a factorisation; 0 where they are too few."""
     kinds = {getattr(X, "dtype", None), Y.dtype}
-    if len(Y) < STEPS_FROM or kinds != {np.dtype(np.float32)}:
+    if len(Y) < STEPS_FROM_POINTS or kinds != {np.dtype(np.float32)}:
         return 0
-    steps = int(len(Y) ** 2 / (6 * (numbers_per_point(X) + VALUE) * Y.size))
+    steps = int(len(Y) ** 2 / (6 * (numbers_per_point(X) + MULTIPLICATIONS_PER_VALUE) * Y.size))
     return steps if steps >= ENOUGH_STEPS else 0
 
 
 def _steps_may_do(kernel: Any, X: Any, lam: np.ndarray, weight: np.ndarray | None) -> bool:
-    """Whether values are cheap to recompute, and their rounding in float32 small beside lam."""
+    """Whether values are cheap to recompute, and float32 rounding small compared with lam."""
     pairs = kernel.over(X)
     diagonal = pairs.diagonal() if weight is None else weight * pairs.diagonal()
     return pairs.native and float32_is_small(n_rows(X), float(diagonal.max()), float(lam.min()))
@@ -203,7 +202,7 @@ def _choice(estimator: Any, X: Any, lam: np.ndarray) -> tuple[str, str, Any]:
 
 
 def _direct(lam: np.ndarray) -> str:
-    return "eigh" if len(np.unique(lam)) >= EIGH_PAYS else "direct"
+    return "eigh" if len(np.unique(lam)) >= CHOLESKYS_PER_EIGH else "direct"
 
 
 def last_coefficients(estimator: Any, size: int) -> np.ndarray | None:
@@ -260,8 +259,8 @@ def _in_the_dual(
     steps: int = 1000,
 ) -> Fit:
     """By way of K; "pcg" takes so many steps at most unless the estimator has a number."""
-    wide = len(getattr(X, "shape", ())) == 2 and X.shape[1] >= WIDE
-    store = solver == "gd" or (solver != "pcg" and (wide or n_rows(X) < FLOAT32_FROM))
+    wide = len(getattr(X, "shape", ())) == 2 and X.shape[1] >= STORED_FROM_FEATURES
+    store = solver == "gd" or (solver != "pcg" and (wide or n_rows(X) < REFINED_FROM_POINTS))
     operator = training_gram(estimator, to_float64(X), estimator.kernel_, store)
     if solver == "pcg":
         fit = _by_products(estimator, operator, Y, lam, weight, start, steps)
@@ -318,7 +317,7 @@ def _by_factorisation(
         solver = "eigh" if negligible else "cholesky"
         reason = ": alpha is below the rounding error of K" if negligible else ""
     result = None
-    if solver == "cholesky" and len(Y) >= FLOAT32_FROM:
+    if solver == "cholesky" and len(Y) >= REFINED_FROM_POINTS:
         with suppress(LinAlgError):
             refuse_beyond_memory(len(Y), 1)
             result = solve_refined(operator, Y, lam, weight, fit_intercept=fit_intercept)

@@ -9,7 +9,7 @@ from mercer.solvers.eigensystem import Eigensystem
 
 
 def warn_if_undetermined(system: Eigensystem, lam: np.ndarray) -> None:
-    """Warn where the smallest regulariser is lost beside eigenvalues that are noise."""
+    """Warn where the smallest regulariser is below the rounding error of eigenvalues."""
     in_use = int(np.count_nonzero(system.weight)) - system.fit_intercept
     if system.rank < in_use and np.any(lam <= system.cutoff):
         warn_undetermined(lam, system.rank, in_use)

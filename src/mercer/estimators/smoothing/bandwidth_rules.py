@@ -98,7 +98,7 @@ def _in_units(H: np.ndarray, scales: np.ndarray) -> np.ndarray:
 
 
 def isj_per_feature(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Improved Sheather-Jones for each feature of X: (n, d) by itself, shape (d,).
+    """Improved Sheather-Jones for each feature of X: (n, d) separately, shape (d,).
 
     In d dimensions the best bandwidth falls as n^(-1/(d+4)) rather than n^(-1/5), and each is
     widened by what the two are apart for a normal law.

@@ -18,7 +18,7 @@ from mercer.kernels.smoothing.window import FormulaKernel, RadialKernel, Smoothi
 
 METHODS = ("auto", "exact", "tree", "grid")
 # Pairs from which a tree is worth building, for compact kernels and within a tolerance, and the
-# number of features up to which boxes are small beside the distances between them.
+# number of features up to which boxes are small compared with the distances between them.
 TREE_PAIRS, TREE_FEATURES = 2**20, 6
 # Points of the largest grid, features it may have, and what a point of it costs in pairs.
 GRID_POINTS, GRID_FEATURES, PAIRS_OF_A_GRID_POINT = 2**23, 3, 64

@@ -21,7 +21,7 @@ LocalFit = Callable[
 ]
 
 
-# Coordinates this small beside the others are rounding.
+# Coordinates this small compared with the others are rounding.
 NOTHING = 1e-13
 
 
@@ -87,7 +87,7 @@ class Neighbourhoods:
         ``X=None`` stands for the training points, each without itself: one unit of its mass is
         taken away (all, where it has less), so that a point that counts twice weighs as two
         points would. A lone point gets NaN. Of the training points, ``chosen`` are asked for, or
-        all. ``floats_per_pair`` is what the caller holds beside the weights.
+        all. ``floats_per_pair`` is what the caller holds besides the weights.
         """
         V = self.V
         places = np.arange(len(V)) if chosen is None else chosen
@@ -186,14 +186,14 @@ def _centred_design(W, U, V):
 
 
 def coordinate_units(squares: np.ndarray) -> np.ndarray:
-    """Roots of mean squares, (m, d); infinite where they are rounding beside the others."""
+    """Roots of mean squares, (m, d); infinite where they are rounding compared with the others."""
     return np.where(
         squares > NOTHING**2 * squares.sum(axis=1, keepdims=True), np.sqrt(squares), np.inf
     )
 
 
 def _inverse_spread(s):
-    """1/s, and 0 where s is so small beside the unit that half its digits are lost."""
+    """1/s, and 0 where s is so small compared with the unit that half its digits are lost."""
     spread = s > np.sqrt(np.finfo(float).eps)
     return np.divide(1.0, s, out=np.zeros_like(s), where=spread)
 

@@ -89,8 +89,9 @@ class BoxSupport:
         count = np.prod([len(c) for c in columns])
         if count > MOST_IMAGES:
             raise ValueError(
-                f"bounds ask for {count} reflections of each point: the bandwidth is wide beside "
-                "the box, or there are many bounded features; use a smaller one, or fewer bounds"
+                f"bounds ask for {count} reflections of each point: the bandwidth is wide "
+                "compared with the box, or there are many bounded features; use a smaller one, or "
+                "fewer bounds"
             )
         return [np.column_stack(chosen) for chosen in product(*columns)]
 

@@ -258,7 +258,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _decompose(self, views: list[KernelView]) -> list[Decomposition]:
         solver = self.solver
         if solver == "auto" and self.regularization != "loo":
-            # A factor is near enough where what it leaves out is little beside the penalty.
+            # A factor is near enough where what it leaves out is little compared with the penalty.
             solver = "auto" if self.regularization >= ENOUGH * self.tol else "dense"
         return [
             view.decompose(view_name(v), solver, self.tol, self.max_rank)

@@ -61,8 +61,8 @@ def nystrom_components(estimator: Any, X: Any, k: int | None, floor: float) -> N
     .. math:: \hat\lambda_j \le \lambda_j \le \hat\lambda_j + t, \qquad
               \|H K H v_j - \hat\lambda_j v_j\| = \|H E H v_j\| \le t,
 
-    and t takes the diagonals alone. It is what is certified, with the rounding of the features
-    beside it, and often far from sharp.
+    and t takes the diagonals alone. It is what is certified, with the rounding of the
+    features, and it is often far from sharp.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def nystrom_components(estimator: Any, X: Any, k: int | None, floor: float) -> N
     U = np.hstack([U[:, :r], np.zeros((len(U), k - r))])
     mean = moments.sums / n
     blocks = centres.blocks(X, nothing, None, dense=False)
-    if is_remote(X):  # points that are elsewhere, and their components with them
+    if is_remote(X):  # remote points, and their components with them
         found = summed(blocks, centres.whitening, _LargestScores(W @ U, mean @ U))
         vectors, U = np.zeros((0, k)), U * np.where(found.scores < 0, -1.0, 1.0)
     else:

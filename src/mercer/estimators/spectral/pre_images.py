@@ -12,7 +12,7 @@ from mercer.arrays import refuse_beyond_memory
 from mercer.kernels import Kernel
 
 MAX_STEPS, HALVINGS = 200, 8
-# A move this small beside the spread of the points ends the search.
+# A move this small compared with the spread of the points ends the search.
 MOVE = 1e-7
 # The relative step of the difference quotient that gives a kernel's slope.
 STEP = 1e-4

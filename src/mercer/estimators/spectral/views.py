@@ -38,13 +38,13 @@ from mercer.solvers.pivoted_cholesky import LowRank, randomly_pivoted_cholesky
 from mercer.solvers.spectral.canonical import WhitenedView
 from mercer.solvers.spectral.centring import centred_projection, rounding_floor
 
-# Up to so many points the whole Gram matrix is decomposed at once.
-FEW = 500
-# Up to so many points it is where no factor of a third of the rank is near enough.
-DENSE = 5000
-# The rank of a factor of more points, at most.
-RANK = 2000
-# On a device, matrices that a decomposition holds, and those with a row for each point of a factor.
+# Points up to which the whole Gram matrix is decomposed at once.
+DECOMPOSED_UP_TO_POINTS = 500
+# Points up to which it is decomposed where no factor of a third of the rank is accurate enough.
+DENSE_UP_TO_POINTS = 5000
+# The largest rank of a factor of more points.
+LARGEST_RANK = 2000
+# Matrices that a decomposition holds; and those with a row for each point that a factor may need.
 MATRICES, FACTORS = {"native": 3, "torch": 6}, 8
 
 
@@ -122,7 +122,7 @@ class KernelView(BaseEstimator):
             trace_tol = tol * float(diagonal.sum())
             low = randomly_pivoted_cholesky(K.rows, diagonal, rank, trace_tol=trace_tol)
             enough = low.trace_left <= trace_tol
-            if enough or solver == "low_rank" or n > DENSE:
+            if enough or solver == "low_rank" or n > DENSE_UP_TO_POINTS:
                 found = Factored(low, K)
         found = found or self._whole()
         if found.whitening.rank == 0:
@@ -139,16 +139,16 @@ class KernelView(BaseEstimator):
 
     def _rank(self, n: int, solver: str, max_rank: int | None) -> int:
         """Up to which rank to look for a factor; zero for none."""
-        whole = self.kernel_.validity.status != "valid" or n <= FEW
+        whole = self.kernel_.validity.status != "valid" or n <= DECOMPOSED_UP_TO_POINTS
         if solver == "dense" or (solver == "auto" and whole):
             return 0
         if max_rank is not None:
             return min(max_rank, n)
-        if solver == "auto" and n <= DENSE:
+        if solver == "auto" and n <= DENSE_UP_TO_POINTS:
             return n // 3
         free = backend(self.X_fit_).free_memory(self.X_fit_)
-        most = RANK if free is None else max(1, free // (8 * n * FACTORS))
-        return min(n, RANK, most)
+        most = LARGEST_RANK if free is None else max(1, free // (8 * n * FACTORS))
+        return min(n, LARGEST_RANK, most)
 
     def project_onto(self, alpha: np.ndarray, found: Decomposition) -> None:
         """Keep the directions alpha (n, k) in the form that applies to new points."""

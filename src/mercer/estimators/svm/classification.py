@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import backend
+from mercer.estimators.measured import SECONDS_PER_ENTRY, SECONDS_PER_PAIR
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm.engine import PENALTY
 from mercer.estimators.svm.forms import Form, c_svc
@@ -21,10 +22,6 @@ from mercer.estimators.svm.rounding import are_few
 from mercer.estimators.svm.training import Training
 from mercer.operators import CorrectedGram, GramOperator
 from mercer.solvers.qp.class_pairs import ClassPairs, solve_class_pairs
-
-# Seconds that a pair of classes takes on its own in Python, and that an entry of a stored Gram
-# matrix takes, on two AVX-512 cores.
-PAIR_SECONDS, ENTRY_SECONDS = 1e-4, 2.5e-9
 
 
 class SVC(PairwiseMachine):
@@ -268,7 +265,7 @@ class SVC(PairwiseMachine):
     def _solve_all_pairs(self, training: Training) -> tuple[GramOperator, ClassPairs] | None:
         n, tasks = len(training.order), training.tasks
         at_once = (
-            (are_few(n) or len(tasks) * PAIR_SECONDS > n**2 * ENTRY_SECONDS)
+            (are_few(n) or len(tasks) * SECONDS_PER_PAIR > n**2 * SECONDS_PER_ENTRY)
             and np.inf > self.C
             and self.solver != "interior_point"
             and self.max_iter == -1

@@ -221,8 +221,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _solve_on_host(self, training: Training) -> Solved:
         """Every task solved on operators that are computed here.
 
-        Points in float32 have kernel values in float32 as long as their rounding is small beside
-        tol, before by estimate and afterwards by measurement on some points; else in float64.
+        Points in float32 have kernel values in float32 as long as their rounding is small
+        compared with tol, first by an estimate and then measured at some points; else in float64.
         """
         single = may_be_single(training.X)
         operator = self._operator(training, double=not single, store=False)
@@ -335,7 +335,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _set_result(self, result: Result) -> None:
         """Record how the solver did, all tasks together."""
         self.result_ = result
-        if not self.result_.advice:
+        if not (result.advice or result.status.ok):
             self.result_ = self.result_.advised(self._advice(self.result_))
         self.dual_gap_ = self.result_.gap
         self.fit_status_ = 0 if self.result_.status.ok else 1

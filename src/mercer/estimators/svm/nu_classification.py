@@ -142,7 +142,7 @@ class_weight_, dual_gap_, margin_, result_, kernel_, fit_status_, n_iter_, shape
         LIBSVM returns such an iterate silently. At the optimum the margin is zero, and f cannot be
         normalised.
         """
-        # A margin that is there keeps its width, of which the violation is a small part by now.
+        # A margin that is there keeps its width, of which the violation is now a small part.
         if not fine.status.ok or form.expansion(fine.value).width > 10 * fine.value.violation:
             return fine
         advice = (

@@ -13,7 +13,8 @@ from mercer.arrays import as_numpy, n_rows, to_float64
 from mercer.expressions.contraction import Outer, contracted, points_contracted
 from mercer.expressions.gradient import gradient
 from mercer.expressions.interpreter import PairMatrix
-from mercer.kernels.hyperparameters import BOUNDS, Entry, values, with_values
+from mercer.kernels.algebra import Constant, Product
+from mercer.kernels.hyperparameters import BOUNDS, Entry, value_at, values, with_values
 from mercer.kernels.kernel import Kernel
 
 NOISE = "noise"
@@ -37,7 +38,7 @@ class KernelCovariance:
     white : tuple of str
         Paths of constants in ``whole`` that count on the diagonal alone.
     labels : tuple of str
-        Other names of the entries, if they have any.
+        Other names of the entries of theta, if they have any.
     """
 
     whole: Kernel
@@ -55,7 +56,9 @@ class KernelCovariance:
 
     @property
     def names(self) -> tuple[str, ...]:
-        found = self.labels or tuple(entry.name for entry in self.entries)
+        if self.labels:
+            return self.labels
+        found = tuple(entry.name for entry in self.entries)
         return found if self.noise is None else (*found, NOISE)
 
     @property
@@ -105,8 +108,24 @@ class KernelCovariance:
         weight = as_numpy((U * V).sum(1))
         return self._by_theta(X, gradient(self._pairs(X), U, V, self._paths), weight)
 
-    def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
-        return self._by_theta(X, contracted(self._pairs(X), W, self._paths), W.diagonal())
+    def contracted(self, X: Any, W: np.ndarray, total: float | None = None) -> np.ndarray:
+        factor = None if total is None else self._factor
+        found = contracted(self._pairs(X), W, self._paths - {factor})
+        if factor is not None:
+            found[factor] = total / value_at(self.whole, factor)
+        return self._by_theta(X, found, W.diagonal())
+
+    @cached_property
+    def _factor(self) -> str | None:
+        """The path of a constant to be learnt that multiplies all of k."""
+        kernel, path = self.whole, ""
+        while isinstance(kernel, Product) and not self.white:
+            for side in ("left", "right"):
+                constant = isinstance(getattr(kernel, side), Constant)
+                if constant and f"{path}{side}__value" in self._paths:
+                    return f"{path}{side}__value"
+            kernel, path = kernel.left, path + "left__"
+        return None
 
     def cross_contracted(self, X: Any, Z: Any, W: np.ndarray | Outer) -> np.ndarray:
         Z = None if Z is None else to_float64(Z)

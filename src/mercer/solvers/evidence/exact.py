@@ -119,7 +119,11 @@ class Factor:
             columns = np.hstack([self.alpha, np.sqrt(t) * B])
         (syrk,) = get_blas_funcs(("syrk",), (W,))
         W = syrk(1.0, columns, beta=-float(t), c=W, lower=0, overwrite_c=1)
-        return 0.5 * self.covariance.contracted(self.problem.X, W.T)
+        # Of W and C the sum over all entries follows from alpha^T C alpha and tr C^-1 C.
+        (n, t), q = self.problem.Y.shape, len(self.A)
+        own = W.diagonal() @ self.problem.diagonal(self.covariance)
+        total = float(np.vdot(self.problem.Y, self.alpha)) - t * (n - q) - float(own)
+        return 0.5 * self.covariance.contracted(self.problem.X, W.T, total)
 
 
 class ExactPosterior(Posterior):

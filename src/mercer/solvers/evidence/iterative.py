@@ -8,8 +8,9 @@ vectors w of random signs
     \operatorname{tr} C^{-1} \partial C = E\, (C^{-1} b)^T \partial C\, (P^{-1} b), \quad
     b = P^{1/2} w
 
-The solves with b give the logarithms too, by Lanczos quadrature. Only what P leaves of C is
-random, which is what the standard error reports. For any V, with :math:`r = b - C V`,
+The solves with b give the logarithms too, by Lanczos quadrature; the trace of P itself is exact
+(see `control_variate`). Only what P leaves of C is random, which is what the standard error
+reports. For any V, with :math:`r = b - C V`,
 
 .. math::
     V^T b + b^T V - V^T C V \preceq b^T C^{-1} b \preceq V^T b + b^T V - V^T C V + r^T P^{-1} r,
@@ -30,7 +31,7 @@ from __future__ import annotations
 import time
 from copy import copy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -38,15 +39,15 @@ from scipy.linalg import LinAlgError
 from mercer.arrays import memory_budget, n_rows, take_rows, to_float64
 from mercer.arrays.memory import row_blocks
 from mercer.kernels.kernel import Kernel
-from mercer.operators import GramOperator, expansion, gram
+from mercer.operators import expansion
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots
+from mercer.solvers.evidence.control_variate import control_variate
 from mercer.solvers.evidence.inducing_points import pivots
 from mercer.solvers.evidence.mean_coefficients import Profile, profiled
-from mercer.solvers.evidence.preconditioner import of_pivots
 from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
 from mercer.solvers.evidence.quadrature import Solved, solve_with_logs
+from mercer.solvers.evidence.system import System, bounded
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge_problem import float32_is_small
 
 # The preconditioner's rank over sqrt(n): to build it then takes the time of a few products.
 RANK = 11
@@ -110,13 +111,16 @@ class IterativeEngine:
             rank = int(min(np.ceil(RANK * np.sqrt(n)), memory_budget() / (8.0 * n)))
         return pivots(covariance, self.problem.X, max(1, min(rank, n)), self.random_state)
 
+    def system(self, covariance: Covariance) -> System:
+        return System(self.problem, covariance, take_rows(self.problem.X, self.at))
+
     def evidence(self, theta: np.ndarray, gradient: bool = True) -> Evidence:
         """An estimate of log p(Y | theta) with its standard error, between bounds that hold.
 
         -inf with a gradient of zeros where the preconditioner has no factor or the errors vanish.
         """
         try:
-            system = System(self.problem, self.problem.covariance.at(theta), self.at)
+            system = self.system(self.problem.covariance.at(theta))
         except LinAlgError:
             return Evidence(-np.inf, np.zeros(len(theta)) if gradient else None)
         probed = self._probed(system)
@@ -140,45 +144,6 @@ class IterativeEngine:
             If the preconditioner has no factor, or the errors vanish.
         """
         return IterativePosterior(self, self.problem.covariance.at(theta))
-
-
-class System:
-    """C = K + D at one theta, with its preconditioner; R = [Y, H]."""
-
-    def __init__(self, problem: EvidenceProblem, covariance: Covariance, at: np.ndarray):
-        kernel = covariance.kernel
-        if kernel is None:
-            raise TypeError("the iterative engine needs a kernel; it takes no Gram matrices alone")
-        self.problem, self.covariance = problem, covariance
-        self.R, self.t = np.hstack([problem.Y, problem.H]), problem.Y.shape[1]
-        self.D = problem.diagonal(covariance)
-        self.P = of_pivots(covariance, problem.X, at, self.D)
-        self.K: GramOperator = gram(kernel, to_float64(problem.X))
-        self.quick = self.K
-        if float32_is_small(len(self.D), float(covariance.own(problem.X).max()), self.D.min()):
-            self.quick = self.K.single()
-
-    def product(self, V: np.ndarray) -> np.ndarray:
-        return self.K @ V + self.D[:, None] * V
-
-    def quick_product(self, V: np.ndarray) -> np.ndarray:
-        return self.quick @ V + self.D[:, None] * V
-
-
-class Bounded(NamedTuple):
-    """``low <= B^T C^-1 B <= low + slack`` in the order of positive semidefinite matrices."""
-
-    low: np.ndarray
-    slack: np.ndarray
-
-
-def bounded(system: System, B: np.ndarray, V: np.ndarray) -> Bounded:
-    """Bounds from V, which is nearly ``C^-1 B``."""
-    left = B - system.product(V)
-    # V^T B + B^T V - V^T C V
-    low = V.T @ B + left.T @ V
-    slack = left.T @ system.P.solve(left)
-    return Bounded((low + low.T) / 2, (slack + slack.T) / 2)
 
 
 class Probed:
@@ -213,10 +178,10 @@ class Probed:
         if self.q:
             root = np.linalg.cholesky(np.linalg.inv(profile.A)) * np.sqrt(t)
             columns = np.hstack([alpha, self.V[:, t:] @ root])
-        weight = -t / len(self.logs)
-        U = np.hstack([columns, weight * self.C_b])
-        V = np.hstack([columns, system.P.solve(self.b)])
-        return 0.5 * system.covariance.gradient(system.problem.X, U, V)
+        weight, u = -t / len(self.logs), system.P.solve(self.b)
+        U, V = np.hstack([columns, weight * self.C_b]), np.hstack([columns, u])
+        found = system.covariance.gradient(system.problem.X, U, V)
+        return 0.5 * (found - t * control_variate(system, u))
 
 
 class IterativePosterior(Posterior):
@@ -228,7 +193,7 @@ class IterativePosterior(Posterior):
     def __init__(self, engine: IterativeEngine, covariance: Covariance):
         start = time.perf_counter()
         self.engine, self.problem, self.prior = engine, engine.problem, covariance
-        self.system = system = System(engine.problem, covariance, engine.at)
+        self.system = system = engine.system(covariance)
         probed = engine._probed(system)
         V, monitor, stalled = self._refined(system.R, np.ascontiguousarray(probed.V))
         probed.V, probed.bounds = V, bounded(system, system.R, V)

@@ -33,7 +33,7 @@ from mercer.solvers.result import Result, Status
 # The mode is found when no dual coefficient, all of which are between -1 and 1, is further off.
 TOLERANCE = 1e-10
 # The shortest part of a Newton step that is tried.
-SHORTEST = 2.0**-12
+SHORTEST = 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +117,8 @@ class LaplaceEngine:
             raise LinAlgError("the covariance has values that are not finite")
         a = self.a
         f = K @ a
+        if self._objective(a, f) < self._objective(0 * a, 0 * f):  # the mode of another scale
+            a, f = np.zeros_like(a), np.zeros_like(f)
         n_iter, ahead = 0, True
         while True:
             pi = expit(f)

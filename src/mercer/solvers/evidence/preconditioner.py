@@ -19,14 +19,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas, lapack
+from scipy.linalg import LinAlgError, blas
 
-from mercer.arrays import take_rows
-from mercer.arrays.factorisation import factorised
 from mercer.solvers.evidence.problem import Covariance
-
-# Noise of the functions at the pivots relative to their variances; F F^T is at most K with it too.
-JITTER = 1e-8
+from mercer.solvers.evidence.whitening import whitening
 
 
 class Preconditioner:
@@ -38,9 +34,18 @@ class Preconditioner:
     D : (n,) array, positive
     left : (n,) array, optional
         The diagonal of K - F F^T.
+    inverse : (r, r) array, optional
+        U^-1 where F is k(X, Z) U^-1 for a few points Z.
     """
 
-    def __init__(self, F: np.ndarray, D: np.ndarray, left: np.ndarray | None = None):
+    def __init__(
+        self,
+        F: np.ndarray,
+        D: np.ndarray,
+        left: np.ndarray | None = None,
+        inverse: np.ndarray | None = None,
+    ):
+        self.inverse: Any = inverse
         self.root = np.sqrt(D)[:, None]
         F /= self.root
         values, V = np.linalg.eigh(F.T @ F)
@@ -65,14 +70,14 @@ class Preconditioner:
         return self.G @ (inner @ (self.G.T @ R))
 
 
-def of_pivots(covariance: Covariance, X: Any, at: np.ndarray, D: np.ndarray) -> Preconditioner:
-    """The preconditioner from the columns of K of some points.
+def of_points(covariance: Covariance, X: Any, Z: Any, D: np.ndarray) -> Preconditioner:
+    """The preconditioner whose F F^T is the approximation of K by a few points Z.
 
     Parameters
     ----------
     covariance : Covariance
     X : n points
-    at : (r,) array, positions of the pivots
+    Z : r points
     D : (n,) array
 
     Raises
@@ -81,12 +86,8 @@ def of_pivots(covariance: Covariance, X: Any, at: np.ndarray, D: np.ndarray) -> 
     """
     if not (np.isfinite(D).all() and np.all(D > 0)):
         raise LinAlgError("conjugate gradients need errors of positive variance")
-    K = covariance.gram(X, take_rows(X, at))
-    own = K[at]
-    own.reshape(-1)[:: len(at) + 1] *= 1 + JITTER
-    if not np.isfinite(own).all():
-        raise LinAlgError("the covariance has values that are not finite")
-    inverse, _ = lapack.dtrtri(np.asfortranarray(np.triu(factorised(own)[0])))
+    _, inverse = whitening(covariance, Z)
+    K = covariance.gram(X, Z)
     F = blas.dtrmm(1.0, inverse, K.T, trans_a=1, overwrite_b=1).T
     left = covariance.own(X) - np.einsum("ij,ij->i", F, F)
-    return Preconditioner(F, D, left)
+    return Preconditioner(F, D, left, inverse)

@@ -68,8 +68,11 @@ class Covariance(Protocol):
         """``Σ_c u_cᵀ (∂C/∂theta_j) v_c`` for each j: (p,), with U and V of shape (n, c)."""
         ...
 
-    def contracted(self, X: Any, W: np.ndarray) -> np.ndarray:
-        """``Σ_ij W_ij ∂C_ij/∂theta_j`` for each j: (p,), W symmetric, its lower half read."""
+    def contracted(self, X: Any, W: np.ndarray, total: float | None = None) -> np.ndarray:
+        """``Σ_ij W_ij ∂C_ij/∂theta_j`` for each j: (p,), W symmetric, its lower half read.
+
+        ``total`` is ``Σ_ij W_ij k(x_i, x_j)`` where that is known, which saves a pass for a factor.
+        """
         ...
 
 

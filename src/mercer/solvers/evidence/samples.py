@@ -29,9 +29,10 @@ from mercer.kernels.algebra import linear_combination
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
 from mercer.operators import expansion
 from mercer.solvers.evidence.exact import ExactPosterior
-from mercer.solvers.evidence.inducing import JITTER, InducingPosterior
+from mercer.solvers.evidence.inducing import InducingPosterior
 from mercer.solvers.evidence.iterative import IterativePosterior
 from mercer.solvers.evidence.problem import Posterior
+from mercer.solvers.evidence.whitening import JITTER
 
 # Features of a sample from the prior.
 FEATURES = 4096

@@ -217,7 +217,7 @@ class _System:
         return self.projected(self.root * (K @ (self.root * V))) + lam * V
 
     def level(self, X: np.ndarray) -> np.ndarray:
-        """The intercept beside the mean of y: the weighted mean of ``-K alpha``."""
+        """The intercept minus the mean of y: the weighted mean of ``-K alpha``."""
         if self.constant is None:
             return like(np.zeros(X.shape[1]), X)
         # K times the weights, rather than K alpha, so that one column serves all targets.
@@ -251,7 +251,7 @@ def _bounds(system: _System, precondition: Preconditioner, R: np.ndarray) -> np.
     by_preconditioner = dots(R, precondition(R, every))
     by_gradient = dots(R, system.product(system.K, R, every)) / lam**2 - dots(R, R) / lam
     squared = np.minimum(by_preconditioner, dots(R, R) / (4 * lam))
-    # The difference of the last is rounding where it is small beside its terms.
+    # The difference of the last is rounding where it is small compared with its terms.
     rounding = len(R) * EPS * dots(R, R) * float(system.diagonal.sum()) / lam**2
     squared = np.minimum(squared, np.maximum(by_gradient, 0.0) + rounding)
     return np.sqrt(np.maximum(squared, 0.0))
@@ -263,7 +263,8 @@ def _refuse_singular(system: _System) -> None:
     if is_negligible(lowest, trace):
         number = trace / lowest if lowest > 0 else np.inf
         raise ValueError(
-            f"alpha={lowest:.3g} is lost beside a Gram matrix of trace {trace:.3g}: the condition "
+            f"alpha={lowest:.3g} is below the rounding error of a Gram matrix of trace "
+            f"{trace:.3g}: the condition "
             f"number is up to {number:.1e}. Choose a larger alpha, or solver='eigh', which returns "
             "the solution of minimum norm"
         )

@@ -47,7 +47,7 @@ def solve_refined(
     Raises
     ------
     numpy.linalg.LinAlgError
-        If lam is too small beside the matrix for float32; `solve_cholesky` may do.
+        If lam is too small compared with the matrix for float32; `solve_cholesky` may do.
 
     References
     ----------

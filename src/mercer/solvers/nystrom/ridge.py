@@ -162,7 +162,7 @@ def solve_nystrom(
 def rounding_is_small(
     whitening: CentreWhitening, weight: float, largest: float, lam: float, eps: float
 ) -> bool:
-    """Whether rounding of the kernel, random over its entries, is small beside lam.
+    """Whether rounding of the kernel, random over its entries, is small compared with lam.
 
     ``W^T E^T`` takes it to the gradient, where E has n rows, and vectors of the length of the
     features of n points. ``largest`` is that of the kernel's values, ``eps`` their precision.

@@ -46,7 +46,7 @@ class Sums(Protocol):
 
 
 def summed(blocks: Any, whitening: CentreWhitening, sums: Sums) -> Any:
-    """The totals over all blocks; blocks that are elsewhere are summed there."""
+    """The totals over all blocks; remote blocks are summed where they are."""
     if hasattr(blocks, "summed"):
         return blocks.summed(sums)
     totals = sums.start(whitening)

@@ -8,15 +8,15 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from mercer.solvers.qp.crossover import settle, solve_free
-from mercer.solvers.qp.quadratic_program import QuadraticProgram, close
+from mercer.solvers.qp.quadratic_program import QuadraticProgram, certified_result
 from mercer.solvers.result import Monitor, Result, Status
 
 # Rounds without a guess better than all before it, after which the guesses are going in circles.
-_PATIENCE = 4
-# Variables freed at once, beside as many as are free already.
-_FREED = 500
+_ROUNDS_WITHOUT_PROGRESS = 4
+# Variables freed at once, in addition to as many as are free already.
+_MOST_FREED = 500
 # A bound holds its variable as long as the gradient pulls it away by less than this share of tol.
-_SLACK = 0.1
+_SLACK_PER_TOL = 0.1
 
 
 def active_sets(
@@ -89,16 +89,16 @@ def active_sets(
         F = stored.gradient(a)
         below, above = free & (a < program.lo), free & (a > program.hi)
         pull = _pull(program, F, free, at_lo, at_hi)
-        leaves = pull > _SLACK * tol
+        leaves = pull > _SLACK_PER_TOL * tol
         if monitor.record(float(np.mean(below | above | leaves))) or _in_circles(monitor.history):
             break
-        most = np.count_nonzero(free) + _FREED
+        most = np.count_nonzero(free) + _MOST_FREED
         if np.count_nonzero(leaves) > most:
             leaves = pull >= np.partition(pull, -most)[-most]
         at_lo, at_hi = (at_lo & ~leaves) | below, (at_hi & ~leaves) | above
         a = np.where(at_lo, program.lo, np.where(at_hi, program.hi, a))
     early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
-    return close(
+    return certified_result(
         program,
         monitor,
         settle(program, np.clip(a, program.lo, program.hi)),
@@ -121,4 +121,6 @@ def _pull(
 
 
 def _in_circles(history: list[float]) -> bool:
-    return len(history) > _PATIENCE and min(history[-_PATIENCE:]) >= min(history[:-_PATIENCE])
+    return len(history) > _ROUNDS_WITHOUT_PROGRESS and min(
+        history[-_ROUNDS_WITHOUT_PROGRESS:]
+    ) >= min(history[:-_ROUNDS_WITHOUT_PROGRESS])

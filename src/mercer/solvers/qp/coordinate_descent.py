@@ -15,8 +15,8 @@ from mercer.solvers.qp.quadratic_program import QuadraticProgram
 from mercer.solvers.qp.row_cache import origin
 
 # Seconds between two looks at whether to stop.
-_GLANCE = 0.2
-_MAX_ROUNDS = 20_000
+_SECONDS_PER_LOOK = 0.2
+_MOST_ROUNDS = 20_000
 # What a sparse entry takes.
 _ENTRY_BYTES = 12
 
@@ -73,10 +73,10 @@ def descend(
         0,
     )
     while descent.violation > tol and seconds_left() > 0:
-        rounds = min(_MAX_ROUNDS - descent.rounds, (max_steps - descent.steps) // n)
+        rounds = min(_MOST_ROUNDS - descent.rounds, (max_steps - descent.steps) // n)
         if rounds <= 0:
             break
-        descent.run(rounds, min(_GLANCE, seconds_left()))
+        descent.run(rounds, min(_SECONDS_PER_LOOK, seconds_left()))
         if report(descent.steps, descent.violation):
             break
     return a, descent.steps

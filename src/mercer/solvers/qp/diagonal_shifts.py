@@ -11,18 +11,18 @@ from mercer.arrays.factorisation import factorised
 from mercer.core import symmetric_times, tall_times
 from mercer.solvers.pivoted_cholesky import randomly_pivoted_cholesky
 
-# Columns of K that stand for all, as a share of the points, and no more than so many.
-_SHARE = 0.2
-_MOST = 400
-# A diagonal so many times that of K leaves its point to itself.
-_ALONE = 100.0
-# Of those, so many are looked at first; twice as many whenever that takes more steps than this.
-_FIRST = 100
-_GOOD = 6
-# Steps after which the preconditioner is taken to be of no use.
-_STEPS = 60
-# Where it is good, the tolerance is so much smaller.
-_FINER = 1e-3
+# The largest rank of the preconditioner: as a fraction of the points, and altogether.
+_RANK_PER_POINT = 0.2
+_LARGEST_RANK = 400
+# Ratio of a diagonal to that of K from which its point is treated separately.
+_ISOLATING_DIAGONAL = 100.0
+# The first rank, which doubles whenever a solve takes more steps than this.
+_FIRST_RANK = 100
+_FEW_STEPS = 6
+# Steps after which the preconditioner is considered useless.
+_MOST_STEPS = 60
+# Factor of the tolerance where few steps are enough.
+_TOL_FACTOR_IF_FEW_STEPS = 1e-3
 
 Solve = Callable[[np.ndarray, float], np.ndarray]
 
@@ -30,7 +30,7 @@ Solve = Callable[[np.ndarray, float], np.ndarray]
 class DiagonalShifts:
     r"""``(K + diag(d)) X = B`` for one K and many d.
 
-    The system of an interior-point method has a d of about one size at first, beside which the
+    The system of an interior-point method has a d of about one size at first, relative to which the
     small eigenvalues of K do not count: there the preconditioner is a Nyström approximation of K
     plus the diagonal of what it leaves. At the end d is tiny for the free points and huge for all
     others: there it is the factor of the free points' block, and the diagonal for the others.
@@ -60,12 +60,12 @@ class DiagonalShifts:
         self.K = K
         self.scale = scale = float(K.diagonal().max()) or 1.0
         self.single = (K / scale).astype(np.float32)
-        rank = max(1, min(_MOST, int(_SHARE * n)))
+        rank = max(1, min(_LARGEST_RANK, int(_RANK_PER_POINT * n)))
         # The first columns of the factor are the pivots' that say most.
         factor = randomly_pivoted_cholesky(lambda chosen: K[chosen], K.diagonal(), rank).factor
         self.features = np.ascontiguousarray(factor)
-        self.width = min(_FIRST, factor.shape[1])
-        self.alone = _ALONE * scale
+        self.width = min(_FIRST_RANK, factor.shape[1])
+        self.alone = _ISOLATING_DIAGONAL * scale
 
     def at(self, d: np.ndarray) -> Solve:
         """A function of B, (n, c), and a tolerance that solves the system with this diagonal.
@@ -80,9 +80,9 @@ class DiagonalShifts:
         )
 
         def solve(B: np.ndarray, tol: float) -> np.ndarray:
-            finer = _FINER * tol if few else tol
+            finer = _TOL_FACTOR_IF_FEW_STEPS * tol if few else tol
             X, steps = _conjugate_gradients(product, precondition, B, finer)
-            if steps > _GOOD and not few:
+            if steps > _FEW_STEPS and not few:
                 self.width = min(2 * self.width, self.features.shape[1])
             return X
 
@@ -143,7 +143,7 @@ def _conjugate_gradients(
     P = Z.copy()
     rho = np.sum(R * Z, axis=0)
     goal = tol**2 * rho
-    for steps in range(_STEPS):
+    for steps in range(_MOST_STEPS):
         if np.all(rho <= goal):
             return X, steps
         if not np.all(np.isfinite(rho)):

@@ -13,21 +13,22 @@ from mercer.operators import FeatureGram
 from mercer.solvers.predictor_corrector import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.qp.crossover import crossover
 from mercer.solvers.qp.diagonal_shifts import DiagonalShifts, Solve
-from mercer.solvers.qp.quadratic_program import FEATURES_PAY, QuadraticProgram, close
+from mercer.solvers.qp.quadratic_program import FEATURES_PAY, QuadraticProgram, certified_result
 from mercer.solvers.result import Monitor, Result, Status
 
-# Complementarity, relative to the objective, at which bounds can be told from free variables.
+# Complementarity, relative to the objective, at which bounds can be distinguished from free
+# variables.
 _COMPLEMENTARITY = 1e-14
-# So many steps in a row that do not halve it are taken as the work of rounding, near the end.
-_PATIENCE = 4
-_NEARLY_THERE = 1e-3
-# From so many points on, systems are solved by conjugate gradients, to these tolerances.
-_MANY = 1500
-_PREDICTED, _CORRECTED = 1e-1, 1e-2
-# What is left of complementarity then, with directions that are not exact.
-_INEXACT = 1e-5
-# Points whose rank is looked at before that of all.
-_SAMPLE = 400
+# Steps in a row that do not halve it, near the solution, after which rounding is the cause.
+_STEPS_WITHOUT_PROGRESS = 4
+_NEAR_SOLUTION = 1e-3
+# Points from which systems are solved by conjugate gradients, to these tolerances.
+_ITERATIVE_FROM_POINTS = 1500
+_PREDICTOR_TOL, _CORRECTOR_TOL = 1e-1, 1e-2
+# Complementarity that is reached with such inexact directions.
+_ITERATIVE_COMPLEMENTARITY = 1e-5
+# Points whose rank is estimated before that of all.
+_POINTS_FOR_RANK = 400
 
 Solver = Callable[[list[np.ndarray], float], list[np.ndarray]]
 
@@ -90,15 +91,17 @@ def interior_point(
     method = "interior point"
     if program.feasible() is None:
         a = np.clip(np.zeros(len(program.p)), program.lo, program.hi)
-        return close(program, monitor, a, tol, status=Status.INFEASIBLE, method=method)
+        return certified_result(program, monitor, a, tol, status=Status.INFEASIBLE, method=method)
     program = program.stored()
     path = _CentralPath(program)
     while True:
         # Directions that are not exact lead near enough, as a rule; else exact ones go on.
-        monitor.tol = _COMPLEMENTARITY if path.shifts is None else _INEXACT
+        monitor.tol = _COMPLEMENTARITY if path.shifts is None else _ITERATIVE_COMPLEMENTARITY
         monitor.max_iter = max_iter
         if not _follow(path, monitor):
-            return close(program, monitor, path.a, tol, status=Status.INFEASIBLE, method=method)
+            return certified_result(
+                program, monitor, path.a, tol, status=Status.INFEASIBLE, method=method
+            )
         monitor.max_iter = None  # of the path, not of the crossover
 
         def stop(gap: float) -> bool:
@@ -106,7 +109,7 @@ def interior_point(
             return monitor.status in (Status.MAX_TIME, Status.STOPPED)
 
         a = crossover(program, path.a, path.reduced_gradient(), tol, path.size, stop)
-        result = close(program, monitor, a, tol, method=method)
+        result = certified_result(program, monitor, a, tol, method=method)
         early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
         if result.status.ok or early or path.shifts is None:
             return result
@@ -127,10 +130,10 @@ def _follow(path: _CentralPath, monitor: Monitor) -> bool:
 
 def _stalled(history: list[float]) -> bool:
     """Whether the last few steps have hardly lowered an already small complementarity."""
-    if len(history) <= _PATIENCE:
+    if len(history) <= _STEPS_WITHOUT_PROGRESS:
         return False
-    before = min(history[:-_PATIENCE])
-    return before < _NEARLY_THERE and min(history[-_PATIENCE:]) > 0.5 * before
+    before = min(history[:-_STEPS_WITHOUT_PROGRESS])
+    return before < _NEAR_SOLUTION and min(history[-_STEPS_WITHOUT_PROGRESS:]) > 0.5 * before
 
 
 class _CentralPath:
@@ -141,7 +144,7 @@ class _CentralPath:
         self.K = program.K
         known = isinstance(self.K, FeatureGram)
         self.features = self.K.left if known else low_rank(self.K)
-        many = self.features is None and len(self.K) >= _MANY
+        many = self.features is None and len(self.K) >= _ITERATIVE_FROM_POINTS
         self.shifts = DiagonalShifts(self.K) if many else None
         n, G = len(program.p), program.n_groups
         self.E = np.zeros((G, n))
@@ -157,7 +160,7 @@ class _CentralPath:
         self.nu = np.array([np.median(self.F[row > 0]) for row in self.E])
         r = self.reduced_gradient()
         # A typical coefficient and objective, which the optimum itself may be far below; in a box
-        # about zero the start is zero, and the margin it keeps tells more.
+        # about zero the start is zero, and its margin is the better estimate.
         typical = np.maximum(np.abs(self.a), margin)
         self.size = float(np.mean(typical))
         self.scale = float(typical @ (np.abs(program.p) + np.abs(self.F - program.p)))
@@ -204,7 +207,7 @@ class _CentralPath:
         none = np.zeros_like(self.a)
         try:
             solve = self._factorise()
-            found = solve([*self.E, self._pull(none, none)], _PREDICTED)
+            found = solve([*self.E, self._pull(none, none)], _PREDICTOR_TOL)
             self.M_E = np.array(found[:-1]).reshape(self.E.shape).T
             da, dnu, dz_lo, dz_hi = self._direction(found[-1], none, none)
             step = self._largest_step(da, dz_lo, dz_hi)
@@ -212,7 +215,7 @@ class _CentralPath:
             ahead += (self.to_hi - step * da) @ (self.z_hi + step * dz_hi)
             centre = mu * (ahead / count / mu) ** 3
             targets = centre - da * dz_lo, centre + da * dz_hi
-            (found,) = solve([self._pull(*targets)], _CORRECTED)
+            (found,) = solve([self._pull(*targets)], _CORRECTOR_TOL)
             da, dnu, dz_lo, dz_hi = self._direction(found, *targets)
         except LinAlgError:
             if self.shifts is None:
@@ -331,10 +334,10 @@ def low_rank(K: np.ndarray) -> np.ndarray | None:
     (4, 1)
     """
     flat = 1e-13 * float(K.diagonal().max())
-    if len(K) > 2 * _SAMPLE:
-        # The rank of all is no less than that of some, which is told in no time.
-        some = np.linspace(0, len(K) - 1, _SAMPLE).astype(int)
-        if dpstrf(K[np.ix_(some, some)], tol=flat, lower=True)[2] == _SAMPLE:
+    if len(K) > 2 * _POINTS_FOR_RANK:
+        # The rank of all is no less than that of some, which takes no time to find.
+        some = np.linspace(0, len(K) - 1, _POINTS_FOR_RANK).astype(int)
+        if dpstrf(K[np.ix_(some, some)], tol=flat, lower=True)[2] == _POINTS_FOR_RANK:
             return None
     factor, order, rank, _ = dpstrf(K, tol=flat, lower=True)
     if FEATURES_PAY * rank > len(K):

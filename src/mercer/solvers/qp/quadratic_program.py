@@ -366,7 +366,7 @@ def few_features(K: Any) -> np.ndarray | None:
     return features if features is None or whole is K else features[K.index]
 
 
-def close(
+def certified_result(
     program: QuadraticProgram,
     monitor: Monitor,
     a: np.ndarray,

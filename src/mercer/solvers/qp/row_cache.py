@@ -15,7 +15,7 @@ _SHORTEST = 64
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class KeptRows:
+class CachedRows:
     """The rows that working sets have asked for, shared by all programmes on one Gram matrix.
 
     Memory is reserved for all rows, and taken for those computed. Of a row, only the runs of
@@ -40,7 +40,7 @@ class KeptRows:
     --------
     >>> import numpy as np
     >>> from mercer.operators import FeatureGram
-    >>> kept = KeptRows(FeatureGram(np.eye(3), np.eye(3)), [np.arange(3), np.arange(2)])
+    >>> kept = CachedRows(FeatureGram(np.eye(3), np.eye(3)), [np.arange(3), np.arange(2)])
     >>> kept.fetch([(0, np.array([2, 2, 0]))])
     >>> kept.slots
     [array([ 0, -1,  1]), array([-1, -1, -1])]
@@ -63,7 +63,7 @@ class KeptRows:
         self.have = np.zeros((n, len(self.runs)), dtype=bool)
 
     def fetch(self, needed: Sequence[tuple[int, np.ndarray]]) -> None:
-        """Have rows for programmes, told by number: each as far as its columns go."""
+        """Have rows for programmes, given by number: each as far as its columns go."""
         wanted = np.zeros_like(self.have)
         for program, points in needed:
             wanted[points] |= self.takes[program]
@@ -84,7 +84,7 @@ class KeptRows:
             self.slots[program][points] = self.place[points]
 
     def _fill(self) -> None:
-        """Have all rows: half of them take as long as all, of which one half is mirrored."""
+        """Have all rows: half of them take as long as all, one half of which is mirrored."""
         self.rows = np.empty((0, 0))
         self.rows = self.K.dense()
         self.slots[:] = [np.arange(len(self.rows), dtype=np.int64)] * len(self.slots)
@@ -124,8 +124,8 @@ def origin(K: Any) -> tuple[Any, np.ndarray]:
     return K, np.arange(K.shape[0], dtype=np.int64)
 
 
-def kept_bytes(K: Any) -> int:
-    """Bytes that all rows would take, beside those that K itself has."""
+def cache_bytes(K: Any) -> int:
+    """Bytes that all rows would take, in addition to those of K itself."""
     stored = K.K if isinstance(K, DenseGram) else K
     if isinstance(stored, np.ndarray) and stored.flags.c_contiguous and stored.dtype in _FLOATS:
         return 0

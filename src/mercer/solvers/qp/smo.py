@@ -12,23 +12,23 @@ from mercer.arrays import memory_budget
 from mercer.core.reference.working_sets import MOST_WORK, State
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
 from mercer.solvers.qp.restricted_gram import RestrictedGram
-from mercer.solvers.qp.row_cache import KeptRows, kept_bytes, origin
+from mercer.solvers.qp.row_cache import CachedRows, cache_bytes, origin
 from mercer.solvers.qp.shrinking import Returns, undecided
 from mercer.solvers.qp.smo_search import Search, Watch
 from mercer.solvers.result import Budget, Result
 
 # Multiplications between two looks at the clock, some hundredths of a second.
-_WORK = 2 * MOST_WORK
+_MULTIPLICATIONS_PER_LOOK = 2 * MOST_WORK
 # Before the first of many reports; then four times as many, and so on.
-_LITTLE_WORK = 1e3
+_MULTIPLICATIONS_BEFORE_FIRST_REPORT = 1e3
 # Drift below this share of tol is left alone where a fresh gradient takes as long as the search.
-_DRIFT = 1e-3
+_DRIFT_PER_TOL = 1e-3
 
 
 # On part of the points the violation is brought down to this share of what it is on all.
-_SHARE = 0.1
+_VIOLATION_FRACTION = 0.1
 # Shrinking pays where there is room for so many times more points than are in a working set.
-_PAYS = 4
+_POINTS_PER_WORKING_SET = 4
 
 
 def smo(
@@ -142,14 +142,14 @@ def smo_together(
     whole = origin(programs[0].K)[0]
     shared = all(origin(program.K)[0] is whole for program in programs)
     going = [search for search in searches if search.status is None]
-    if shared and kept_bytes(whole) <= budget:
+    if shared and cache_bytes(whole) <= budget:
         _by_rows(going, whole, limits, parts=True)
     else:
         for search in going:
             if limits.is_over():
                 search.status = limits.stop
                 continue
-            if kept_bytes(search.program.K) <= budget:
+            if cache_bytes(search.program.K) <= budget:
                 _by_rows([search], search.program.K, limits, parts=False)
             else:
                 search.descend()
@@ -162,7 +162,7 @@ def smo_together(
 
 
 def _by_rows(searches: list[Search], K: Any, limits: Budget, parts: bool) -> None:
-    """Solve programmes on one Gram matrix, or parts of it, of which rows are kept."""
+    """Solve programmes on one Gram matrix, or parts of it, whose rows are cached."""
     diagonal = np.asarray(K.diagonal(), dtype=np.float64)
     columns = [
         origin(search.program.K)[1] if parts else np.arange(len(diagonal), dtype=np.int64)
@@ -170,11 +170,11 @@ def _by_rows(searches: list[Search], K: Any, limits: Budget, parts: bool) -> Non
     ]
     for search, column in zip(searches, columns, strict=True):
         search.begin(column, diagonal[column])
-    kept = KeptRows(K, columns)
+    kept = CachedRows(K, columns)
     number = {id(search): i for i, search in enumerate(searches)}
     solver = core.solver()
     going = [search for search in searches if not search.over]
-    work = _LITTLE_WORK if limits.report else _WORK
+    work = _MULTIPLICATIONS_BEFORE_FIRST_REPORT if limits.report else _MULTIPLICATIONS_PER_LOOK
     while going:
         # About what it takes to solve a programme whose variables all fit a working set.
         likely = min(work, sum(3.0 * len(s.a) ** 2 for s in going))
@@ -191,7 +191,7 @@ def _by_rows(searches: list[Search], K: Any, limits: Budget, parts: bool) -> Non
             kept.fetch([(number[id(going[i])], going[i].problem.needed) for i in waiting])
         _look(going, states, steps, limits, searches)
         going = [search for search in going if not search.over]
-        work = min(4 * work, _WORK)
+        work = min(4 * work, _MULTIPLICATIONS_PER_LOOK)
 
 
 def _look(
@@ -217,7 +217,7 @@ def _by_products(search: Search, limits: Budget, budget: float) -> None:
     of K, are worked on with the others held fixed, and after that all are looked at again.
     """
     program, m = search.program, search.program.n_points
-    room = int((budget / kept_bytes(program.K)) ** 0.5 * m)
+    room = int((budget / cache_bytes(program.K)) ** 0.5 * m)
     returns = Returns(m)
     shrinks = False
     K = program.K
@@ -231,13 +231,13 @@ def _by_products(search: Search, limits: Budget, budget: float) -> None:
     drift = 0.0
     while not search.over:
         if not problem.select():
-            if drift > _DRIFT * search.tol:
+            if drift > _DRIFT_PER_TOL * search.tol:
                 search.F[:] = program.gradient(search.a)
                 drift = 0.0
                 continue
             _look([search], [State.DONE], [0], limits, [search])
             continue
-        if shrinks and room >= _PAYS * len(problem.set) and search.bounded:
+        if shrinks and room >= _POINTS_PER_WORKING_SET * len(problem.set) and search.bounded:
             moved = _shrunk(search, limits, room)
             drift += unit * moved
             search.check_limits()
@@ -263,7 +263,7 @@ def _shrunk(search: Search, limits: Budget, most: int) -> float:
     program, problem, a, F = search.program, search.problem, search.a, search.F
     points = undecided(program, a, F, most)
     part = program.part(points, a, F)
-    tol = max(problem.tol, _SHARE * problem.violation)
+    tol = max(problem.tol, _VIOLATION_FRACTION * problem.violation)
     inner = Search(part, None, search.watch, tol, search.max_iter, limits)
     inner.rough = True
     inner.monitor.n_iter = search.monitor.n_iter

@@ -10,19 +10,24 @@ import numpy as np
 from mercer import core
 from mercer.core.reference.working_sets import TIGHTER, State, flat_below
 from mercer.solvers.qp.coordinate_descent import descend
-from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.qp.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    Solution,
+    certified_result,
+)
 from mercer.solvers.result import Budget, Monitor, Result, Status
 
 # At the end a fresh gradient may show that rounding had drifted; so many times before giving up.
-_MAX_REFRESHES = 20
+_MOST_REFRESHES = 20
 # With infinite bounds, steps between two looks at whether the objective falls without end.
-_UNBOUNDED_STEPS = 64
+_STEPS_PER_UNBOUNDED_CHECK = 64
 # Rounds of coordinate descent at most, where another method is there to take over.
-_MOST_ROUNDS = 300
+_DESCENT_ROUNDS = 300
 # Up to so many variables all are in one working set.
-_ALL_AT_ONCE = 1000
+_ONE_SET_UP_TO_VARIABLES = 1000
 # The most variables that a working set is made larger for, as in working_sets.hpp.
-MOST_TOGETHER = 1024
+LARGEST_WORKING_SET = 1024
 # Steps, the violation and the point; true ends the search.
 Watch = Callable[[int, float, np.ndarray], bool]
 
@@ -67,7 +72,7 @@ class Search:
         # Half of the steps are left for making sums exact, or for whoever is watching.
         most = self.max_iter // 2
         if self.watch:
-            most = min(most, _MOST_ROUNDS * len(self.a))
+            most = min(most, _DESCENT_ROUNDS * len(self.a))
         found = descend(self.program, self.a, self.tol, most, seconds_left, self.limits.tick)
         self.status = self.limits.stop
         if found is None:
@@ -104,7 +109,7 @@ class Search:
     @property
     def steps_left(self) -> int:
         left = self.max_iter - self.monitor.n_iter
-        return left if self.bounded else min(left, _UNBOUNDED_STEPS)
+        return left if self.bounded else min(left, _STEPS_PER_UNBOUNDED_CHECK)
 
     def steps_until_report(self, work: float) -> int:
         """Steps before whoever listens is to hear of them, after about so many multiplications."""
@@ -121,7 +126,7 @@ class Search:
         elif state == State.STUCK:
             self.refreshes += 1
             self.F[:] = self.program.gradient(self.a)
-            if self.refreshes >= _MAX_REFRESHES:
+            if self.refreshes >= _MOST_REFRESHES:
                 self.status = Status.STALLED
         elif state == State.DONE:
             solution = self._solution()
@@ -156,7 +161,7 @@ class Search:
     def close(self, seconds_per_step: float) -> Result:
         """The answer, with its share of the time that all took together."""
         self.monitor.took = seconds_per_step * (self.monitor.n_iter + 1)
-        return close(
+        return certified_result(
             self.program,
             self.monitor,
             self.a,
@@ -191,7 +196,11 @@ class Search:
 
 def set_size(n: int) -> int:
     """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
-    return max(n, 2) if n <= _ALL_AT_ONCE else int(min(max(2.5 * n**0.5, 64), MOST_TOGETHER))
+    return (
+        max(n, 2)
+        if n <= _ONE_SET_UP_TO_VARIABLES
+        else int(min(max(2.5 * n**0.5, 64), LARGEST_WORKING_SET))
+    )
 
 
 def _double(values: np.ndarray) -> np.ndarray:

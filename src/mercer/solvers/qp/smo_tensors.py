@@ -10,30 +10,35 @@ import numpy as np
 
 from mercer.arrays import LazyModule, as_numpy, device_budget, row_blocks
 from mercer.operators import TensorGram
-from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.qp.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    Solution,
+    certified_result,
+)
 from mercer.solvers.qp.row_cache import origin
 from mercer.solvers.result import Budget, Monitor, Result, Status
 
 torch: Any = LazyModule("torch")
 
 # Variables of a working set: as many as give the most for one machine, fewer for many.
-_LARGEST_SET, _SMALLEST_SET = 1024, 16
-_SET_ENTRIES = 2**25
+_LARGEST_WORKING_SET, _SMALLEST_WORKING_SET = 1024, 16
+_WORKING_SET_ENTRIES = 2**25
 # Steps within a set at most, for each of its variables.
-_STEPS = 16
+_STEPS_PER_VARIABLE = 16
 # In a set the violation is brought down to this share of what it is among all variables.
-_SHARE = 0.1
+_VIOLATION_FRACTION = 0.1
 # Gradients are computed afresh so many times at most, and so many times before kernel values in
 # float32 are given up for float64.
-_MAX_REFRESHES, _SINGLE_REFRESHES = 30, 5
+_MOST_REFRESHES, _SINGLE_REFRESHES = 30, 5
 # Rounds that do not halve the violation before that, for every set there is, and then at all.
-_PATIENCE = 40, 1000
+_ROUNDS_WITHOUT_PROGRESS = 40, 1000
 # On gradients that float32 has moved, this much of tol is left for what a fresh one shows.
-_DOUBT = 0.9
+_TOL_LEFT_TO_REFRESH = 0.9
 # Numbers in double for every variable of a machine, and for every point, that are there at a time.
-_PER_VARIABLE, _PER_POINT = 16, 3
+_DOUBLES_PER_VARIABLE, _DOUBLES_PER_POINT = 16, 3
 # Machines at a time at most, which is what the second direction of a launch takes.
-_MOST_MACHINES = 2**15
+_MOST_PROGRAMS = 2**15
 
 
 def is_on_device(program: QuadraticProgram) -> bool:
@@ -76,9 +81,9 @@ def smo_tensors(
     n = max(len(program.p) for program in programs)
     matrix = _Matrix(gram.single())
     room = device_budget(gram.pairs.device)
-    most = 8 * (_PER_VARIABLE * n + _PER_POINT * gram.shape[0])
+    most = 8 * (_DOUBLES_PER_VARIABLE * n + _DOUBLES_PER_POINT * gram.shape[0])
     ends: list[_End] = []
-    for some in row_blocks(len(programs), max(most, room / _MOST_MACHINES), room):
+    for some in row_blocks(len(programs), max(most, room / _MOST_PROGRAMS), room):
         ends += _together(programs[some], starts[some], matrix, limits, tol, max_iter,
                           sum(end.steps for end in ends))  # fmt: skip
     per_step = limits.seconds / sum(end.steps + 1 for end in ends)
@@ -88,9 +93,16 @@ def smo_tensors(
         monitor.n_iter, monitor.history = end.steps, end.history
         monitor.took = per_step * (end.steps + 1)
         results.append(
-            close(program, monitor, end.solution.a, tol, solution=end.solution, status=end.status,
-                  method=f"smo on {gram.pairs.device}")
-        )  # fmt: skip
+            certified_result(
+                program,
+                monitor,
+                end.solution.a,
+                tol,
+                solution=end.solution,
+                status=end.status,
+                method=f"smo on {gram.pairs.device}",
+            )
+        )
     return results
 
 
@@ -119,7 +131,7 @@ def _together(
     history: list[list[float]] = [[] for _ in programs]
     ends: dict[int, tuple[Solution, Status | None]] = {}
     going = list(range(len(programs)))
-    for refresh in range(_MAX_REFRESHES + 1):
+    for refresh in range(_MOST_REFRESHES + 1):
         batch.refresh(going)
         violations, idle, spent = batch.look(going)
         left, target, coarse = [], [], refresh >= _SINGLE_REFRESHES
@@ -135,14 +147,18 @@ def _together(
                 continue
             elif spent[k]:
                 stop = Status.MAX_ITER
-            elif refresh == _MAX_REFRESHES or (idle[k] and not matrix.single):
+            elif refresh == _MOST_REFRESHES or (idle[k] and not matrix.single):
                 stop = stop or Status.STALLED
             if stop:
                 ends[i] = found or programs[i].solution(*batch.point(i)), stop
                 continue
             left.append(i)
             coarse |= bool(idle[k])
-            target.append(_SHARE * violation if found else (_DOUBT if refresh < 2 else 0.5) * tol)
+            target.append(
+                _VIOLATION_FRACTION * violation
+                if found
+                else (_TOL_LEFT_TO_REFRESH if refresh < 2 else 0.5) * tol
+            )
         going = left
         if not going:
             break
@@ -230,9 +246,9 @@ class _Batch:
         self.target = torch.zeros(len(programs), dtype=torch.float64, device=self.device)
         self.idle = torch.zeros(len(programs), dtype=torch.bool, device=self.device)
         self.signed = bool((self.sign != 1).any())
-        self.size = _LARGEST_SET
-        while self.size > _SMALLEST_SET and (
-            len(programs) * self.size**2 > _SET_ENTRIES or self.size >= 2 * n
+        self.size = _LARGEST_WORKING_SET
+        while self.size > _SMALLEST_WORKING_SET and (
+            len(programs) * self.size**2 > _WORKING_SET_ENTRIES or self.size >= 2 * n
         ):
             self.size //= 2
 
@@ -281,7 +297,7 @@ class _Batch:
     def advance(self, going: list[int], target: list[float], matrix: _Matrix, tell: Any) -> None:
         """Working set after working set, until the violations are on target or fall no more."""
         rows = torch.as_tensor(going, device=self.device)
-        patience = _PATIENCE[not matrix.single] * (1 + self.a.shape[1] // self.size)
+        patience = _ROUNDS_WITHOUT_PROGRESS[not matrix.single] * (1 + self.a.shape[1] // self.size)
         kept, low = None, torch.full_like(self.target[rows], torch.inf)
         since = torch.zeros_like(rows)  # rounds since the violation was halved
         self.target[rows] = torch.as_tensor(target, dtype=torch.float64, device=self.device)
@@ -316,10 +332,10 @@ class _Batch:
             Q = Q * (sign[:, :, None] * sign[:, None, :]).to(Q.dtype)
         steps = torch.zeros_like(self.steps[rows])
         before = a.clone()
-        target = torch.maximum(0.5 * self.target[rows], _SHARE * violation)
+        target = torch.maximum(0.5 * self.target[rows], _VIOLATION_FRACTION * violation)
         kernels().work(
             a, F, lo, hi, group, Q.contiguous(), target, self.limit[rows] - self.steps[rows],
-            steps, matrix.flat, _STEPS * a.shape[1], self.groups,
+            steps, matrix.flat, _STEPS_PER_VARIABLE * a.shape[1], self.groups,
         )  # fmt: skip
         self.steps[rows] += steps
         self.idle[rows] = (a == before).all(dim=1)

@@ -11,19 +11,25 @@ import numpy as np
 
 from mercer.solvers.qp.active_sets import active_sets
 from mercer.solvers.qp.interior_point import interior_point
-from mercer.solvers.qp.quadratic_program import LARGEST_GAP, QuadraticProgram, Solution, close
+from mercer.solvers.qp.quadratic_program import (
+    LARGEST_GAP,
+    QuadraticProgram,
+    Solution,
+    certified_result,
+)
 from mercer.solvers.qp.smo import smo_together
 from mercer.solvers.qp.smo_tensors import is_on_device, smo_tensors
 from mercer.solvers.qp.switching import SwitchRule
 from mercer.solvers.result import Budget, Monitor, Result, Status
 
-# Variables that interior points are done with at once; and how often they are looked for anew.
-_SMALL = 500
-_ROUNDS = 10
-# So many times more variables than free ones there must be for that.
-_PAYS = 4
-# Rounds or steps at most of each method that goes on from there.
-_MOST = 200
+# Variables up to which the interior-point method takes all together; and the rounds in which it
+# chooses them anew.
+_INTERIOR_UP_TO_VARIABLES = 500
+_INTERIOR_ROUNDS = 10
+# Ratio of all variables to the free ones from which it is worth choosing.
+_VARIABLES_PER_FREE_ONE = 4
+# Rounds or steps of each method that continues where `smo` stopped.
+_MOST_ROUNDS_PER_STAGE = 200
 
 _Stage = Callable[..., Result]
 
@@ -137,7 +143,7 @@ def solve_programs(
         report=limits.stage_report(),
         watches=rules,
     )
-    # Steps that nobody has set a limit to are those at which `smo` gives up by itself.
+    # Without max_iter, MAX_ITER means that `smo` gave up at its own limit.
     given_up = (Status.STALLED,) if max_iter is not None else (Status.STALLED, Status.MAX_ITER)
     for i, (program, rule) in enumerate(zip(programs, rules, strict=True)):
         if (
@@ -172,7 +178,7 @@ def _interior_one(program: QuadraticProgram, tol: float, limits: Budget) -> Resu
     if start is not None and (limits.stop is Status.STOPPED or seconds == 0.0):
         status = Status.STOPPED if limits.stop is Status.STOPPED else Status.MAX_TIME
         method = "interior point"
-        return close(program, Monitor(tol=0.0), start, tol, status=status, method=method)
+        return certified_result(program, Monitor(tol=0.0), start, tol, status=status, method=method)
     return interior_point(
         program,
         tol=tol,
@@ -222,7 +228,7 @@ def _finish(
         steps, seconds = limits.steps_left(found.n_iter), limits.seconds_left
         if steps == 0 or seconds == 0.0:
             return replace(found, status=Status.MAX_ITER if steps == 0 else Status.MAX_TIME)
-        most = _MOST if steps is None else min(_MOST, steps)
+        most = _MOST_ROUNDS_PER_STAGE if steps is None else min(_MOST_ROUNDS_PER_STAGE, steps)
         limits.before = before + found.n_iter - first.n_iter
         last = stage(tol=tol, max_iter=most, max_time=seconds, report=limits.stage_report())
         found = _better_of(found, last)
@@ -272,7 +278,10 @@ def _better_of(first: Result, second: Result) -> Result:
 def _few_are_free(program: QuadraticProgram, found: Solution) -> bool:
     """Whether interior points on the free variables and some more are much less work."""
     free = np.count_nonzero((found.a > program.lo) & (found.a < program.hi))
-    return bool(found.gap < np.inf and max(_SMALL, _PAYS * free) < len(found.a))
+    return bool(
+        found.gap < np.inf
+        and max(_INTERIOR_UP_TO_VARIABLES, _VARIABLES_PER_FREE_ONE * free) < len(found.a)
+    )
 
 
 def _undecided(
@@ -292,11 +301,11 @@ def _undecided(
     monitor = Monitor(tol=tol)
     a, F = found.a.copy(), found.gradient.copy()
     status = None
-    for _ in range(_ROUNDS):
+    for _ in range(_INTERIOR_ROUNDS):
         r = program.reduced_gradient(F, program.multipliers(a, F))
         free = (a > program.lo) & (a < program.hi)
         held = np.where(free, -np.inf, np.where(a <= program.lo, r, -r))
-        size = min(len(a), max(_SMALL, int(1.5 * np.count_nonzero(free))))
+        size = min(len(a), max(_INTERIOR_UP_TO_VARIABLES, int(1.5 * np.count_nonzero(free))))
         points = np.unique(np.argpartition(held, size - 1)[:size] % program.n_points)
         part = program.part(points, a, F)
         left = None if max_time is None else max(0.0, max_time - monitor.seconds)
@@ -304,8 +313,8 @@ def _undecided(
         if steps <= 0:
             status = Status.MAX_ITER
             break
-        told = None if report is None else partial(_later, report, monitor.n_iter)
-        inner = interior_point(part, tol=0.1 * tol, max_iter=steps, max_time=left, report=told)
+        from_here = None if report is None else partial(_later, report, monitor.n_iter)
+        inner = interior_point(part, tol=0.1 * tol, max_iter=steps, max_time=left, report=from_here)
         monitor.n_iter += inner.n_iter
         monitor.history += inner.history
         before, a = a, program.moved(points, a, inner.value.a)
@@ -316,7 +325,7 @@ def _undecided(
         if inner.status in (Status.MAX_TIME, Status.STOPPED):
             status = inner.status
             break
-    return close(program, monitor, a, tol, status=status, method="interior point")
+    return certified_result(program, monitor, a, tol, status=status, method="interior point")
 
 
 def _later(report: Callable, before: int, n_iter: int, gap: float) -> bool | None:

@@ -7,33 +7,37 @@ from typing import Any
 import numpy as np
 
 from mercer.cached import cached_property
+from mercer.solvers.measured import (
+    NS_PER_CUBE,
+    NS_PER_ENTRY,
+    NS_PER_FREE_ENTRY,
+    NS_PER_STEP,
+    STEPS_PER_CUBE,
+    STEPS_PER_SQUARE,
+)
 from mercer.solvers.qp.interior_point import low_rank
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
-from mercer.solvers.qp.smo_search import MOST_TOGETHER, set_size
+from mercer.solvers.qp.smo_search import LARGEST_WORKING_SET, set_size
 
-# Points on which "auto" looks at the rank of K, to tell what interior points are going to cost.
-_SAMPLE = 400
-# Steps before which the rank is not looked at, and the share of the price at the first look.
-_FIRST_LOOK = 20_000
-_EARLY = 1 / 32
-# Steps of working sets that take as long as interior points on m points, divided by m² or m³.
-_STEPS_PER_SQUARE, _STEPS_PER_CUBE = 0.1, 1e-4
-# Nanoseconds on two cores of an AMD EPYC with AVX-512: of a step per variable of the working set,
-# and of a round of active sets per number of K, of its free part and of that part's factorisation.
-_NS_PER_STEP, _NS_PER_ENTRY, _NS_PER_FREE_ENTRY, _NS_PER_CUBE = 5.5, 1.6, 2.0, 0.004
-# Rounds that active sets take near the solution, and beyond per share of the first violation.
-_LEAST_ROUNDS, _MORE_ROUNDS = 3, 30
-# They are tried after this share of their price in steps, if as many are foretold: forecasts are
-# low, since a large gap makes the search go on.
-_WORTH = 0.6
+# Points from which "auto" estimates the rank of K, and so the cost of the interior-point method.
+_POINTS_FOR_RANK = 400
+# Steps before the rank is estimated, and the fraction of the interior-point method's cost that is
+# spent at the first forecast.
+_STEPS_BEFORE_RANK = 20_000
+_COST_FRACTION_AT_FIRST_FORECAST = 1 / 32
+# Rounds of active sets near the solution, and more of them per fraction of the first violation.
+_ROUNDS_NEAR_SOLUTION, _ROUNDS_PER_VIOLATION = 3, 30
+# Fraction of the cost of active sets that is spent before they are tried, if the forecast is for
+# as many steps again: forecasts are low, since a large gap makes the search go on.
+_COST_FRACTION_BEFORE_ACTIVE_SETS = 0.6
 
 
 class SwitchRule:
     """Callback that stops `smo` where the interior-point method is predicted to finish sooner.
 
-    The steps left are foretold from how fast the violation fell over the last half of those taken.
-    Early on that says little, so a hopeless forecast is asked for then; once as much has been
-    spent as interior points would cost, any that is worse than they are will do.
+    The remaining steps are forecast from how fast the violation fell over the last half of those
+    taken. Early on that says little, so a hopeless forecast is asked for then; once as much has
+    been spent as interior points would cost, any that is worse than they are will do.
 
     Active sets cost far less while few variables are free, or where few bounds are still to be
     guessed. They are tried once, when more than half has been spent of what they will cost.
@@ -61,12 +65,12 @@ class SwitchRule:
             self.first = violation
         self.lowest.append((n_iter, min(violation, self.lowest[-1][1])))
         last = self.max_iter is not None and n_iter >= self.max_iter
-        if self.switches or last or n_iter < _FIRST_LOOK:
+        if self.switches or last or n_iter < _STEPS_BEFORE_RANK:
             return self.switches
         if self._active_sets_pay(n_iter, a):
             self.switches = self.tries_active_sets = self._tried = True
             return True
-        if n_iter < _EARLY * self._price():
+        if n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._price():
             return False
         price = self._price()
         self.switches = self._left(n_iter) > price * max(1.0, price / n_iter) ** 0.5
@@ -80,30 +84,30 @@ class SwitchRule:
         if self._tried:
             return False
         price = self._price_of_active_sets(a)
-        worth = min(n_iter, self._left(n_iter)) > _WORTH * price
+        worth = min(n_iter, self._left(n_iter)) > _COST_FRACTION_BEFORE_ACTIVE_SETS * price
         return worth and not self.few_features
 
     def _price_of_active_sets(self, a: np.ndarray) -> float:
         """How many steps they will cost as much as."""
         m, n = self.program.n_points, len(a)
         free = np.count_nonzero((a > self.program.lo) & (a < self.program.hi))
-        size = min(set_size(n) + 1.5 * free, MOST_TOGETHER, n)
+        size = min(set_size(n) + 1.5 * free, LARGEST_WORKING_SET, n)
         share = min(self.lowest[-1][1] / self.first, 1.0) if self.first < np.inf else 1.0
-        rounds = _LEAST_ROUNDS + _MORE_ROUNDS * share
-        entries = _NS_PER_ENTRY * m**2 + _NS_PER_FREE_ENTRY * free**2
-        return rounds * (entries + _NS_PER_CUBE * free**3) / (_NS_PER_STEP * size)
+        rounds = _ROUNDS_NEAR_SOLUTION + _ROUNDS_PER_VIOLATION * share
+        entries = NS_PER_ENTRY * m**2 + NS_PER_FREE_ENTRY * free**2
+        return rounds * (entries + NS_PER_CUBE * free**3) / (NS_PER_STEP * size)
 
     @cached_property
     def few_features(self) -> bool:
         """Whether K has a small rank, as some of the points show."""
         m = self.program.n_points
-        sample = np.unique(np.linspace(0, m - 1, min(m, _SAMPLE)).astype(int))
+        sample = np.unique(np.linspace(0, m - 1, min(m, _POINTS_FOR_RANK)).astype(int))
         return low_rank(_block(self.program.K, sample)) is not None
 
     def _price(self) -> float:
         """How many steps interior points will cost as much as."""
         m = self.program.n_points
-        dense = min(_STEPS_PER_SQUARE * m**2, _STEPS_PER_CUBE * m**3)
+        dense = min(STEPS_PER_SQUARE * m**2, STEPS_PER_CUBE * m**3)
         return 20_000 + (20 * m if self.few_features else dense)
 
     def _left(self, n_iter: int) -> float:

@@ -16,7 +16,7 @@ from mercer.solvers.risk_problem import Machine, Risk, best_intercept
 
 # The path starts at this share of the mean of K's diagonal, and goes on where the gap is this.
 PATH_START, NEAR = 1e-2, 0.1
-# A rise this small beside the loss may be none.
+# A rise this small compared with the loss may be none.
 ROUNDING = 1e-14
 
 
@@ -112,8 +112,8 @@ def newton(
 class _Target:
     """Where the quadratic model of the objective at given predictions has its minimum.
 
-    Sought over the points while ``lam`` is not lost beside K, then in an orthonormal basis of
-    their span, where large and small eigenvalues of K do not meet in one sum.
+    Sought over the points while ``lam`` is above the rounding error of K, then in an orthonormal
+    basis of their span, where large and small eigenvalues of K do not meet in one sum.
     """
 
     def __init__(self):
@@ -198,8 +198,9 @@ def step_along(
     """A step at which the slope along the direction has shrunk tenfold, by bisection.
 
     The objective along it is ``L(y, f + step d_f) + step linear + 1/2 step^2 quadratic``, which is
-    convex and costs O(n), next to nothing beside a factorisation, so the step may be sought with
-    care; near the minimum the first one tried, 1, is it. Zero where rounding hides any decrease.
+    convex and costs O(n), next to nothing compared with a factorisation, so the step may be sought
+    with care; near the minimum the first one tried, 1, is it. Zero where rounding hides any
+    decrease.
 
     Parameters
     ----------

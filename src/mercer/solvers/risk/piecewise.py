@@ -16,8 +16,8 @@ from mercer.solvers.ridge_problem import EPS
 from mercer.solvers.risk.span import Solution, Span
 
 # So many steps in a row that do not halve the gap are taken as the work of rounding, near the end.
-_PATIENCE = 8
-_NEARLY_THERE = 1e-3
+_STEPS_WITHOUT_PROGRESS = 8
+_NEAR_SOLUTION = 1e-3
 
 
 def piecewise_linear_primal(
@@ -78,8 +78,11 @@ def piecewise_linear_primal(
             status = Status.STALLED
             break
         best = min(best, path.certified(), key=lambda found: found[0])
-        before = monitor.history[-_PATIENCE:][0]
-        if len(monitor.history) > _PATIENCE and 0.5 * before < best[0] < _NEARLY_THERE:
+        before = monitor.history[-_STEPS_WITHOUT_PROGRESS:][0]
+        if (
+            len(monitor.history) > _STEPS_WITHOUT_PROGRESS
+            and 0.5 * before < best[0] < _NEAR_SOLUTION
+        ):
             status = Status.STALLED
             break
     gap, found = best

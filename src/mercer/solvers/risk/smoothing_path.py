@@ -15,7 +15,7 @@ from mercer.solvers.risk.span_newton import span_newton
 
 # At first the loss is as good as quadratic: few of the mean residual's slopes are at their bounds.
 START = 10.0
-# The rounding of corners shrinks by so much from one minimum to the next, each of which is found
+# The rounding of corners shrinks by so much from one minimum to the next, each found
 # to this share of the gap that the last one had.
 SHRINK, SHARE = 0.1, 1e-2
 # So many minima in a row that do not halve the gap are taken as the work of rounding, near the end.

@@ -257,7 +257,7 @@ def solve_scaled(A: np.ndarray, v: np.ndarray) -> np.ndarray:
     unit[np.diag_indices_from(unit)] += size == 0
     side = (v.T * size).T
     try:
-        np.linalg.cholesky(unit)  # tells whether it is positive definite
+        np.linalg.cholesky(unit)  # raises an error where it is not positive definite
         solution = np.linalg.solve(unit, side)
     except LinAlgError:
         solution = lstsq(unit, side, lapack_driver="gelsy")[0]

@@ -13,13 +13,14 @@ import numpy as np
 
 from mercer.core import krylov_steps
 
-# Directions beside those asked for, which let the last ones converge as fast as the others.
+# Directions in addition to those asked for, which let the last ones converge as fast as the others.
 EXTRA = 6
 # Blocks kept before the basis is reduced to what matters.
 BLOCKS = 16
-# Directions this small beside what K makes of unit vectors are rounding.
+# Directions this small compared with what K makes of unit vectors are rounding.
 LOST = 1e-13
-# Squared lengths below which directions of unit vectors are too near to others to be told at once.
+# Squared lengths below which directions of unit vectors are too near to others to be orthogonalised
+# at once.
 SOUND = 1e-8
 # Of a stored matrix: rows of the basis before it is reduced, at least, by blocks and by pairs; and
 # block steps before the first look at the residuals, which takes longer than some steps.
@@ -41,7 +42,7 @@ class KrylovPairs:
     products : int
         Blocks that K was multiplied with.
     stopped : bool
-        Whether the search was told to end.
+        Whether the search was asked to end.
     """
 
     values: np.ndarray
@@ -233,8 +234,8 @@ def _orthonormal(rest: np.ndarray, V: np.ndarray, least: float) -> np.ndarray:
     """Orthonormal columns that span those of ``rest`` and are orthogonal to V.
 
     By Gram matrices, which is sooner than a factorisation of long columns. What ``rest`` still has
-    of V is rounding, and removed once it is no longer small beside short columns. Directions much
-    shorter than others are left for another round; those below ``least`` are rounding.
+    of V is rounding, and removed once it is no longer small compared with short columns. Directions
+    much shorter than others are left for another round; those below ``least`` are rounding.
     """
     found = rest[:, :0]
     while found.shape[1] < rest.shape[1]:

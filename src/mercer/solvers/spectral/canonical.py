@@ -47,7 +47,7 @@ STALLED_ABOVE = 1e-6
 
 @dataclass(frozen=True)
 class Factors:
-    """A matrix that is a product of others, of which only its own products are asked."""
+    """A matrix that is a product of others, known by its products alone."""
 
     factors: tuple[Any, ...]
 
@@ -95,8 +95,8 @@ class WhitenedView:
     def from_factor(cls, F: Any, left: float, floor: float = 0.0) -> WhitenedView:
         """Decompose F F^T for a centred factor F (n, r).
 
-        By F^T F: the rounding of its small eigenvalues matters little beside a penalty, since a
-        whitened view is F (F^T F + c)^(-1/2) up to a rotation, whatever they are.
+        By F^T F: the rounding of its small eigenvalues matters little compared with a penalty,
+        since a whitened view is F (F^T F + c)^(-1/2) up to a rotation, whatever they are.
         """
         values, Q = np.linalg.eigh(_crossed(F, F))
         kept = np.flatnonzero(values > max(floor, rounding_floor(len(F), values[-1])))[::-1]
@@ -121,7 +121,7 @@ class WhitenedView:
         return self.vectors * like(self.shrinkage(penalty), self.vectors)
 
     def loss(self, penalty: float) -> float:
-        """A bound on the largest eigenvalue that B B^T lacks beside that of K itself.
+        """A bound on the largest eigenvalue that B B^T lacks compared with that of K itself.
 
         x / (x + c) is operator concave and zero at zero, so no more than at the trace of E.
         """

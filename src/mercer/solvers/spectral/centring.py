@@ -8,7 +8,7 @@ import numpy as np
 
 
 def rounding_floor(n: int, magnitude: float, dtype: Any = np.float64) -> float:
-    """Size below which an eigenvalue of an (n, n) Gram cannot be told from rounding.
+    """Size below which an eigenvalue of an (n, n) Gram cannot be distinguished from rounding.
 
     4 n eps magnitude, for entries of size at most ``magnitude``: each is rounded, and centring
     subtracts row means whose own rounding is the same along a whole row. For a centred Gram the

@@ -192,7 +192,8 @@ def _choose(
         return "primal", f"singular values of explicit features ({why})"
     if method == "primal":
         raise ValueError(
-            "the primal needs explicit features, few beside the points; this kernel has none such"
+            "the primal needs explicit features, few compared with the points, which this kernel "
+            "does not have"
         )
     if method == "auto":
         few = n > 200 and k < max(10, n // 50)
