@@ -329,7 +329,8 @@ def _density(summary: dict[str, Any]) -> Any:
     places = [np.array(axis) for axis in grid["axes"].values()]
     density, points = np.array(grid["density"]), np.array(grid["points"]).T
     if len(names) == 1:
-        display = DensityDisplay(axes=places, density=density, X=points, names=names)
+        shown = [_plain(name) for name in names]
+        display = DensityDisplay(axes=places, density=density, X=points, names=shown)
         display.plot(ax=axes)
         words = "The estimated density; the marks are a sample of the rows."
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from mercer.arrays import n_rows, take_rows
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.formulas import mathml
+from mercer.reports.summaries import shortened
 
 # Rows of the Gram matrix whose spectrum is shown, and columns whose scales are.
 SPECTRUM_ROWS = 300
@@ -58,18 +58,6 @@ def _tree(proof: Any) -> dict[str, Any]:
     """A proof as claims, rules and premises."""
     premises = [_tree(premise) for premise in proof.premises]
     return {"claim": shortened(proof.claim), "rule": proof.rule, "premises": premises}
-
-
-def shortened(text: str) -> str:
-    """The text of a kernel with lists of scales as their number and long decimals rounded."""
-
-    def counted(match: re.Match) -> str:
-        n = match.group(1).count(",") + 1
-        return match.group() if n <= 3 else f"scales=<{n} values>"
-
-    text = re.sub(r"scales=array\(\[([^\]]*)\]\)", counted, text)
-    text = re.sub(r"scales=\[([^\]]*)\]", counted, text)
-    return re.sub(r"-?\d*\.\d{5,}(e-?\d+)?", lambda m: f"{float(m.group()):.4g}", text)
 
 
 def relevances(model: Any, kernel: Kernel) -> dict[str, float] | None:

@@ -6,8 +6,7 @@ from html import escape
 from typing import Any
 
 from mercer.reports.figures import Plot, figures
-from mercer.reports.models import shortened
-from mercer.reports.summaries import facts, rounded
+from mercer.reports.summaries import facts, rounded, shortened
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --ground: #ffffff; --muted: #6b6b6b;

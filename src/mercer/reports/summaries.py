@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
-
-from mercer.reports.models import shortened
 
 
 def score_text(score: dict[str, Any]) -> str:
@@ -87,6 +86,18 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         seconds = summary["seconds"]
         add("time", f"{seconds['all']:.1f} s in total (training {seconds['training']:.1f} s)")
     return found
+
+
+def shortened(text: str) -> str:
+    """The text of a kernel with lists of scales as their number and long decimals rounded."""
+
+    def counted(match: re.Match) -> str:
+        n = match.group(1).count(",") + 1
+        return match.group() if n <= 3 else f"scales=<{n} values>"
+
+    text = re.sub(r"scales=array\(\[([^\]]*)\]\)", counted, text)
+    text = re.sub(r"scales=\[([^\]]*)\]", counted, text)
+    return re.sub(r"-?\d*\.\d{5,}(e-?\d+)?", lambda m: f"{float(m.group()):.4g}", text)
 
 
 def _shortened(text: str, most: int = 400) -> str:

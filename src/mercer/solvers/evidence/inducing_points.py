@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from mercer.arrays import as_dense, memory_budget, n_rows, take_rows, to_float64
 from mercer.solvers.evidence.problem import Covariance
@@ -55,6 +54,8 @@ def means(covariance: Covariance, X: Any, m: int, random_state: int = 0) -> np.n
 
     Distances are in units of the features' standard deviations.
     """
+    from sklearn.cluster import KMeans  # slow to import
+
     rng, n = np.random.RandomState(random_state), n_rows(X)
     among = np.sort(rng.permutation(n)[: ROWS_PER_MEAN * m])
     rows = to_float64(as_dense(take_rows(X, among)))
