@@ -128,6 +128,7 @@ def test_weights_of_both_predictions_are_least_squares():
     expected = np.linalg.lstsq(both * root[:, None], y[:, 0] * root, rcond=None)[0]
     if np.all(expected > 0.1):
         np.testing.assert_allclose(found.log[4:], expected, rtol=1e-6)
+    assert found.log is not None
     error = np.average((found.predictions(left_out) - y)[:, 0] ** 2, weights=weight)
     alone = np.average((both[:, 0] - y[:, 0]) ** 2, weights=weight)
     assert error <= alone

@@ -63,8 +63,8 @@ ul.proof { padding-left: 0; border: 0; } ul.proof li { margin: .35rem 0; }
 TITLES = {
     "scores": "Scores",
     "predictions": "Predictions on held-out rows",
-    "columns": "Columns",
     "density": "Density",
+    "columns": "Columns",
     "kernel": "Kernel",
 }
 
