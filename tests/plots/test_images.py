@@ -45,10 +45,21 @@ DRAWN = {
     ),
     "DecisionDisplay": lambda draw: draw(mercer.SVC(gamma=2.0).fit(X, Y), X, Y, n_points=60),
     "DensityDisplay": lambda draw: draw(mercer.KernelDensity(bandwidth="silverman").fit(X)),
+    "EvidenceDisplay": lambda draw: draw(
+        mercer.GaussianProcessRegressor(1.0 * K.RBF(0.5), noise=0.1, optimizer=None).fit(
+            x, np.sin(3 * x[:, 0])
+        ),
+        n_points=9,
+    ),
     "GapDisplay": lambda draw: draw(
         mercer.KernelRidge(kernel="rbf", solver="pcg", tol=1e-6).fit(X, X[:, 0])
     ),
     "GramDisplay": lambda draw: draw(K.RBF(2.0), X, Y),
+    "PartsDisplay": lambda draw: draw(
+        mercer.GaussianProcessRegressor(
+            1.0 * K.RBF(2.0) + K.Linear(), noise=0.1, optimizer=None
+        ).fit(x, np.sin(3 * x[:, 0]) + x[:, 0])
+    ),
     "PreImageDisplay": lambda draw: draw(
         mercer.KernelPCA(8, kernel=K.RBF(0.05), fit_inverse_transform=True).fit(DIGITS),
         DIGITS[:4],
@@ -82,7 +93,7 @@ def test_displays_look_as_they_did(name, tmp_path):
     cls = getattr(plots, name)
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE, "backend": "agg"}):
         display = DRAWN[name](getattr(cls, "from_kernel", getattr(cls, "from_estimator", None)))
-        axes = display.ax_ if hasattr(display, "ax_") else display.axes_[0, 0]
+        axes = display.ax_ if hasattr(display, "ax_") else display.axes_.flat[0]
         if name != "ProofDisplay":  # which is all letters; fonts differ a little
             remove_ticks_and_titles(axes.figure)
             for text in axes.figure.findobj(matplotlib.text.Text):

@@ -25,8 +25,9 @@ from mercer.estimators.gaussian_process.covariances import (
     refuse_compound,
 )
 from mercer.estimators.gaussian_process.engine import combined, described, learned
-from mercer.estimators.gaussian_process.regression import OPTIMIZER, copied
+from mercer.estimators.gaussian_process.regression import OPTIMIZER
 from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
+from mercer.estimators.gaussian_process.training import copied
 from mercer.estimators.inputs import input_tags, validate_query
 from mercer.estimators.labels import class_labels, validate_supervised
 from mercer.estimators.scores import Classifier
@@ -167,7 +168,7 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
     >>> round(model.score(X, y), 2)
     0.99
     >>> model.predict_proba(X[:1]).round(1)
-    array([[0.9, 0.1, 0. ]])
+    array([[0.8, 0. , 0.1]])
     """
 
     _parameter_constraints: dict = {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import LinAlgError
 from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils import check_random_state
@@ -17,6 +16,13 @@ from mercer._sklearn import StrOptions
 from mercer.arrays.remote import is_collection, over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit
+from mercer.estimators.gaussian_process.answers import (
+    FunctionSample,
+    LeaveOneOut,
+    Part,
+    squeezed,
+    summands,
+)
 from mercer.estimators.gaussian_process.covariances import (
     checked_priors,
     kernel_at,
@@ -35,10 +41,16 @@ from mercer.estimators.gaussian_process.engine import (
 from mercer.estimators.gaussian_process.mean import MEANS, mean_basis
 from mercer.estimators.gaussian_process.sampling import gaussian_samples
 from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
+from mercer.estimators.gaussian_process.training import (
+    copied,
+    joined,
+    singular_advice,
+    variance_of,
+)
 from mercer.estimators.inputs import input_tags, takes_vectors, validate_query
 from mercer.estimators.labels import validate_supervised
 from mercer.estimators.scores import Regressor
-from mercer.kernels import Constant, Kernel, Sum
+from mercer.kernels import Kernel
 from mercer.solvers.evidence.covariance import NOISE
 from mercer.solvers.evidence.problem import EvidenceProblem
 from mercer.solvers.evidence.samples import function_samples
@@ -50,44 +62,6 @@ OPTIMIZER: dict = {
     "copy_X_train": ["boolean"],
     "random_state": ["random_state"],
 }
-
-
-class LeaveOneOut(NamedTuple):
-    """What is predicted for each training target from all others.
-
-    Attributes
-    ----------
-    mean, std, log_density : arrays of the shape of y
-    """
-
-    mean: np.ndarray
-    std: np.ndarray
-    log_density: np.ndarray
-
-
-class Part(NamedTuple):
-    """The posterior of one term of a sum of kernels.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    mean, std : ndarrays of shape (m,) or (m, n_targets)
-    """
-
-    kernel: Kernel
-    mean: np.ndarray
-    std: np.ndarray
-
-
-class FunctionSample:
-    """A function from the posterior, on the scale of the targets."""
-
-    def __init__(self, model: Any, sample: Any):
-        self.model, self.sample = model, sample
-
-    def __call__(self, X: Any) -> np.ndarray:
-        values = self.sample(validate_query(self.model, X))
-        return _squeezed(values * self.model._y_train_std + self.model._y_train_mean)
 
 
 class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
@@ -265,7 +239,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         learns = self.noise == "learn" or (self.noise == "auto" and self._has_own_kernel())
         fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
         covariance = make_covariance(
-            template, X, learns_noise=learns, scale=_scale(Y), bounds=self.bounds
+            template, X, learns_noise=learns, scale=variance_of(Y), bounds=self.bounds
         )
         priors = checked_priors(self.priors, covariance.names)
         problem = EvidenceProblem(covariance, X, Y, noise + fixed, mean_basis(self.mean, X))
@@ -276,7 +250,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         try:
             posterior = engine.posterior(search.value)
         except LinAlgError as error:
-            raise LinAlgError(_advice(kernel_at(template, covariance), X, search.value)) from error
+            raise LinAlgError(singular_advice(kernel_at(template, covariance), X)) from error
         self._keep(posterior)
         self.result_ = combined(posterior.result, search, reason)
         return self
@@ -310,7 +284,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         if Y.shape[1] != old.Y.shape[1]:
             raise ValueError(f"y has {Y.shape[1]} targets; fit was with {old.Y.shape[1]}")
         noise = self._known_noise(alpha, len(Y)) + self._fixed_noise
-        whole = _joined(old.X, X)
+        whole = joined(old.X, X)
         posterior = self._exact("partial_fit").extended(
             whole, X, np.vstack([old.Y, Y]), np.append(old.noise, noise)
         )
@@ -360,7 +334,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         if not hasattr(self, "posterior_"):
             return self._of_prior(X, return_std, return_cov, include_noise)
         posterior = self.posterior_
-        mean = _squeezed(posterior.mean(X) * self._y_train_std + self._y_train_mean)
+        mean = squeezed(posterior.mean(X) * self._y_train_std + self._y_train_mean)
         if not (return_std or return_cov):
             return mean
         errors = posterior.prior.errors(X) + self._fixed_noise if include_noise else 0.0
@@ -368,9 +342,9 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         if return_cov:
             cov = posterior.covariance(X)
             cov[np.diag_indices_from(cov)] += errors
-            return mean, _squeezed(cov[..., None] * scales**2)
+            return mean, squeezed(cov[..., None] * scales**2)
         std = np.sqrt(posterior.variance(X) + errors)
-        return mean, _squeezed(std[:, None] * scales)
+        return mean, squeezed(std[:, None] * scales)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Samples of the targets at new points; before `fit` from the prior.
@@ -432,7 +406,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         for term in summands(kernel):
             mean = posterior.mean(X, part=term) * scales
             std = np.sqrt(posterior.variance(X, part=term))[:, None] * scales
-            found.append(Part(term, _squeezed(mean), _squeezed(std)))
+            found.append(Part(term, squeezed(mean), squeezed(std)))
         return found
 
     def log_marginal_likelihood(
@@ -555,78 +529,19 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         kernel = kernel_object(self.kernel, X, fixed_default=True)
         covariance = make_covariance(kernel, X)
         t = self.n_targets or 1
-        mean = _squeezed(np.zeros((len(covariance.own(X)), t)))
+        mean = squeezed(np.zeros((len(covariance.own(X)), t)))
         fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
         errors = covariance.errors(X) + fixed if include_noise else 0.0
         if return_cov:
             cov = covariance.gram(X)
             cov[np.diag_indices_from(cov)] += errors
-            return mean, _squeezed(np.repeat(cov[..., None], t, axis=-1))
+            return mean, squeezed(np.repeat(cov[..., None], t, axis=-1))
         if return_std:
             std = np.sqrt(covariance.own(X) + errors)
-            return mean, _squeezed(np.repeat(std[:, None], t, axis=-1))
+            return mean, squeezed(np.repeat(std[:, None], t, axis=-1))
         return mean
 
     def __sklearn_tags__(self) -> Any:
         tags = input_tags(self, super().__sklearn_tags__())
         tags.requires_fit = False
         return tags
-
-
-def summands(kernel: Kernel) -> list[Kernel]:
-    """The terms of a sum of kernels, without those that are zero.
-
-    Examples
-    --------
-    >>> from mercer import kernels as K
-    >>> summands(2.0 * K.RBF() + K.Linear() + 1.0)
-    [2.0 * RBF(gamma=1.0), Linear(), Constant(value=1.0)]
-    """
-    if isinstance(kernel, Sum):
-        return [*summands(kernel.left), *summands(kernel.right)]
-    return [] if isinstance(kernel, Constant) and kernel.value == 0 else [kernel]
-
-
-def _squeezed(values: np.ndarray) -> np.ndarray:
-    """Without the last axis, if that is of one target."""
-    return values[..., 0] if values.shape[-1] == 1 else values
-
-
-def _scale(Y: np.ndarray) -> float:
-    """The variance of the targets, the mean over them; 1 if there is none."""
-    found = float(np.mean(np.var(Y, axis=0)))
-    return found if found > 0 else max(float(np.mean(Y**2)), 1e-300) if Y.any() else 1.0
-
-
-def copied(X: Any) -> Any:
-    """The points, in memory of their own."""
-    return X.copy() if hasattr(X, "copy") else list(X)
-
-
-def _joined(X: Any, more: Any) -> Any:
-    """The points of both, in the form of X."""
-    if sp.issparse(X):
-        return sp.vstack([X, more], format="csr")
-    if hasattr(X, "iloc"):
-        import pandas as pd  # only where X is of pandas
-
-        return pd.concat([X, more])
-    if hasattr(X, "shape"):
-        return np.concatenate([X, more])
-    return [*X, *more]
-
-
-def _advice(kernel: Any, X: Any, theta: np.ndarray) -> str:
-    """What to do about a covariance that is not positive definite."""
-    words = (
-        f"The kernel, {kernel}, is not returning a positive definite matrix. Try gradually "
-        "increasing the 'alpha' parameter of your GaussianProcessRegressor estimator."
-    )
-    if isinstance(X, np.ndarray) and X.ndim == 2:
-        distinct = len(np.unique(X, axis=0))
-        if distinct < len(X):
-            words += (
-                f" X has {len(X) - distinct} rows that repeat others, which no function without "
-                "noise can tell apart; noise='learn' learns the variance of the noise."
-            )
-    return words
