@@ -123,12 +123,12 @@ def test_weights_of_both_predictions_are_least_squares():
     np.testing.assert_allclose(targets.predictions(T), y)
     left_out = T + 0.3 * rng.normal(size=T.shape)
     found = targets.combined(left_out, y, weight)
+    assert found.log is not None
     both = found._both(left_out)
     root = np.sqrt(weight)
     expected = np.linalg.lstsq(both * root[:, None], y[:, 0] * root, rcond=None)[0]
     if np.all(expected > 0.1):
         np.testing.assert_allclose(found.log[4:], expected, rtol=1e-6)
-    assert found.log is not None
     error = np.average((found.predictions(left_out) - y)[:, 0] ** 2, weights=weight)
     alone = np.average((both[:, 0] - y[:, 0]) ** 2, weights=weight)
     assert error <= alone
