@@ -39,7 +39,12 @@ def test_the_best_threshold_is_that_of_a_search(metric):
     rng = np.random.default_rng(1)
     p, codes = rng.uniform(size=60), rng.integers(0, 2, 60)
     chances, weight = np.stack([1 - p, p], axis=1), rng.uniform(0.5, 2, 60)
-    function = {"balanced_accuracy": balanced_accuracy_score, "f1": f1_score}[metric]
+    rarer = int(weight[codes == 1].sum() <= weight[codes == 0].sum())
+
+    def function(truth, said, sample_weight):
+        if metric == "f1":
+            return f1_score(truth, said, pos_label=rarer, sample_weight=sample_weight)
+        return balanced_accuracy_score(truth, said, sample_weight=sample_weight)
 
     def score(threshold):
         return function(codes, (p > threshold).astype(int), sample_weight=weight)
