@@ -39,7 +39,12 @@ def test_the_best_threshold_is_that_of_a_search(metric):
     rng = np.random.default_rng(1)
     p, codes = rng.uniform(size=60), rng.integers(0, 2, 60)
     chances, weight = np.stack([1 - p, p], axis=1), rng.uniform(0.5, 2, 60)
-    function = {"balanced_accuracy": balanced_accuracy_score, "f1": f1_score}[metric]
+    rarer = int(weight[codes == 1].sum() <= weight[codes == 0].sum())
+
+    def function(truth, said, sample_weight):
+        if metric == "f1":
+            return f1_score(truth, said, pos_label=rarer, sample_weight=sample_weight)
+        return balanced_accuracy_score(truth, said, sample_weight=sample_weight)
 
     def score(threshold):
         return function(codes, (p > threshold).astype(int), sample_weight=weight)
@@ -123,12 +128,12 @@ def test_weights_of_both_predictions_are_least_squares():
     np.testing.assert_allclose(targets.predictions(T), y)
     left_out = T + 0.3 * rng.normal(size=T.shape)
     found = targets.combined(left_out, y, weight)
+    assert found.log is not None
     both = found._both(left_out)
     root = np.sqrt(weight)
     expected = np.linalg.lstsq(both * root[:, None], y[:, 0] * root, rcond=None)[0]
     if np.all(expected > 0.1):
         np.testing.assert_allclose(found.log[4:], expected, rtol=1e-6)
-    assert found.log is not None
     error = np.average((found.predictions(left_out) - y)[:, 0] ** 2, weights=weight)
     alone = np.average((both[:, 0] - y[:, 0]) ** 2, weights=weight)
     assert error <= alone

@@ -20,7 +20,7 @@ from scipy.special import softmax as probabilities
 # Newton steps, and steps of L-BFGS with its history.
 _NEWTON, _STEPS, _HISTORY = 12, 100, 10
 # The decrease of the mean loss, and the relative gradient, at which the iterations stop.
-_DECREASE, _GRADIENT = 1e-5, 1e-3
+_DECREASE, _GRADIENT = 5e-5, 1e-3
 # The part of the gradient that may be left where scores left out are computed.
 _INEXACT = 0.1
 # The least curvature of a row, relative to its weight: working responses stay finite.

@@ -404,6 +404,8 @@ def _kind(column: np.ndarray) -> str:
 
 
 def _is_missing(value: Any) -> bool:
+    if type(value) is str:
+        return not value
     # pandas.NA has no truth value, so it is known by the name of its type.
     return value is None or type(value).__name__ in ("NAType", "NaTType") or _is_nothing(value)
 
@@ -427,6 +429,8 @@ def _number(word: str) -> float:
 
 
 def _word(value: Any) -> str:
+    if type(value) is str:  # at once, as most are
+        return value
     if _is_missing(value):
         return ""
     if isinstance(value, float | np.floating) and float(value).is_integer():
