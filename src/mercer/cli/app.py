@@ -677,7 +677,7 @@ def _one(target: list[str] | None) -> str | None:
 
 def _require_replaceable(path: str, force: bool, data: str, target: str | None) -> None:
     """Raise an error if a file would be overwritten that is no model of these data and target."""
-    if force or path == "-" or not Path(path).exists():
+    if force or path == "-" or not Path(path).exists() or Path(path) == Path(data):
         return
     if not is_model_file(path):
         raise ValueError(f"{path} exists and is not a model; --force overwrites it")

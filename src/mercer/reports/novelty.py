@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import n_rows, row_blocks, take_rows
+from mercer.arrays import n_rows
+from mercer.auto.novelty import novelty as nearest_novelty
 from mercer.kernels import Kernel, Precomputed
 from mercer.tables.kinds import as_numbers
 
-# Training points that distances are calibrated on, and rows whose fingerprints are stored.
-REFERENCE_POINTS = 2000
+# Rows whose fingerprints are stored.
 MOST_FINGERPRINTS = 200_000
 # A number this fraction of the training range beyond it is flagged.
 BEYOND = 0.1
@@ -73,11 +73,7 @@ def novelty(model: Any, X: Any) -> np.ndarray | None:
     if parts is None:
         return None
     rows, points, kernel = parts
-    n = n_rows(points)
-    some = np.unique(np.linspace(0, n - 1, min(n, REFERENCE_POINTS)).astype(int))
-    reference = np.sort(_nearest(kernel, take_rows(points, some), points, some))
-    found = _nearest(kernel, rows, points)
-    return 1 - np.searchsorted(reference, found, side="right") / len(reference)
+    return nearest_novelty(kernel, rows, points)
 
 
 def similarities(model: Any, X: Any, others: Any) -> np.ndarray | None:
@@ -102,20 +98,6 @@ def _points_and_kernel(model: Any, X: Any) -> tuple[Any, Any, Kernel] | None:
     if not n_rows(points) or (hasattr(points, "shape") and not points.shape[1]):
         return None
     return rows, points, kernel
-
-
-def _nearest(kernel: Kernel, A: Any, B: Any, own: np.ndarray | None = None) -> np.ndarray:
-    """The largest similarity of each row of A to those of B, without ``B[own[i]]`` for A[i]."""
-    found = np.empty(n_rows(A))
-    roots = np.sqrt(np.maximum(np.asarray(kernel.diag(B), dtype=float), 1e-300))
-    for rows in row_blocks(n_rows(A), 8 * n_rows(B)):
-        part = take_rows(A, rows)
-        own_root = np.sqrt(np.maximum(np.asarray(kernel.diag(part), dtype=float), 1e-300))
-        K = np.asarray(kernel(part, B), dtype=float) / roots / own_root[:, None]
-        if own is not None:
-            K[np.arange(len(K)), own[rows]] = -np.inf
-        found[rows] = K.max(axis=1)
-    return found
 
 
 def unlike_training(columns: list[dict[str, Any]], X: Any) -> list[list[str]]:
