@@ -436,6 +436,9 @@ def test_engines_agree_with_the_exact_one(engine):
     np.testing.assert_allclose(std, spread, rtol=0.15)
     assert model.evidence_.lower <= exact.log_marginal_likelihood_value_ + 1
     assert model.result_.method.startswith(engine)
+    if engine == "inducing":  # at the points that were learnt
+        again = model.log_marginal_likelihood(model.posterior_.prior.theta)
+        np.testing.assert_allclose(again, model.log_marginal_likelihood_value_, rtol=1e-9)
     assert not hasattr(model, "L_")
     assert len(model.alpha_) == (300 if engine == "iterative" else 100)
     for method in ("leave_one_out", "partial_fit"):

@@ -25,8 +25,8 @@ EXACT_AT_MOST, PAIRS_AT_MOST = 6000, 30_000
 N_INDUCING = 512
 
 
-def make_engine(estimator: Any, problem: EvidenceProblem) -> tuple[Engine, str]:
-    """The engine that the estimator asks for, and why it was chosen."""
+def make_engine(estimator: Any, problem: EvidenceProblem, Z: Any = None) -> tuple[Engine, str]:
+    """The engine that the estimator asks for, and why it was chosen; Z are its inducing points."""
     name, n, reason = estimator.engine, len(problem.Y), ""
     if name == "auto":
         name, reason = "exact", f"{n} points"
@@ -53,7 +53,7 @@ def make_engine(estimator: Any, problem: EvidenceProblem) -> tuple[Engine, str]:
     if name == "iterative":
         return IterativeEngine(problem, random_state=seed), reason
     m = min(estimator.n_inducing or N_INDUCING, n)
-    return InducingEngine(problem, m, random_state=seed), reason
+    return InducingEngine(problem, m, Z=Z, random_state=seed), reason
 
 
 def searched(

@@ -435,7 +435,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
             return self.log_marginal_likelihood_value_
         theta = np.asarray(theta, dtype=float)
         problem = self.posterior_.problem
-        engine, _ = make_engine(self, problem)
+        engine, _ = make_engine(self, problem, getattr(self.posterior_, "Z", None))
         found = engine.evidence(theta, gradient=eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel_at(self._template, problem.covariance.at(theta))
