@@ -207,6 +207,7 @@ class _AutoKernel(BaseEstimator):
         self.alpha_ = self.model_.alpha_
         return np.asarray(self.model_.loo_predictions_).reshape(Y.shape)
 
+    @over_blocks
     def novelty(self, X: Any) -> np.ndarray:
         """The fraction of training rows that are nearer to another one than each row is to any.
 
