@@ -301,6 +301,8 @@ def automatic():
     yield "auto numbers", mercer.AutoKernelRegressor().fit(table, y), table[::9]
     labels = np.array(["no", "yes", "yes"] * (n // 3))
     yield "auto classes", mercer.AutoKernelClassifier().fit(table, labels), table[::9]
+    given = graphs(rng, 24)
+    yield "auto graphs", mercer.AutoKernelClassifier().fit(given, [0, 1] * 12), given[:4]
     sparse = sp.csr_array(rng.normal(size=(n, 1200)) * (rng.random((n, 1200)) < 0.01))
     yield "auto sparse", mercer.AutoKernelRegressor().fit(sparse, y), sparse[::9]
 

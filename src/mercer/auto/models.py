@@ -21,6 +21,7 @@ from mercer.arrays import row_blocks, to_cpu
 from mercer.arrays.remote import over_blocks
 from mercer.arrays.threads import one_blas_thread
 from mercer.auto.classes import METRICS, as_model, best_likelihood, best_offsets
+from mercer.auto.graph_search import GraphSearch
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.likelihood import fit_likelihood, mean_loss
 from mercer.auto.novelty import novelty
@@ -41,6 +42,7 @@ from mercer.estimators.labels import (
 from mercer.estimators.scores import Classifier, Regressor
 from mercer.solvers.ridge_problem import float32_is_small
 from mercer.tables.coding import TableCoding, as_table
+from mercer.tables.graphs import GraphCoding, is_of_graphs
 from mercer.tables.leaks import possible_leaks
 from mercer.tables.sparse import are_all_equal, sparse_rows, stays_sparse
 
@@ -78,6 +80,8 @@ class _AutoKernel(BaseEstimator):
             roots = None if weight is None else np.sqrt(weight)
             if sp.issparse(X):
                 search = Search(X, Y, clock, random, roots)
+            elif is_of_graphs(X):
+                search = GraphSearch(X, Y, clock, random, roots)
             else:
                 search = TableSearch(
                     X, Y, clock, random, roots, groups=groups, quality=self.quality
@@ -267,6 +271,9 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
     sparse unless half of it is stored: its columns are scaled and not moved, a missing value counts
     as zero, all features share a width, and a linear kernel is tried too.
 
+    A list of graphs, in the forms of `kernels.Graph.parse`, takes a normalised kernel on graphs:
+    Weisfeiler-Lehman labels of some rounds, or shortest paths, perhaps within a Gaussian.
+
     Parameters
     ----------
     quality : {"best", "fast"}, default="best"
@@ -312,7 +319,7 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
 
         Parameters
         ----------
-        X : DataFrame, array, sparse matrix or list of rows
+        X : DataFrame, array, sparse matrix, list of rows, or list of strings or graphs
         y : array of shape (n,) or (n, n_targets)
         sample_weight : float or array of shape (n,), optional
             Weights of the rows in the search and in the final fit; rows of weight zero are left
@@ -451,7 +458,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
 
         Parameters
         ----------
-        X : DataFrame, array, sparse matrix or list of rows
+        X : DataFrame, array, sparse matrix, list of rows, or list of strings or graphs
         y : array of shape (n,)
             Labels.
         sample_weight : float or array of shape (n,), optional
@@ -602,7 +609,10 @@ def _given(y: Any) -> Any:
 
 def _rows_of(X: Any, y: np.ndarray) -> Any:
     """The table, with as many rows as there are targets."""
-    table = sparse_rows(X) if stays_sparse(X) else as_table(X)
+    if is_of_graphs(X):
+        table = GraphCoding().fit(X).transform(X)
+    else:
+        table = sparse_rows(X) if stays_sparse(X) else as_table(X)
     check_consistent_length(table, y)
     if len(y) < 2:
         raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")

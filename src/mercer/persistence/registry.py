@@ -28,6 +28,7 @@ from mercer.kernels import Kernel
 PARTS = {
     "mercer.tables.sparse": {"coding.Sparse": "SparseCoding"},
     "mercer.tables.coding": {"coding.Table": "TableCoding"},
+    "mercer.tables.graphs": {"coding.Graphs": "GraphCoding"},
     "mercer.tables.coordinates": {"coding.Coordinates": "TableCoordinates"},
     "mercer.estimators.gaussian_process.classification": {"gaussian.Binary": "BinaryModel"},
     "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
