@@ -48,7 +48,10 @@ def test_the_kernel_is_the_one_of_the_least_error(rings):
 def test_numbers_of_graphs(rings):
     graphs, _ = rings
     sizes = np.array([len(graph) for graph in graphs], dtype=float)
-    model = mercer.AutoKernelRegressor().fit(graphs[::2] + graphs[1::4], [*sizes[::2], *sizes[1::4]])
+    known = np.arange(60) % 4 != 3
+    model = mercer.AutoKernelRegressor().fit(
+        [graphs[i] for i in np.flatnonzero(known)], sizes[known]
+    )
     assert np.abs(model.predict(graphs[3::4]) - sizes[3::4]).max() < 1.5
     low, high = model.predict_interval(graphs[3::4])
     assert np.all(low < high)
