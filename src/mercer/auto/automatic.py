@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from mercer._sklearn import Interval, StrOptions, check_n_features
 from mercer.arrays import row_blocks
 from mercer.arrays.threads import one_blas_thread
+from mercer.auto.graph_search import GraphSearch
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.novelty import novelty
 from mercer.auto.search import Clock, Search, take
@@ -23,6 +24,7 @@ from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import require_fitted
 from mercer.solvers.ridge_problem import float32_is_small
 from mercer.tables.coding import TableCoding
+from mercer.tables.graphs import is_of_graphs
 from mercer.tables.leaks import possible_leaks
 from mercer.tables.sparse import are_all_equal
 
@@ -58,6 +60,8 @@ class AutoKernel(BaseEstimator):
             roots = None if weight is None else np.sqrt(weight)
             if sp.issparse(X):
                 search = Search(X, Y, clock, random, roots)
+            elif is_of_graphs(X):
+                search = GraphSearch(X, Y, clock, random, roots)
             else:
                 search = TableSearch(
                     X, Y, clock, random, roots, groups=groups, quality=self.quality

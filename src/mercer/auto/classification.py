@@ -98,7 +98,7 @@ class AutoKernelClassifier(Classifier, AutoKernel):
 
         Parameters
         ----------
-        X : DataFrame, array, sparse matrix or list of rows
+        X : DataFrame, array, sparse matrix, list of rows, or list of strings or graphs
         y : array of shape (n,)
             Labels.
         sample_weight : float or array of shape (n,), optional

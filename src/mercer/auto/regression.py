@@ -36,6 +36,9 @@ class AutoKernelRegressor(Regressor, AutoKernel):
     sparse unless half of it is stored: its columns are scaled and not moved, a missing value counts
     as zero, all features share a width, and a linear kernel is tried too.
 
+    A list of graphs, in the forms of `kernels.Graph.parse`, takes a normalised kernel on graphs:
+    Weisfeiler-Lehman labels of some rounds, or shortest paths, perhaps within a Gaussian.
+
     Parameters
     ----------
     quality : {"best", "fast"}, default="best"
@@ -81,7 +84,7 @@ class AutoKernelRegressor(Regressor, AutoKernel):
 
         Parameters
         ----------
-        X : DataFrame, array, sparse matrix or list of rows
+        X : DataFrame, array, sparse matrix, list of rows, or list of strings or graphs
         y : array of shape (n,) or (n, n_targets)
         sample_weight : float or array of shape (n,), optional
             Weights of the rows in the search and in the final fit; rows of weight zero are left

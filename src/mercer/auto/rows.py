@@ -14,6 +14,7 @@ from mercer.estimators.labels import (
     checked_weights,
 )
 from mercer.tables.coding import as_table
+from mercer.tables.graphs import GraphCoding, is_of_graphs
 from mercer.tables.sparse import sparse_rows, stays_sparse
 
 
@@ -35,7 +36,10 @@ def required_target(y: Any) -> Any:
 
 def table_of_rows(X: Any, y: np.ndarray) -> Any:
     """The table, with as many rows as there are targets."""
-    table = sparse_rows(X) if stays_sparse(X) else as_table(X)
+    if is_of_graphs(X):
+        table = GraphCoding().fit(X).transform(X)
+    else:
+        table = sparse_rows(X) if stays_sparse(X) else as_table(X)
     check_consistent_length(table, y)
     if len(y) < 2:
         raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")
