@@ -16,13 +16,15 @@ from mercer._sklearn import StrOptions
 from mercer.arrays.remote import is_collection, over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit
+from mercer.estimators.gaussian_process import prediction
 from mercer.estimators.gaussian_process.answers import (
     FunctionSample,
     LeaveOneOut,
     Part,
-    squeezed,
-    summands,
+    leave_one_out_of,
+    parts_of,
 )
+from mercer.estimators.gaussian_process.attributes import set_attributes
 from mercer.estimators.gaussian_process.covariances import (
     checked_priors,
     kernel_at,
@@ -34,7 +36,6 @@ from mercer.estimators.gaussian_process.engine import (
     ENGINES,
     QUIET,
     combined,
-    described,
     make_engine,
     searched,
 )
@@ -42,8 +43,11 @@ from mercer.estimators.gaussian_process.mean import MEANS, mean_basis
 from mercer.estimators.gaussian_process.sampling import gaussian_samples
 from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
 from mercer.estimators.gaussian_process.training import (
+    check_count,
     copied,
     joined,
+    known_noise,
+    normalised,
     singular_advice,
     variance_of,
 )
@@ -231,10 +235,11 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         """
         refuse_compound(self.kernel)
         X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
-        self._check_targets(y)
+        check_count(y, self.n_targets)
         X = copied(X) if self.copy_X_train else X
-        Y = self._normalised(np.asarray(y, dtype=np.float64))
-        noise = self._known_noise(self.alpha, len(Y))
+        y = np.asarray(y, dtype=np.float64)
+        Y, self._y_train_mean, self._y_train_std = normalised(y, self.normalize_y)
+        noise = known_noise(self.alpha, len(Y))
         template = kernel_object(self.kernel, X)
         learns = self.noise == "learn" or (self.noise == "auto" and self._has_own_kernel())
         fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
@@ -251,7 +256,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
             posterior = engine.posterior(search.value)
         except LinAlgError as error:
             raise LinAlgError(singular_advice(kernel_at(template, covariance), X)) from error
-        self._keep(posterior)
+        set_attributes(self, posterior)
         self.result_ = combined(posterior.result, search, reason)
         return self
 
@@ -283,12 +288,12 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         Y = Y.reshape(len(Y), -1)
         if Y.shape[1] != old.Y.shape[1]:
             raise ValueError(f"y has {Y.shape[1]} targets; fit was with {old.Y.shape[1]}")
-        noise = self._known_noise(alpha, len(Y)) + self._fixed_noise
+        noise = known_noise(alpha, len(Y)) + self._fixed_noise
         whole = joined(old.X, X)
         posterior = self._exact("partial_fit").extended(
             whole, X, np.vstack([old.Y, Y]), np.append(old.noise, noise)
         )
-        self._keep(posterior)
+        set_attributes(self, posterior)
         self.result_ = replace(posterior.result, method="exact: the Cholesky factor was extended")
         return self
 
@@ -331,20 +336,8 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
     @over_blocks
     def _predicted(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
         X = validate_query(self, X)
-        if not hasattr(self, "posterior_"):
-            return self._of_prior(X, return_std, return_cov, include_noise)
-        posterior = self.posterior_
-        mean = squeezed(posterior.mean(X) * self._y_train_std + self._y_train_mean)
-        if not (return_std or return_cov):
-            return mean
-        errors = posterior.prior.errors(X) + self._fixed_noise if include_noise else 0.0
-        scales = np.broadcast_to(self._y_train_std, posterior.problem.Y.shape[1])
-        if return_cov:
-            cov = posterior.covariance(X)
-            cov[np.diag_indices_from(cov)] += errors
-            return mean, squeezed(cov[..., None] * scales**2)
-        std = np.sqrt(posterior.variance(X) + errors)
-        return mean, squeezed(std[:, None] * scales)
+        of = prediction.of_posterior if hasattr(self, "posterior_") else prediction.of_prior
+        return of(self, X, return_std, return_cov, include_noise)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Samples of the targets at new points; before `fit` from the prior.
@@ -397,17 +390,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         list of Part, in the order of the kernel
         """
         check_is_fitted(self, "posterior_")
-        X, posterior = validate_query(self, X), self.posterior_
-        kernel = posterior.prior.kernel
-        if kernel is None:
-            raise ValueError("predict_parts needs a kernel of this library, or one converted to it")
-        scales = np.broadcast_to(self._y_train_std, posterior.problem.Y.shape[1])
-        found = []
-        for term in summands(kernel):
-            mean = posterior.mean(X, part=term) * scales
-            std = np.sqrt(posterior.variance(X, part=term))[:, None] * scales
-            found.append(Part(term, squeezed(mean), squeezed(std)))
-        return found
+        return parts_of(self, validate_query(self, X))
 
     def log_marginal_likelihood(
         self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True
@@ -453,15 +436,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
             Mean, standard deviation and log density of each target, with its noise.
         """
         check_is_fitted(self, "posterior_")
-        mean, variance = self._exact("leave_one_out").leave_one_out()
-        Y = self.posterior_.problem.Y
-        z = (Y - mean) ** 2 / variance[:, None]
-        density = -0.5 * (z + np.log(2 * np.pi * variance)[:, None]) - np.log(self._y_train_std)
-        std = np.sqrt(variance)[:, None] * np.broadcast_to(self._y_train_std, Y.shape[1])
-        mean = mean * self._y_train_std + self._y_train_mean
-        return LeaveOneOut(*(a[:, 0] if self._flat else a for a in (mean, std, density)))
-
-    # What these are made of.
+        return leave_one_out_of(self, self._exact("leave_one_out"))
 
     def _has_own_kernel(self) -> bool:
         """Whether the kernel is one of this library's, or becomes one."""
@@ -471,75 +446,6 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         if not hasattr(self.posterior_, "L"):
             raise ValueError(f"{method} needs engine='exact'; this model was fitted otherwise")
         return self.posterior_
-
-    def _check_targets(self, y: np.ndarray) -> None:
-        seen = 1 if y.ndim == 1 else y.shape[1]
-        if self.n_targets is not None and self.n_targets != seen:
-            raise ValueError(
-                "The number of targets seen in `y` is different from the parameter `n_targets`. "
-                f"Got {seen} != {self.n_targets}."
-            )
-
-    def _normalised(self, y: np.ndarray) -> np.ndarray:
-        """The targets (n, t) that the kernel is of; shift and scale are kept."""
-        self._y_train_mean = np.zeros(y.shape[1:] or 1)
-        self._y_train_std = np.ones(y.shape[1:] or 1)
-        if self.normalize_y:
-            self._y_train_mean, spread = y.mean(axis=0), y.std(axis=0)
-            negligible = spread <= 10 * np.finfo(np.float64).eps * np.abs(self._y_train_mean)
-            self._y_train_std = np.where(negligible | (spread == 0), 1.0, spread)
-        return ((y - self._y_train_mean) / self._y_train_std).reshape(len(y), -1)
-
-    def _known_noise(self, alpha: Any, n: int) -> np.ndarray:
-        alpha = np.ravel(np.asarray(alpha, dtype=np.float64))
-        if len(alpha) not in (1, n):
-            raise ValueError(
-                "alpha must be a scalar or an array with same number of entries as y. "
-                f"({len(alpha)} != {n})"
-            )
-        if not np.all((alpha >= 0) & np.isfinite(alpha)):
-            raise ValueError("alpha has entries that are negative or not finite")
-        return np.broadcast_to(alpha, (n,)).copy()
-
-    def _keep(self, posterior: Any) -> None:
-        """Set the fitted attributes."""
-        prior, problem = posterior.prior, posterior.problem
-        self.posterior_ = posterior
-        self.kernel_ = kernel_at(self._template, prior)
-        self.hyperparameters_ = described(prior)
-        self.noise_ = (getattr(prior, "noise", None) or 0.0) + self._fixed_noise
-        self.evidence_ = posterior.evidence
-        self.log_marginal_likelihood_value_ = posterior.evidence.value
-        self.X_train_ = problem.X
-        self.y_train_ = problem.Y[:, 0] if self._flat else problem.Y
-        alpha = posterior.result.value
-        self.alpha_ = alpha[:, 0] if self._flat else alpha
-        if hasattr(posterior, "L"):
-            self.L_ = posterior.L
-        elif hasattr(self, "L_"):
-            del self.L_
-        std = np.sqrt(posterior.mean_covariance.diagonal())[:, None] * self._y_train_std
-        coef = posterior.mean_coefficients * self._y_train_std
-        if len(coef):
-            coef[0] += self._y_train_mean
-        self.mean_coef_ = coef[:, 0] if self._flat else coef
-        self.mean_coef_std_ = std[:, 0] if self._flat else std
-
-    def _of_prior(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
-        kernel = kernel_object(self.kernel, X, fixed_default=True)
-        covariance = make_covariance(kernel, X)
-        t = self.n_targets or 1
-        mean = squeezed(np.zeros((len(covariance.own(X)), t)))
-        fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
-        errors = covariance.errors(X) + fixed if include_noise else 0.0
-        if return_cov:
-            cov = covariance.gram(X)
-            cov[np.diag_indices_from(cov)] += errors
-            return mean, squeezed(np.repeat(cov[..., None], t, axis=-1))
-        if return_std:
-            std = np.sqrt(covariance.own(X) + errors)
-            return mean, squeezed(np.repeat(std[:, None], t, axis=-1))
-        return mean
 
     def __sklearn_tags__(self) -> Any:
         tags = input_tags(self, super().__sklearn_tags__())
