@@ -13,9 +13,7 @@ from mercer.auto.residuals import intervals, sorted_residuals
 from mercer.auto.rows import required_target, table_of_rows, weighted_rows
 from mercer.auto.targets import Targets
 from mercer.estimators.fitting import atomic_fit
-from mercer.estimators.labels import (
-    refuse_words,
-)
+from mercer.estimators.labels import refuse_words
 from mercer.estimators.scores import Regressor
 
 

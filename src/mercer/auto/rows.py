@@ -10,9 +10,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from mercer.arrays import to_cpu
 from mercer.auto.search import take
-from mercer.estimators.labels import (
-    checked_weights,
-)
+from mercer.estimators.labels import checked_weights
 from mercer.tables.coding import as_table
 from mercer.tables.graphs import GraphCoding, is_of_graphs
 from mercer.tables.sparse import sparse_rows, stays_sparse

@@ -7,11 +7,7 @@ from typing import Annotated
 import typer
 
 from mercer.cli.options import JsonOption, QuietOption
-from mercer.cli.output import (
-    Output,
-    require_html_suffix,
-    require_writable,
-)
+from mercer.cli.output import Output, require_html_suffix, require_writable
 
 
 def demo(

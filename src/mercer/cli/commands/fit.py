@@ -21,13 +21,7 @@ from mercer.cli.options import (
     ReportOption,
     TaskName,
 )
-from mercer.cli.output import (
-    Output,
-    require_html_suffix,
-    require_writable,
-    save_model,
-    write,
-)
+from mercer.cli.output import Output, require_html_suffix, require_writable, save_model, write
 from mercer.reports.summaries import plain
 from mercer.tables.data import Data, grouped, require_columns, timed, without_names
 from mercer.tables.readers import MAX_GIB, is_model_file, read

@@ -7,9 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from mercer.cli.options import JsonOption, QuietOption
-from mercer.cli.output import (
-    Output,
-)
+from mercer.cli.output import Output
 from mercer.tables.data import suggested
 
 

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from mercer.estimators.gaussian_process.covariances import (
-    checked_priors,
-    kernel_at,
-)
+from mercer.estimators.gaussian_process.covariances import checked_priors, kernel_at
 from mercer.estimators.gaussian_process.engine import combined, learned
 from mercer.solvers.evidence.laplace import LabelProblem, LaplaceEngine, mean_logistic
 from mercer.solvers.evidence.problem import Covariance

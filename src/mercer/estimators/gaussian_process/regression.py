@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError
 from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -25,47 +24,16 @@ from mercer.estimators.gaussian_process.answers import (
     parts_of,
 )
 from mercer.estimators.gaussian_process.attributes import set_attributes
-from mercer.estimators.gaussian_process.covariances import (
-    checked_priors,
-    kernel_at,
-    kernel_object,
-    make_covariance,
-    refuse_compound,
-)
-from mercer.estimators.gaussian_process.engine import (
-    ENGINES,
-    QUIET,
-    combined,
-    make_engine,
-    searched,
-)
-from mercer.estimators.gaussian_process.mean import MEANS, mean_basis
+from mercer.estimators.gaussian_process.covariances import kernel_at, refuse_compound
+from mercer.estimators.gaussian_process.engine import ENGINES, OPTIMIZER, combined
+from mercer.estimators.gaussian_process.mean import MEANS
+from mercer.estimators.gaussian_process.posteriors import evidence_at, extended, learned_posterior
 from mercer.estimators.gaussian_process.sampling import gaussian_samples
-from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
-from mercer.estimators.gaussian_process.training import (
-    check_count,
-    copied,
-    joined,
-    known_noise,
-    normalised,
-    singular_advice,
-    variance_of,
-)
+from mercer.estimators.gaussian_process.training import check_count, copied, normalised
 from mercer.estimators.inputs import input_tags, takes_vectors, validate_query
 from mercer.estimators.labels import validate_supervised
 from mercer.estimators.scores import Regressor
-from mercer.kernels import Kernel
-from mercer.solvers.evidence.covariance import NOISE
-from mercer.solvers.evidence.problem import EvidenceProblem
 from mercer.solvers.evidence.samples import function_samples
-
-OPTIMIZER: dict = {
-    "kernel": [str, Kernel, callable, None],
-    "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
-    "n_restarts_optimizer": [at_least(0)],
-    "copy_X_train": ["boolean"],
-    "random_state": ["random_state"],
-}
 
 
 class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
@@ -239,23 +207,8 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         X = copied(X) if self.copy_X_train else X
         y = np.asarray(y, dtype=np.float64)
         Y, self._y_train_mean, self._y_train_std = normalised(y, self.normalize_y)
-        noise = known_noise(self.alpha, len(Y))
-        template = kernel_object(self.kernel, X)
-        learns = self.noise == "learn" or (self.noise == "auto" and self._has_own_kernel())
-        fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
-        covariance = make_covariance(
-            template, X, learns_noise=learns, scale=variance_of(Y), bounds=self.bounds
-        )
-        priors = checked_priors(self.priors, covariance.names)
-        problem = EvidenceProblem(covariance, X, Y, noise + fixed, mean_basis(self.mean, X))
-        engine, reason = make_engine(self, problem)
-        quiet = () if self.bounds and NOISE in self.bounds else QUIET
-        engine, search = searched(self, engine, problem, priors=priors, quiet=quiet)
-        self._flat, self._fixed_noise, self._template = y.ndim == 1, fixed, template
-        try:
-            posterior = engine.posterior(search.value)
-        except LinAlgError as error:
-            raise LinAlgError(singular_advice(kernel_at(template, covariance), X)) from error
+        self._flat = y.ndim == 1
+        posterior, search, reason = learned_posterior(self, X, Y)
         set_attributes(self, posterior)
         self.result_ = combined(posterior.result, search, reason)
         return self
@@ -283,16 +236,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         alpha = self.alpha if alpha is None else alpha
         known = {"reset": False} if takes_vectors(self.kernel) else {}
         X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True, **known)
-        old = self.posterior_.problem
-        Y = (np.asarray(y, dtype=np.float64) - self._y_train_mean) / self._y_train_std
-        Y = Y.reshape(len(Y), -1)
-        if Y.shape[1] != old.Y.shape[1]:
-            raise ValueError(f"y has {Y.shape[1]} targets; fit was with {old.Y.shape[1]}")
-        noise = known_noise(alpha, len(Y)) + self._fixed_noise
-        whole = joined(old.X, X)
-        posterior = self._exact("partial_fit").extended(
-            whole, X, np.vstack([old.Y, Y]), np.append(old.noise, noise)
-        )
+        posterior = extended(self, self._exact("partial_fit"), X, y, alpha)
         set_attributes(self, posterior)
         self.result_ = replace(posterior.result, method="exact: the Cholesky factor was extended")
         return self
@@ -416,12 +360,9 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
-        theta = np.asarray(theta, dtype=float)
-        problem = self.posterior_.problem
-        engine, _ = make_engine(self, problem, getattr(self.posterior_, "Z", None))
-        found = engine.evidence(theta, gradient=eval_gradient)
+        found, covariance = evidence_at(self, np.asarray(theta, dtype=float), eval_gradient)
         if not clone_kernel:
-            self.kernel_ = kernel_at(self._template, problem.covariance.at(theta))
+            self.kernel_ = kernel_at(self._template, covariance)
         value = np.float64(found.value)  # which scikit-learn returns
         return (value, found.gradient) if eval_gradient else value
 
@@ -437,10 +378,6 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         """
         check_is_fitted(self, "posterior_")
         return leave_one_out_of(self, self._exact("leave_one_out"))
-
-    def _has_own_kernel(self) -> bool:
-        """Whether the kernel is one of this library's, or becomes one."""
-        return self.kernel is not None and not is_sklearn_kernel(self.kernel)
 
     def _exact(self, method: str) -> Any:
         if not hasattr(self.posterior_, "L"):
