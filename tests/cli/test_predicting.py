@@ -15,7 +15,8 @@ import mercer
 from command_line import refused, run
 from mercer import kernels as K
 from mercer.cli.predicting import predictions, score_of
-from mercer.tables.readers import Data, read
+from mercer.tables.data import Data
+from mercer.tables.readers import read
 
 
 def test_predict(irises):

@@ -51,7 +51,7 @@ def test_a_report_that_cannot_be_written_leaves_the_model_and_its_score(irises, 
     def full(path, text):
         raise OSError(errno.ENOSPC, "No space left on device", path)
 
-    monkeypatch.setattr(sys.modules["mercer.cli.app"], "write", full)
+    monkeypatch.setattr(sys.modules["mercer.cli.commands.fit"], "write", full)
     arguments = ("fit", "iris.csv", "-t", "species", "--max-time", "1", "--report", "p.html")
     ended = run(*arguments, status=2)
     assert "accuracy" in ended.stdout
