@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from typing import Any as _Any
 
     from mercer.estimators.clustering.centroid import KernelCentroidClassifier
+    from mercer.estimators.clustering.kmeans import KernelKMeans
+    from mercer.estimators.clustering.spectral import KernelSpectralClustering
     from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
     from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
     from mercer.estimators.machines.classification import KernelMachineClassifier
@@ -38,6 +40,7 @@ __all__ = [
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",
+    "KernelKMeans",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "KernelPCA",
@@ -46,6 +49,7 @@ __all__ = [
     "KernelRidgeCV",
     "KernelRidgeClassifier",
     "KernelSGDClassifier",
+    "KernelSpectralClustering",
     "LocalLinearRegressor",
     "NadarayaWatsonClassifier",
     "NadarayaWatsonRegressor",
@@ -56,6 +60,8 @@ __all__ = [
 
 _NAMES = {
     "clustering.centroid": ("KernelCentroidClassifier",),
+    "clustering.kmeans": ("KernelKMeans",),
+    "clustering.spectral": ("KernelSpectralClustering",),
     "gaussian_process.classification": ("GaussianProcessClassifier",),
     "gaussian_process.regression": ("GaussianProcessRegressor",),
     "machines.classification": ("KernelMachineClassifier",),
