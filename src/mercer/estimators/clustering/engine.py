@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -40,23 +41,25 @@ def kmeans_on_centres(
     estimator: Any, X: Any, weight: np.ndarray, rng: np.random.RandomState
 ) -> None:
     """scikit-learn's k-means on the features that a few training points span."""
-    centres = centres_of(estimator, X, weight)
+    settings = copy(estimator)
+    settings.n_centers = min(estimator.n_centers, int(np.sum(weight > 0)))
+    centres = centres_of(settings, X, weight)
     k, W = estimator.n_clusters, centres.whitening.W
     seed = rng.randint(LARGEST_SEED)
-    settings = {"n_clusters": k, "n_init": estimator.n_init, "random_state": seed}
+    shared = {"n_clusters": k, "n_init": estimator.n_init, "random_state": seed}
     monitor = _monitor(estimator)
     fits = 8 * n_rows(X) * W.shape[1] <= memory_budget()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status says so
         if fits and estimator.batch_size is None:
             Phi = np.vstack([features for _, features in centres.features(X)])
-            model: Any = KMeans(max_iter=estimator.max_iter, tol=estimator.tol, **settings)
+            model: Any = KMeans(max_iter=estimator.max_iter, tol=estimator.tol, **shared)
             model.fit(Phi, sample_weight=weight)
             status = Status.CONVERGED if model.n_iter_ < estimator.max_iter else Status.MAX_ITER
             monitor.n_iter = int(model.n_iter_)
         else:
-            settings["n_init"] = 1
-            model = MiniBatchKMeans(batch_size=estimator.batch_size or 1024, **settings)
+            shared["n_init"] = 1
+            model = MiniBatchKMeans(batch_size=estimator.batch_size or 1024, **shared)
             status = _in_batches(estimator, model, centres, X, weight, monitor)
     means = np.asarray(model.cluster_centers_, dtype=np.float64)
     estimator.X_fit_, estimator.dual_coef_ = centres.expansion(X, np.asarray(W @ means.T))
