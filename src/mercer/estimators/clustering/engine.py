@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.arrays import memory_budget, n_rows
@@ -41,6 +40,8 @@ def kmeans_on_centres(
     estimator: Any, X: Any, weight: np.ndarray, rng: np.random.RandomState
 ) -> None:
     """scikit-learn's k-means on the features that a few training points span."""
+    from sklearn.cluster import KMeans, MiniBatchKMeans  # slow to import
+
     settings = copy(estimator)
     settings.n_centers = min(estimator.n_centers, int(np.sum(weight > 0)))
     centres = centres_of(settings, X, weight)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from mercer.arrays import n_rows
@@ -134,6 +133,8 @@ class KernelSpectralClustering(ClusterMixin, BaseEstimator):
         -------
         self : KernelSpectralClustering
         """
+        from sklearn.cluster import KMeans  # slow to import
+
         X = validate_training(self, X)
         n, k = n_rows(X), self.n_components or self.n_clusters
         if n < max(self.n_clusters, k):
