@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp, softmax
+from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
@@ -20,6 +20,7 @@ from mercer._sklearn import Interval, StrOptions, check_n_features, check_y
 from mercer.arrays import row_blocks, to_cpu
 from mercer.arrays.remote import over_blocks
 from mercer.arrays.threads import one_blas_thread
+from mercer.auto import combination
 from mercer.auto.classes import METRICS, as_model, best_likelihood, best_offsets
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.likelihood import fit_likelihood, mean_loss
@@ -92,7 +93,33 @@ class _AutoKernel(BaseEstimator):
         if hasattr(search.coding, "feature_names_in_"):
             self.feature_names_in_ = search.coding.feature_names_in_
         self.kernel_ = search.kernel
+        search.seed = random.randint(2**31 - 1)
         return search
+
+    def _fit_partitions(
+        self,
+        search: Search,
+        y: np.ndarray,
+        is_classes: bool,
+        weight: np.ndarray | None,
+        groups: Any,
+    ) -> None:
+        """Boosted partitions of the same points, where they are worth it."""
+        self.partitions_, self.weights_ = None, None
+        try:
+            self.partitions_ = combination.boosted(
+                search.coding,
+                search.all_points(),
+                y,
+                is_classes=is_classes,
+                weight=weight,
+                groups=groups,
+                seed=search.seed,
+                seconds=search.clock.left(),
+                quality=self.quality,
+            )
+        except KeyboardInterrupt:
+            warn_of_convergence("interrupted; the model has no boosted partitions")
 
     def _centres(self, search: Search) -> int | None:
         """How many centres the final fit is on; None where there is time for an exact one."""
@@ -119,12 +146,14 @@ class _AutoKernel(BaseEstimator):
         predictions: np.ndarray,
         Y: np.ndarray,
         weight: np.ndarray | None,
+        ablation: dict[str, float],
     ) -> None:
         """``report_``, with the error of predictions left one out of targets (n, t)."""
         errors = np.mean((predictions - Y) ** 2, axis=1)
         mean = np.average(Y, axis=0, weights=weight)
         self.report_ = {
             "tried": search.tried,
+            "ablation": ablation,
             "scaling": self.coding_.scaling,
             "kernel": repr(self.kernel_),
             "alpha": float(self.alpha_),
@@ -227,7 +256,15 @@ class _AutoKernel(BaseEstimator):
             return np.zeros(points.shape[0])
         return novelty(self.kernel_, points, self.model_.X_fit_)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Scores of the kernel's function, and those of the partitions where there are some."""
+        found = self._all_scores(X)
+        if self.partitions_ is None:
+            return found, None
+        columns = found.shape[1] - len(self.partitions_.first_)
+        return found[:, :columns], found[:, columns:]
+
+    def _all_scores(self, X: Any) -> np.ndarray:
         require_fitted(self)
         if sp.issparse(X) and isinstance(self.coding_, TableCoding) and X.shape[0]:
             check_n_features(self, X, reset=False)
@@ -241,7 +278,11 @@ class _AutoKernel(BaseEstimator):
         if not points.shape[1]:
             return np.zeros((points.shape[0], self.model_.dual_coef_[0].size))
         found = np.asarray(self.model_.predict(points))
-        return found.reshape(len(found), -1)
+        found = found.reshape(len(found), -1)
+        if self.partitions_ is None:
+            return found
+        more = combination.tree_scores(self.coding_, points, self.partitions_)
+        return np.hstack([found, more])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -331,22 +372,55 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
         Y = targets.standardised(y)
         search = self._search(X, Y, weight, groups)
         left_out = self._fit_squares(search, Y, weight)
-        targets = targets.combined(left_out, y, weight)
         one = slice(None) if y.shape[1] > 1 else 0
         self.y_mean_, self.y_scale_ = targets.mean[one], targets.scale[one]
-        self.log_target_ = targets.log
-        predictions = targets.predictions(left_out)
+        found = targets.combined(left_out, y, weight)
+        self.log_target_, self.tree_log_target_ = found.log, None
+        predictions = found.predictions(left_out)
+        self._fit_partitions(search, Y, False, weight, groups)
+        ablation: dict[str, float] = {}
+        if self.partitions_ is not None:
+            predictions, y, weight, ablation = self._combined(targets, predictions, y, weight)
         self.residuals_ = sorted_residuals(predictions, y)
-        self._report(search, predictions / targets.scale, y / targets.scale, weight)
+        self._report(search, predictions / targets.scale, y / targets.scale, weight, ablation)
         self._name_columns(search, X, Y[:, 0] if self.one_target_ else Y, "regression")
         return self
+
+    def _combined(
+        self, targets: Targets, kernel: np.ndarray, y: np.ndarray, weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, dict[str, float]]:
+        """Weights of both parts; predictions of rows that both left out, their y and weights, and
+        what each part alone errs."""
+        left_out, self.partitions_.left_out_ = self.partitions_.left_out_, None
+        rows = np.flatnonzero(np.isfinite(left_out[:, 0]))
+        left_out, kernel, y = left_out[rows], kernel[rows], y[rows]
+        weight = None if weight is None else weight[rows]
+        found = targets.combined(left_out, y, weight)
+        self.tree_log_target_ = found.log
+        parts = [
+            (part - targets.mean) / targets.scale for part in (kernel, found.predictions(left_out))
+        ]
+        Y = (y - targets.mean) / targets.scale
+        self.weights_ = combination.weights_for_numbers(parts, Y, weight)
+        combined = self.weights_[0] * parts[0] + self.weights_[1] * parts[1]
+
+        def error(F: np.ndarray) -> float:
+            return float(np.average(np.mean((F - Y) ** 2, axis=1), weights=weight))
+
+        alone = {"kernel": parts[0], "partitions": parts[1]}
+        ablation = combination.ablation(alone, combined, error)
+        return combined * targets.scale + targets.mean, y, weight, ablation
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for a table."""
-        scores = self._scores(X)
+        scores, more = self._scores(X)
         mean, scale = np.atleast_1d(self.y_mean_, self.y_scale_)
         values = Targets(mean, scale, self.log_target_).predictions(scores)
+        if more is not None:
+            others = Targets(mean, scale, self.tree_log_target_).predictions(more)
+            a, b = self.weights_
+            values = a * (values - mean) + b * (others - mean) + mean
         return values[:, 0] if self.one_target_ else values
 
     @over_blocks
@@ -485,7 +559,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
         Y = targets[:, columns] - self.shares_
         search = self._search(X, Y, weight, groups)
         points = search.all_points()
-        self.loss_, all_codes = "squared", codes
+        self.loss_, all_codes, all_weight, rows = "squared", codes, weight, np.arange(len(codes))
         if self._centres(search) is None and not are_all_equal(points):
             self.loss_ = "logistic"
             left_out, rows = self._fit_likelihood(search, points, codes, weight)
@@ -495,11 +569,18 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
             left_out = self._fit_squares(search, Y, weight) + self.shares_
         scores = self._by_class(left_out)
         self.steepness_ = _steepness(scores, codes, weight)
-        chances = softmax(self.steepness_ * scores, axis=1)
-        self._report(search, chances[:, columns], targets[:, columns], weight)
+        scores *= self.steepness_
+        self._fit_partitions(search, all_codes, True, all_weight, groups)
+        ablation: dict[str, float] = {}
+        if self.partitions_ is not None:
+            scores, known, ablation = self._combined(scores, rows, all_codes, all_weight)
+            codes, targets = codes[known], targets[known]
+            weight = None if weight is None else weight[known]
+        chances = softmax(scores, axis=1)
+        self._report(search, chances[:, columns], targets[:, columns], weight, ablation)
         self.offsets_ = best_offsets(self.metric, chances, codes, weight)
         self._name_columns(search, X, all_codes, "classification")
-        right = (scores + self.offsets_ / self.steepness_).argmax(axis=1) == codes
+        right = (scores + self.offsets_).argmax(axis=1) == codes
         self.report_["left_one_out_accuracy"] = float(np.average(right, weights=weight))
         self.report_["baseline_accuracy"] = float(shares.max())
         return self
@@ -542,26 +623,60 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
             return np.hstack([-scores / 2, scores / 2])
         return np.hstack([1 - scores, scores])
 
+    def _combined(
+        self, scores: np.ndarray, rows: np.ndarray, codes: np.ndarray, weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
+        """Weights of both parts; scores of rows that both left out, which of ``rows`` they are, and
+        what each part alone errs."""
+        left_out, self.partitions_.left_out_ = self.partitions_.left_out_[rows], None
+        known = np.flatnonzero(np.isfinite(left_out[:, 0]))
+        parts = [scores[known], _wide(left_out[known])]
+        codes = codes[rows][known]
+        weight = None if weight is None else weight[rows][known]
+        steepness = _steepness(parts[1], codes, weight)
+        self.weights_ = combination.weights_for_classes(
+            [parts[0], steepness * parts[1]], codes, weight
+        ) * np.array([1.0, steepness])
+        combined = self.weights_[0] * parts[0] + self.weights_[1] * parts[1]
+
+        def error(F: np.ndarray) -> float:
+            return float(
+                np.average(-log_softmax(F, axis=1)[np.arange(len(F)), codes], weights=weight)
+            )
+
+        alone = {"kernel": parts[0], "partitions": steepness * parts[1]}
+        return combined, known, combination.ablation(alone, combined, error)
+
     def _class_scores(self, X: Any) -> np.ndarray:
-        scores = self._scores(X)
-        return self._by_class(scores if self.loss_ == "logistic" else scores + self.shares_)
+        """Logarithms of probabilities of all classes, up to a constant, (n, n_classes)."""
+        scores, more = self._scores(X)
+        scores = self._by_class(scores if self.loss_ == "logistic" else scores + self.shares_)
+        scores = self.steepness_ * scores
+        if more is None:
+            return scores
+        return self.weights_[0] * scores + self.weights_[1] * _wide(more)
 
     @over_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes, (n, n_classes); of two classes one, positive for the second."""
-        scores = self._class_scores(X) + self.offsets_ / self.steepness_
+        scores = (self._class_scores(X) + self.offsets_) / self.steepness_
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     @over_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, (n, n_classes)."""
-        return softmax(self._class_scores(X) * self.steepness_, axis=1)
+        return softmax(self._class_scores(X), axis=1)
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score."""
-        scores = self._class_scores(X) + self.offsets_ / self.steepness_
+        scores = self._class_scores(X) + self.offsets_
         return self.classes_[scores.argmax(axis=1)]
+
+
+def _wide(scores: np.ndarray) -> np.ndarray:
+    """Scores of every class from those of partitions, (n, n_classes)."""
+    return np.hstack([-scores / 2, scores / 2]) if scores.shape[1] == 1 else scores
 
 
 def _by_classes(
