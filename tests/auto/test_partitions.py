@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import core, load, save
 from mercer.auto import BoostedPartitions
@@ -126,3 +127,14 @@ def test_constant_columns_and_constant_targets():
     assert model.transform(X).shape == (50, 0)
     with pytest.raises(ValueError, match="one class"):
         BoostedPartitions("classes").fit(X, np.ones(50))
+
+
+REPEATED = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "rows and folds are drawn at random"
+    for kind in ("dense", "sparse")
+}
+
+
+@parametrize_with_checks([BoostedPartitions()], expected_failed_checks=lambda model: REPEATED)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)

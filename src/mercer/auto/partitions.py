@@ -240,7 +240,7 @@ class BoostedPartitions(TransformerMixin, BaseEstimator):
         Of two classes, those of the second; of more, up to a constant for each row.
         """
         points = self._points(X)
-        sums = core.boosting_routines().tree_sums(
+        sums = core.boosting_routines().partition_sums(
             points,
             self.features_,
             self.thresholds_,
@@ -252,7 +252,7 @@ class BoostedPartitions(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> sp.csr_matrix:
         """Leaf indicators divided by the root of the number of trees, (m, trees * leaves)."""
         points, T = self._points(X), len(self.features_)
-        leaves = core.boosting_routines().tree_leaves(
+        leaves = core.boosting_routines().partition_leaves(
             points, self.features_, self.thresholds_, core.threads(len(points) * T, 0)
         )
         columns = np.asarray(leaves).astype(np.int64) + 2**self.depth * np.arange(T)

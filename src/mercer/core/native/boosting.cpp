@@ -109,7 +109,7 @@ void over_rows(std::size_t n, int threads, Visit visit) {
 }
 
 // The leaf of each tree that each point is in, (m, trees).
-Out<std::uint8_t, 2> tree_leaves(In<float, 2> points, In<std::int32_t, 2> features,
+Out<std::uint8_t, 2> partition_leaves(In<float, 2> points, In<std::int32_t, 2> features,
                                  In<float, 2> thresholds, int threads) {
   const mercer::Questions asked = questions(points, features, thresholds);
   const std::size_t m = points.shape(0), d = points.shape(1), trees = asked.trees;
@@ -122,7 +122,7 @@ Out<std::uint8_t, 2> tree_leaves(In<float, 2> points, In<std::int32_t, 2> featur
 }
 
 // The sum over the trees of the values (trees, leaves, outputs) of each point's leaves.
-Out<double, 2> tree_sums(In<float, 2> points, In<std::int32_t, 2> features,
+Out<double, 2> partition_sums(In<float, 2> points, In<std::int32_t, 2> features,
                          In<float, 2> thresholds, In<float, 3> values, int threads) {
   const mercer::Questions asked = questions(points, features, thresholds);
   require_aligned(values);
@@ -152,8 +152,8 @@ void bind_boosting(nb::module_& module) {
              nb::arg("trees"), nb::arg("depth"), nb::arg("patience"), nb::arg("rate"),
              nb::arg("l2"), nb::arg("rows"), nb::arg("columns"), nb::arg("seed"),
              nb::arg("threads"));
-  module.def("tree_leaves", &tree_leaves, exactly("points"), exactly("features"),
+  module.def("partition_leaves", &partition_leaves, exactly("points"), exactly("features"),
              exactly("thresholds"), nb::arg("threads"));
-  module.def("tree_sums", &tree_sums, exactly("points"), exactly("features"),
+  module.def("partition_sums", &partition_sums, exactly("points"), exactly("features"),
              exactly("thresholds"), exactly("values"), nb::arg("threads"));
 }

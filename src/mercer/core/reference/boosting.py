@@ -1,4 +1,4 @@
-"""Boosted partitions in NumPy: the twin of the native ``boost``, ``tree_leaves``, ``tree_sums``."""
+"""Boosted partitions in NumPy: the twin of the native ``boost``, ``partition_leaves``, ``partition_sums``."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _gain(G: np.ndarray, H: np.ndarray, l2: float) -> np.ndarray:
     return np.where(H > 0, G**2 / np.where(H > 0, H + l2, 1), 0.0)
 
 
-def tree_leaves(
+def partition_leaves(
     points: np.ndarray, features: np.ndarray, thresholds: np.ndarray, threads: int = 0
 ) -> np.ndarray:
     """The leaf of each tree that each point is in, (m, trees) uint8.
@@ -214,7 +214,7 @@ def tree_leaves(
     return (bits << np.arange(features.shape[1])).sum(axis=2).astype(np.uint8)
 
 
-def tree_sums(
+def partition_sums(
     points: np.ndarray,
     features: np.ndarray,
     thresholds: np.ndarray,
@@ -222,6 +222,6 @@ def tree_sums(
     threads: int = 0,
 ) -> np.ndarray:
     """The sums of the values (trees, leaves, outputs) of each point's leaves, (m, outputs)."""
-    leaves = tree_leaves(points, features, thresholds)
+    leaves = partition_leaves(points, features, thresholds)
     chosen = values[np.arange(len(features)), leaves].astype(float)
     return chosen.sum(axis=1)

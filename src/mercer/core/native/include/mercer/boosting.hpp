@@ -158,7 +158,7 @@ class Boosting {
   // copied side by side.
   void draw() {
     drawn_.clear();
-    const auto limit = std::uint64_t(double(s_.rows) * 0x1p32);
+    const auto limit = std::uint64_t(std::min(double(s_.rows), 1.0) * 0x1p32);
     if (s_.rows < 1)
       for (std::ptrdiff_t i : inside_)
         if ((random_() >> 32) < limit) drawn_.push_back(i);
@@ -228,7 +228,7 @@ class Boosting {
     Split best{useful_[0], p_.n_codes[useful_[0]]};
     float most = 0;
     const std::size_t all = useful_.size();
-    const auto share = std::size_t(std::lround(double(s_.columns) * double(all)));
+    const auto share = std::size_t(std::lround(std::min(double(s_.columns), 1.0) * double(all)));
     const std::size_t wanted = std::clamp<std::size_t>(share, 1, all);
     for (std::size_t j = 0; j < wanted; ++j) {
       std::swap(useful_[j], useful_[j + random_() % (all - j)]);
