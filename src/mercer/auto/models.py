@@ -325,6 +325,10 @@ class AutoKernelRegressor(Regressor, _AutoKernel):
     alpha_ : float
     coding_ : TableCoordinates or SparseCoding
     model_ : KernelRidge or KernelRidgeCV
+    partitions_ : BoostedPartitions or None
+        Trees on the same points.
+    weights_ : ndarray of shape (2,) or None
+        Of the predictions of ``model_`` and of ``partitions_``.
     report_ : dict
         What was tried, with its error and the seconds gone by; what won; the error left one out of
         the whole, and that of the mean as a baseline, both in units of the targets' variance; the
@@ -483,7 +487,7 @@ class AutoKernelClassifier(Classifier, _AutoKernel):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    kernel_, alpha_, coding_, model_, report_
+    kernel_, alpha_, coding_, model_, partitions_, weights_, report_
         As in `AutoKernelRegressor`; ``report_["left_one_out_accuracy"]`` beside the share of the
         largest class, ``report_["baseline_accuracy"]``.
 

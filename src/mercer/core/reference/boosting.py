@@ -1,4 +1,4 @@
-"""Boosted partitions in NumPy: the twin of the native ``boost``, ``partition_leaves``, ``partition_sums``."""
+"""Boosted partitions in NumPy: the twin of native ``boost`` and ``partition_leaves``/``_sums``."""
 
 from __future__ import annotations
 
