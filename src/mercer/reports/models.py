@@ -101,7 +101,7 @@ def uses(coding: Any, n_columns: int) -> list[str] | None:
     found = []
     for k in range(n_columns):
         own = [sort for sort, owner in zip(sorts, owners.tolist(), strict=True) if owner == k]
-        words = [SORTS.get(sort, sort).format(own.count(sort)) for sort in dict.fromkeys(own)]
+        words = [str(SORTS.get(s) or s).format(own.count(s)) for s in dict.fromkeys(own)]
         if k in coding.texts_:
             words.append("text, by a kernel on sequences")
         if k in coding.identifiers_:
