@@ -3,6 +3,7 @@
 from mercer.estimators.clustering.centroid import KernelCentroidClassifier
 from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
 from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
+from mercer.estimators.gaussian_process.structure import StructureSearch
 from mercer.estimators.machines.classification import KernelMachineClassifier
 from mercer.estimators.machines.regression import KernelMachineRegressor
 from mercer.estimators.online.perceptron import KernelPerceptron
@@ -42,4 +43,5 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "StructureSearch",
 ]

@@ -274,6 +274,8 @@ def _own_targets(estimator: Any) -> Any:
     """The targets that a smoother or a Gaussian process keeps."""
     if hasattr(estimator, "posterior_"):
         return estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean
+    if hasattr(estimator, "describe"):
+        return estimator.y_train_
     return getattr(estimator, "y_fit_", None)
 
 
