@@ -234,7 +234,7 @@ def _prediction(estimator: Any, Z: Any, level: float, n_samples: int) -> dict:
     if mean.ndim == 2:
         ends = {"lower": mean[:, 0], "upper": mean[:, -1]}
         return {"mean": mean, "quantiles": last.quantiles_, **ends}
-    if hasattr(last, "sample_functions"):
+    if hasattr(last, "sample_functions") or (hasattr(last, "describe") and not n_samples):
         return {"mean": mean, **_of_process(last, Z, mean, level, n_samples)}
     if n_samples:
         raise ValueError(f"n_samples={n_samples}: {type(last).__name__} has no samples")

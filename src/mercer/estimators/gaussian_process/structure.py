@@ -6,6 +6,8 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +23,22 @@ from mercer.estimators.fitting import atomic_fit, warn_of_convergence
 from mercer.estimators.gaussian_process.covariances import make_covariance
 from mercer.estimators.gaussian_process.mean import mean_basis
 from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
+from mercer.estimators.gaussian_process.structure_evidence import Pairs, SumEvidence, slots
 from mercer.estimators.gaussian_process.structure_moves import (
     COMPONENTS,
     Feature,
     bounds,
     likely_periods,
+    separated,
     steps,
 )
-from mercer.estimators.gaussian_process.structure_words import DAYS, Axis, described, share_text
+from mercer.estimators.gaussian_process.structure_words import (
+    DAYS,
+    Axis,
+    described,
+    main_feature,
+    share_text,
+)
 from mercer.estimators.scores import Regressor
 from mercer.kernels import Constant, Kernel
 from mercer.solvers.evidence.covariance import NOISE
@@ -70,10 +80,10 @@ class StructureSearch(Regressor, BaseEstimator):
 
     The factors :math:`k_{ij}` are linear, smooth (`Matern`), periodic, rational quadratic and
     `Transition` kernels of one feature each. Every step adds a term, multiplies one by a factor,
-    changes one at a point, or removes one; the step with the largest evidence, less
-    :math:`\tfrac12 \log n` for each hyperparameter, is taken until none is worth it. Each
-    :math:`f_i` has a posterior of its own, a share of the variance and a description in words. For
-    series and for up to about five features.
+    changes one at a point, replaces a factor, or removes a term; the step with the largest
+    evidence, less :math:`\tfrac12 \log n` for each hyperparameter, is taken until none is worth
+    it. Each :math:`f_i` has a posterior of its own, a share of the variance and a description in
+    words. For series and for up to about five features.
 
     Parameters
     ----------
@@ -81,7 +91,7 @@ class StructureSearch(Regressor, BaseEstimator):
         Which of "linear", "smooth", "periodic", "rational_quadratic" and "change_point" to use.
     max_steps : int, default=8
         Most steps.
-    max_points : int, default=400
+    max_points : int, default=250
         Points that the search looks at, drawn at random; the result is fitted to all.
     unit : {"year", "quarter", "month", "week", "day", "hour", "minute", "second"}, default=None
         Unit of the first feature for descriptions. None takes it from the name of the column, if
@@ -109,8 +119,9 @@ class StructureSearch(Regressor, BaseEstimator):
         Standard deviation of the noise, in units of y.
     report_ : dict
         ``"tried"``: kernel, step, log evidence, score and seconds of each candidate;
-        ``"parts"``: words, kernel and share of each part, the largest first; ``"noise"``: its
-        standard deviation and share; ``"evidence"``, ``"stopped"`` and ``"seconds"``.
+        ``"parts"``: words, kernel, share and main feature of each part, the largest first;
+        ``"noise"``: its standard deviation and share; ``"evidence"``, ``"stopped"`` and
+        ``"seconds"``.
 
     References
     ----------
@@ -147,7 +158,7 @@ class StructureSearch(Regressor, BaseEstimator):
         components: Any = COMPONENTS,
         *,
         max_steps: int = 8,
-        max_points: int = 400,
+        max_points: int = 250,
         unit: str | None = None,
         max_time: float | None = 60.0,
         callback: Callable[[dict[str, Any]], Any] | None = None,
@@ -219,7 +230,8 @@ class StructureSearch(Regressor, BaseEstimator):
     def predict_parts(self, X: Any) -> list[StructurePart]:
         """The posterior of each part at new points, the part with the largest share first.
 
-        The means add up to the prediction less a constant.
+        The means add up to the prediction less a constant. A pattern that repeats has no level of
+        its own: over a period it is zero on average, up to the change of its size.
 
         Parameters
         ----------
@@ -229,15 +241,13 @@ class StructureSearch(Regressor, BaseEstimator):
         -------
         list of StructurePart
         """
-        P = self._query(X)
-        found = self.model_.predict_parts(P)
-        known = self.report_["parts"]
-        parts = [found[entry["place"]] for entry in known]
-        pairs = zip(parts, known, strict=True)
-        return [
-            StructurePart(part.kernel, part.mean, part.std, entry["words"], entry["share"])
-            for part, entry in pairs
-        ]
+        P, kernels = self._query(X), [part for part, _ in separated(self.kernel_)]
+        found = []
+        for entry in self.report_["parts"]:
+            kernel = reduce(add, [kernels[place] for place in entry["places"]])
+            mean, std = self._posterior_of(kernel, P)
+            found.append(StructurePart(kernel, mean, std, entry["words"], entry["share"]))
+        return found
 
     def describe(self) -> str:
         """The parts in plain English, one per line."""
@@ -252,21 +262,21 @@ class StructureSearch(Regressor, BaseEstimator):
         )
         return "\n".join(lines)
 
-    def sample_functions(self, n_samples: int = 1, random_state: int = 0) -> list[Any]:
-        """Functions from the posterior, each to be evaluated at any points.
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Samples of the targets at new points.
 
         Parameters
         ----------
+        X : array-like of shape (m, n_features)
         n_samples : int, default=1
-        random_state : int, default=0
+        random_state : int, RandomState instance or None, default=0
 
         Returns
         -------
-        list of callables from points (m, n_features) to values (m,)
+        ndarray of shape (m, n_samples)
         """
-        check_is_fitted(self)
-        drawn = self.model_.sample_functions(n_samples, random_state)
-        return [lambda X, f=f: f(self._query(X)) for f in drawn]
+        P = self._query(X)
+        return self.model_.sample_y(P, n_samples, random_state)
 
     @property
     def y_train_(self) -> np.ndarray:
@@ -323,20 +333,32 @@ class StructureSearch(Regressor, BaseEstimator):
             warnings.simplefilter("ignore", ConvergenceWarning)  # bounds are the search's own
             return model.fit(P, y)
 
+    def _posterior_of(self, part: Kernel, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of a part at scaled points, in units of y."""
+        scale = float(self.model_._y_train_std)
+        posterior = self.model_.posterior_
+        mean = posterior.mean(P, part=part)[:, 0] * scale
+        return mean, np.sqrt(posterior.variance(P, part=part)) * scale
+
     def _report(self, search: _Search, P: np.ndarray, y: np.ndarray, began: float) -> None:
         model, variance = self.model_, float(np.var(y)) or 1.0
         noise = model.noise_ * float(model._y_train_std) ** 2
         self.noise_ = float(np.sqrt(noise))
-        parts = []
-        found = [] if search.best.kernel is None else model.predict_parts(P)
-        for place, part in enumerate(found):
-            words = described(part.kernel, self.axes_, P, part.mean, float(np.sqrt(variance)))
-            share = float(np.var(part.mean)) / variance
-            entry = {"words": words, "kernel": repr(part.kernel), "share": share, "place": place}
-            parts.append(entry)
+        parts: dict[str, dict[str, Any]] = {}
+        for place, (kernel, term) in enumerate(separated(self.kernel_)):
+            mean, _ = self._posterior_of(kernel, P)
+            words = described(term, self.axes_, P, mean, float(np.sqrt(variance)))
+            new = {"words": words, "kernel": repr(term), "places": [place], "mean": mean}
+            known = parts.setdefault(words, {**new, "feature": main_feature(term)})
+            if known["places"] != [place]:  # the same words: one part
+                known["kernel"] += f" + {term!r}"
+                known["places"].append(place)
+                known["mean"] = known["mean"] + mean
+        for part in parts.values():
+            part["share"] = float(np.var(part.pop("mean"))) / variance
         self.report_ = {
             "tried": search.tried,
-            "parts": sorted(parts, key=lambda entry: -entry["share"]),
+            "parts": sorted(parts.values(), key=lambda entry: -entry["share"]),
             "noise": {"std": self.noise_, "share": noise / variance},
             "kernel": repr(self.kernel_),
             "evidence": float(model.log_marginal_likelihood_value_),
@@ -379,7 +401,7 @@ class _Search:
     stopped: str = ""
 
     def __post_init__(self) -> None:
-        self.began = time.perf_counter()
+        self.began, self.pairs = time.perf_counter(), Pairs(self.X)
         n = len(self.y)
         variance = max(float(np.sum((self.y - self.y.mean()) ** 2)) / max(n - 1, 1), 1e-12)
         # With a flat prior on the mean, of which one number is integrated out.
@@ -445,22 +467,27 @@ class _Search:
         )
 
     def _maximised(self, kernel: Kernel, noise: float, words: str, n_steps: int) -> _Found:
-        problem = self._problem(kernel, noise)
-        start = problem.covariance
+        start: Any = self._problem(kernel, noise).covariance
+        places = slots(kernel, [entry.path for entry in start.entries])
+
+        def at(theta: np.ndarray) -> Kernel:
+            return start.at(np.append(theta, 0.0)).whole
+
+        evidence = SumEvidence(self.pairs, self.y, at, places)
         left = None
         if self.deadline is not None:
             left = max(self.deadline - time.perf_counter(), 1e-3)
         result = maximise(
-            ExactEngine(problem).evidence,
+            evidence,
             [start.theta],
             start.bounds,
             max_iter=n_steps,
             max_time=left,
         )
         best: Any = start.at(result.value)
-        evidence = float(max(result.history))
-        score = evidence - 0.5 * np.log(len(self.y)) * (len(result.value) + 1)
-        return _Found(best.whole, float(best.noise), evidence, score, words)
+        value = float(max(result.history))
+        score = value - 0.5 * np.log(len(self.y)) * (len(result.value) + 1)
+        return _Found(best.whole, float(best.noise), value, score, words)
 
     def _is_over(self, found: _Found) -> bool:
         """Record a candidate; whether the search has to end."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.signal import lombscargle
+from scipy.special import ive
 
 from mercer.estimators.gaussian_process.answers import summands
 from mercer.kernels import (
@@ -85,7 +86,7 @@ class Step(NamedTuple):
     words: str
 
 
-def leaf(factor: Kernel) -> Kernel:
+def leaf(factor: Kernel) -> Any:
     """A factor as a kernel of its feature alone."""
     return factor.kernel if isinstance(factor, OnColumns) else factor
 
@@ -107,6 +108,40 @@ def factors(term: Kernel) -> list[Kernel]:
     if isinstance(term, Product):
         return [*factors(term.left), *factors(term.right)]
     return [] if isinstance(term, Constant) else [term]
+
+
+def separated(kernel: Kernel) -> list[tuple[Kernel, Kernel]]:
+    """Terms of a sum, with the mean over a period of each periodic factor as a term of its own.
+
+    A periodic kernel has the mean c = exp(-1/l²) I0(1/l²) over a period. Both c and the rest are
+    kernels, since the Fourier coefficients of a periodic kernel are not negative. Without this a
+    product of a line and a season would hold a trend.
+
+    Returns
+    -------
+    list of pairs
+        The kernel of a part, and the term that describes it. Constants are left out.
+
+    Examples
+    --------
+    >>> from mercer import kernels as K
+    >>> [term for _, term in separated(2.0 * K.Periodic() * K.Linear() + 1.0)]
+    [0.931519... * Linear(), 2.0 * Periodic(period=1.0, length_scale=1.0) * Linear()]
+    """
+    found = []
+    for term in summands(kernel):
+        own = factors(term)
+        season = next((f for f in own if isinstance(leaf(f), Periodic)), None)
+        if season is None:
+            if own:
+                found.append((term, term))
+            continue
+        level = float(ive(0, 1 / leaf(season).length_scale ** 2))
+        rest = product(level * amplitude_of(term), [f for f in own if f is not season])
+        if len(own) > 1:
+            found.append((rest, rest))
+        found.append((term - rest, term))
+    return found
 
 
 def product(amplitude: float, parts: list[Kernel]) -> Kernel:

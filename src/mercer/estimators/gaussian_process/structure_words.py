@@ -140,6 +140,12 @@ def described(
     return text + "".join(changes)
 
 
+def main_feature(term: Kernel) -> int:
+    """Number of the feature that a description of the term begins with."""
+    main = _main(factors(term))
+    return 0 if main is None else feature_of(main)
+
+
 def _is(factor: Kernel, kind: type) -> bool:
     return isinstance(leaf(factor), kind)
 
