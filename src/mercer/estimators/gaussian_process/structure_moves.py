@@ -254,6 +254,9 @@ def _is_new(term: Kernel, new: Kernel) -> bool:
     own = [leaf(f) for f in factors(term) if feature_of(f) == feature_of(new)]
     if any(isinstance(f, group) for f in own):
         return False
+    # A curved trend is a line and a smooth function, whose extrapolation is a line too.
+    if isinstance(leaf(new), groups[0]) and any(isinstance(f, Linear) for f in own):
+        return False
     # A periodic function that forgets its shape over less than a period is not one.
     return not (isinstance(leaf(new), Periodic) and any(isinstance(f, groups[0]) for f in own))
 
