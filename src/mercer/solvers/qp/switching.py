@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.cached import cached_property
+from mercer.core import LARGEST_WORKING_SET, working_set_size
 from mercer.solvers.measured import (
     NS_PER_CUBE,
     NS_PER_ENTRY,
@@ -17,7 +18,6 @@ from mercer.solvers.measured import (
 )
 from mercer.solvers.qp.interior_point import low_rank
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
-from mercer.solvers.qp.smo_search import LARGEST_WORKING_SET, set_size
 
 # Points from which "auto" estimates the rank of K, and so the cost of the interior-point method.
 _POINTS_FOR_RANK = 400
@@ -91,7 +91,7 @@ class SwitchRule:
         """How many steps they will cost as much as."""
         m, n = self.program.n_points, len(a)
         free = np.count_nonzero((a > self.program.lo) & (a < self.program.hi))
-        size = min(set_size(n) + 1.5 * free, LARGEST_WORKING_SET, n)
+        size = min(working_set_size(n) + 1.5 * free, LARGEST_WORKING_SET, n)
         share = min(self.lowest[-1][1] / self.first, 1.0) if self.first < np.inf else 1.0
         rounds = _ROUNDS_NEAR_SOLUTION + _ROUNDS_PER_VIOLATION * share
         entries = NS_PER_ENTRY * m**2 + NS_PER_FREE_ENTRY * free**2
