@@ -48,8 +48,9 @@ def test_the_kernel_is_the_one_of_the_least_error(rings):
 def test_numbers_of_graphs(rings):
     graphs, _ = rings
     sizes = np.array([len(graph) for graph in graphs], dtype=float)
+    known = np.arange(60) % 4 != 3
     model = mercer.AutoKernelRegressor().fit(
-        graphs[::2] + graphs[1::4], [*sizes[::2], *sizes[1::4]]
+        [graphs[i] for i in np.flatnonzero(known)], sizes[known]
     )
     assert np.abs(model.predict(graphs[3::4]) - sizes[3::4]).max() < 1.5
     low, high = model.predict_interval(graphs[3::4])
@@ -82,7 +83,7 @@ def test_a_table_is_no_collection_of_graphs(rings):
 
 def test_many_graphs_are_fitted_on_centres(rings, monkeypatch):
     graphs, y = rings
-    monkeypatch.setattr("mercer.auto.automatic.EXACT_AT_MOST", 20)
+    monkeypatch.setattr("mercer.auto.models._EXACT", 20)
     model = mercer.AutoKernelClassifier(max_time=1e-3).fit(graphs, y)
     assert len(model.model_.X_fit_) < 60
     assert model.score(graphs, y) > 0.9

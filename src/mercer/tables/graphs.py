@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels import Graph
 from mercer.kernels.domains import GRAPHS
-from mercer.kernels.graph.graphs import parse_graphs
+from mercer.kernels.graph.collections import parse_graphs
 
 
 def is_of_graphs(X: Any) -> bool:
