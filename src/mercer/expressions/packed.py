@@ -26,6 +26,7 @@ class _Stationary(NamedTuple):
 
     program: Program
     leaf: Statistic
+    kind: Kind
     own: float
     unscaled: bool  # whether the statistic is of the points as they are
 
@@ -41,13 +42,14 @@ def _stationary(e: Expression) -> _Stationary | None:
     if terms or len(lowering.leaves) != 1 or not isinstance(own, Constant):
         return None
     leaf = lowering.leaves[0]
-    if not isinstance(leaf, Statistic) or leaf.kind.native is None or not np.isfinite(own.value):
+    kind = leaf.kind.native if isinstance(leaf, Statistic) else None
+    if kind is None or not np.isfinite(own.value):
         return None
     steps = leaf.view.steps
     if not all(isinstance(step, Check | Scale) for step in steps):
         return None
     unscaled = all(isinstance(step, Check) for step in steps)
-    return _Stationary(lowering.program, leaf, own.value, unscaled)
+    return _Stationary(lowering.program, leaf, kind, own.value, unscaled)
 
 
 def small_gram(e: Expression, X: np.ndarray, checked: bool = False) -> np.ndarray | None:
@@ -72,7 +74,7 @@ def small_gram(e: Expression, X: np.ndarray, checked: bool = False) -> np.ndarra
     F = X if checked and form.unscaled else form.leaf.view.apply(X, "X")
     origin = getattr(statistic.prepare(F, F)[0], "origin", STAYS)
     moved, given, norms = _as_the_core_takes(F, origin)
-    leaf = Leaf(statistic.native, moved, moved, given, given, norms, norms)
+    leaf = Leaf(form.kind, moved, moved, given, given, norms, norms)
     n, d = X.shape
     K = np.empty((n, n))
     pairs = core.pairs(form.program, [leaf], [], [], n, n, K.dtype)
