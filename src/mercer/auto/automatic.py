@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from mercer._sklearn import Interval, StrOptions, check_n_features
 from mercer.arrays import row_blocks
+from mercer.arrays.remote import over_blocks
 from mercer.arrays.threads import one_blas_thread
 from mercer.auto.graph_search import GraphSearch
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
@@ -191,6 +192,7 @@ class AutoKernel(BaseEstimator):
         self.alpha_ = self.model_.alpha_
         return np.asarray(self.model_.loo_predictions_).reshape(Y.shape)
 
+    @over_blocks
     def novelty(self, X: Any) -> np.ndarray:
         """The fraction of training rows that are nearer to another one than each row is to any.
 
