@@ -42,8 +42,9 @@ def _stationary(e: Expression) -> _Stationary | None:
     if terms or len(lowering.leaves) != 1 or not isinstance(own, Constant):
         return None
     leaf = lowering.leaves[0]
-    kind = leaf.kind.native if isinstance(leaf, Statistic) else None
-    if kind is None or not np.isfinite(own.value):
+    if not isinstance(leaf, Statistic) or not np.isfinite(own.value):
+        return None
+    if (kind := leaf.kind.native) is None:
         return None
     steps = leaf.view.steps
     if not all(isinstance(step, Check | Scale) for step in steps):
