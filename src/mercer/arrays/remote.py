@@ -63,7 +63,7 @@ class RemotePoints(ABC):
 
     @abstractmethod
     def span(self, centres: Any, fit_intercept: bool) -> Any:
-        """The features of all points over the centres, as a `solvers.risk.span.Span`."""
+        """The features of all points over the centres, as a `FeatureSpan` of `solvers.risk`."""
 
 
 def is_remote(X: Any) -> bool:

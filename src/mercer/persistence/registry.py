@@ -128,7 +128,7 @@ PARTS = {
     "mercer.solvers.result": {"solver.Result": "Result", "solver.Status": "Status"},
     "mercer.solvers.risk_problem": {"risk.Solution": "Machine"},
     "mercer.solvers.risk.softmax": {"loss.Softmax": "Softmax"},
-    "mercer.solvers.risk.span": {"span.Solution": "Solution"},
+    "mercer.solvers.risk.feature_span": {"span.Solution": "Solution"},
     "mercer.solvers.spectral.eigenpairs": {"spectral.Eigenpairs": "Eigenpairs"},
 }
 

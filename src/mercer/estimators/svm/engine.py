@@ -174,7 +174,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return self._set_fitted(training, Solved(operator, forms, results))
 
     def _forms(self, tasks: Sequence[Task], gram_matrix: Any) -> list[Form]:
-        """Every task as a quadratic programme on its part of the Gram matrix."""
+        """Every task as a quadratic program on its part of the Gram matrix."""
         return [self._form(restrict(gram_matrix, task.index), *task[1:]) for task in tasks]
 
     def _operator(self, training: Training, double: bool = True, store: bool = True) -> Any:

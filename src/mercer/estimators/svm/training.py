@@ -29,12 +29,12 @@ class Task(NamedTuple):
     weight: np.ndarray
 
     def without(self, position: int) -> Task:
-        """The same task with one of its points left out."""
+        """The same task without one of its points."""
         return Task(*(np.delete(part, position) for part in self))
 
 
 class Training(NamedTuple):
-    """What is made of the data before anything is solved, once for all prices and points left out.
+    """The data made ready to be solved, once for all values of C and all held-out points.
 
     ``codes`` are the points' classes by number, zeros for machines without classes. The tasks, and
     the Gram matrix they are solved on, have the points in the given ``order``: class by
@@ -57,7 +57,7 @@ class Training(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """Every task as a quadratic programme on one Gram matrix, and its solution."""
+    """Every task as a quadratic program on one Gram matrix, and its solution."""
 
     operator: GramOperator
     forms: list[Form]
@@ -65,7 +65,7 @@ class Solved(NamedTuple):
 
 
 def end_points(result: Result) -> list[np.ndarray]:
-    """The variables of every programme solved, where it ended."""
+    """The variables of every problem solved, where it ended."""
     value = result.value
     return [solution.a for solution in (value if isinstance(value, tuple) else (value,))]
 

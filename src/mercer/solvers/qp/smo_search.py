@@ -29,7 +29,7 @@ Watch = Callable[[int, float, np.ndarray], bool]
 
 
 class Search:
-    """One programme on its way: the point, its gradient and how it is doing."""
+    """One problem on its way: the point, its gradient and how it is doing."""
 
     def __init__(
         self,

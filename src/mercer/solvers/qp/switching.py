@@ -70,10 +70,10 @@ class SwitchRule:
         if self._active_sets_pay(n_iter, a):
             self.switches = self.tries_active_sets = self._tried = True
             return True
-        if n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._price():
+        if n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._cost_of_switching():
             return False
-        price = self._price()
-        self.switches = self._left(n_iter) > price * max(1.0, price / n_iter) ** 0.5
+        cost = self._cost_of_switching()
+        self.switches = self._left(n_iter) > cost * max(1.0, cost / n_iter) ** 0.5
         return self.switches
 
     def go_on(self) -> None:
@@ -83,11 +83,11 @@ class SwitchRule:
     def _active_sets_pay(self, n_iter: int, a: np.ndarray) -> bool:
         if self._tried:
             return False
-        price = self._price_of_active_sets(a)
-        worth = min(n_iter, self._left(n_iter)) > _COST_FRACTION_BEFORE_ACTIVE_SETS * price
+        cost = self._cost_of_active_sets(a)
+        worth = min(n_iter, self._left(n_iter)) > _COST_FRACTION_BEFORE_ACTIVE_SETS * cost
         return worth and not self.few_features
 
-    def _price_of_active_sets(self, a: np.ndarray) -> float:
+    def _cost_of_active_sets(self, a: np.ndarray) -> float:
         """How many steps they will cost as much as."""
         m, n = self.program.n_points, len(a)
         free = np.count_nonzero((a > self.program.lo) & (a < self.program.hi))
@@ -104,7 +104,7 @@ class SwitchRule:
         sample = np.unique(np.linspace(0, m - 1, min(m, _POINTS_FOR_RANK)).astype(int))
         return low_rank(_block(self.program.K, sample)) is not None
 
-    def _price(self) -> float:
+    def _cost_of_switching(self) -> float:
         """How many steps interior points will cost as much as."""
         m = self.program.n_points
         dense = min(STEPS_PER_SQUARE * m**2, STEPS_PER_CUBE * m**3)
