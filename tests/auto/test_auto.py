@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge
 from mercer import kernels as K
-from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, models, table_search
+from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, automatic, table_search
 from mercer.auto.leave_one_out import Slopes, best_alpha, least_alpha, left_out, weighed
 from mercer.auto.search import Clock, median_distance
 from mercer.solvers.eigensystem import Eigensystem
@@ -237,8 +237,8 @@ def test_probabilities_are_calibrated_by_leave_one_out():
 def test_more_rows_than_are_fitted_exactly(monkeypatch):
     X, y = make_friedman1(900, n_features=6, noise=0.5, random_state=1)
     exact = AutoKernelRegressor().fit(X[:700], y[:700])
-    monkeypatch.setattr(models, "EXACT_AT_MOST", 100)
-    monkeypatch.setattr(models, "_CENTRES", 200)
+    monkeypatch.setattr(automatic, "EXACT_AT_MOST", 100)
+    monkeypatch.setattr(automatic, "_CENTRES", 200)
     model = AutoKernelRegressor().fit(X[:700], y[:700])
     assert "nystrom" in model.report_["solver"]
     assert model.score(X[700:], y[700:]) > exact.score(X[700:], y[700:]) - 0.02
@@ -295,7 +295,7 @@ def test_the_time_that_is_left_bounds_the_last_fit(monkeypatch):
     assert len(exact.model_.dual_coef_) == 900
     monkeypatch.setattr(Clock, "seconds", property(lambda clock: 1e6))
     few = AutoKernelRegressor(max_time=1.0).fit(X, y)
-    assert len(few.model_.dual_coef_) == models._FEWEST_CENTRES
+    assert len(few.model_.dual_coef_) == automatic._FEWEST_CENTRES
     assert few.score(X, y) > 0.5
 
 
@@ -355,7 +355,7 @@ def models_of(y):
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_rows_without_weight_are_not_there(exact, monkeypatch):
-    monkeypatch.setattr(models, "EXACT_AT_MOST", 5000 if exact else 0)
+    monkeypatch.setattr(automatic, "EXACT_AT_MOST", 5000 if exact else 0)
     X, y, weight = weighed_table()
     there = weight > 0
     for model, targets, said in models_of(y):
@@ -534,7 +534,7 @@ def test_a_regulariser_that_is_too_small_for_all_rows_is_raised(monkeypatch, rec
     def least(G, Y, *others):
         return np.inf, least_alpha(G), np.full_like(Y, np.inf)
 
-    monkeypatch.setattr(models, "best_alpha", least)
+    monkeypatch.setattr(automatic, "best_alpha", least)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     monkeypatch.setattr(table_search, "kernel_of", lambda parts: K.RBF(1e-6))
