@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mercer.estimators.clustering.spectral import KernelSpectralClustering
     from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
     from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
+    from mercer.estimators.gaussian_process.structure import StructureSearch
     from mercer.estimators.machines.classification import KernelMachineClassifier
     from mercer.estimators.machines.regression import KernelMachineRegressor
     from mercer.estimators.online.perceptron import KernelPerceptron
@@ -56,6 +57,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "StructureSearch",
 ]
 
 _NAMES = {
@@ -64,6 +66,7 @@ _NAMES = {
     "clustering.spectral": ("KernelSpectralClustering",),
     "gaussian_process.classification": ("GaussianProcessClassifier",),
     "gaussian_process.regression": ("GaussianProcessRegressor",),
+    "gaussian_process.structure": ("StructureSearch",),
     "machines.classification": ("KernelMachineClassifier",),
     "machines.regression": ("KernelMachineRegressor",),
     "online.perceptron": ("KernelPerceptron",),
