@@ -13,8 +13,9 @@ from sklearn.cluster import KMeans
 from mercer import gram
 from mercer import kernels as K
 from mercer.operators import DenseGram, ScaledGram
-from mercer.solvers.clustering.kmeans import first_centres, lloyd, lower_bound
+from mercer.solvers.clustering.kmeans import first_centres, lloyd
 from mercer.solvers.result import Monitor, Status
+from mercer.solvers.spectral.inertia_bound import inertia_bound
 
 
 def inertia_of(gram_matrix, weight, labels):
@@ -53,7 +54,7 @@ def test_a_converged_partition_is_nearest_to_its_own_means(seed, k, float32):
     assert part.squared_norms == pytest.approx(
         np.einsum("ik,ij,jk->k", means, dense, means), abs=1e-5
     )
-    assert lower_bound(operator, weight, k) <= part.inertia + 1e-5
+    assert inertia_bound(operator, weight, k) <= part.inertia + 1e-5
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -67,7 +68,7 @@ def test_the_bound_is_below_every_partition(k):
         for labels in itertools.product(range(k), repeat=7)
         if len(set(labels)) == k
     )
-    bound = lower_bound(operator, weight, k)
+    bound = inertia_bound(operator, weight, k)
     assert bound <= best + 1e-9
     assert bound >= 0.3 * best
     if k == 1:

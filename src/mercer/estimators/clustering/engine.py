@@ -15,8 +15,9 @@ from mercer.estimators.centres import centres_of
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.progress import reporter
 from mercer.estimators.training_gram import training_gram
-from mercer.solvers.clustering.kmeans import first_centres, lloyd, lower_bound
+from mercer.solvers.clustering.kmeans import first_centres, lloyd
 from mercer.solvers.result import Monitor, Status
+from mercer.solvers.spectral.inertia_bound import inertia_bound
 
 # Draws are the same for any type of random_state.
 LARGEST_SEED = 2**31 - 1
@@ -33,7 +34,7 @@ def kmeans_exactly(estimator: Any, X: Any, weight: np.ndarray, rng: np.random.Ra
             break
     best = min(results, key=lambda result: result.value.inertia)
     _set_means(estimator, best, X, K.extend_coefficients(best.value.means(weight)))
-    estimator.inertia_bound_ = lower_bound(K, weight, k, rng.randint(LARGEST_SEED))
+    estimator.inertia_bound_ = inertia_bound(K, weight, k, rng.randint(LARGEST_SEED))
 
 
 def kmeans_on_centres(

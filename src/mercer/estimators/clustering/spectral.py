@@ -15,7 +15,7 @@ from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, validate_training
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.training_gram import training_gram
-from mercer.solvers.clustering.spectral import laplacian_embedding
+from mercer.solvers.spectral.laplacian import laplacian_embedding
 
 # Draws are the same for any type of random_state.
 LARGEST_SEED = 2**31 - 1
