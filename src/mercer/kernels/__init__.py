@@ -37,6 +37,7 @@ from mercer.kernels.vector.distance import (
 )
 from mercer.kernels.vector.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.vector.histogram import Chi2, Min, Tanimoto
+from mercer.kernels.vector_kernel import ScaledKernel, VectorKernel
 
 __all__ = [
     "RBF",
@@ -74,6 +75,7 @@ __all__ = [
     "RandomWalk",
     "RationalQuadratic",
     "Rescaled",
+    "ScaledKernel",
     "SetConjunction",
     "SetIntersection",
     "SetJaccard",
@@ -87,6 +89,7 @@ __all__ = [
     "Sum",
     "Tanimoto",
     "Tree",
+    "VectorKernel",
     "WLOptimalAssignment",
     "WeightedDegree",
     "WeisfeilerLehman",
