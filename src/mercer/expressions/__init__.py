@@ -21,7 +21,7 @@ from mercer.expressions.nodes import (
     tanh,
 )
 from mercer.expressions.normalisation import normalised
-from mercer.expressions.packed import PackedPoints, packed_points
+from mercer.expressions.packed import PackedPoints, packed_points, small_gram
 from mercer.expressions.rounding import rounding
 from mercer.expressions.simplification import lower
 from mercer.expressions.statistics import STATISTICS, PairStatistic
@@ -63,6 +63,7 @@ __all__ = [
     "packed_points",
     "positive",
     "rounding",
+    "small_gram",
     "sqrt",
     "statistic",
     "step",

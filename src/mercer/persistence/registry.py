@@ -127,7 +127,7 @@ PARTS = {
     "mercer.solvers.result": {"solver.Result": "Result", "solver.Status": "Status"},
     "mercer.solvers.risk_problem": {"risk.Solution": "Machine"},
     "mercer.solvers.risk.softmax": {"loss.Softmax": "Softmax"},
-    "mercer.solvers.risk.span": {"span.Solution": "Solution"},
+    "mercer.solvers.risk.feature_span": {"span.Solution": "Solution"},
     "mercer.solvers.spectral.eigenpairs": {"spectral.Eigenpairs": "Eigenpairs"},
 }
 
@@ -222,10 +222,12 @@ UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
             "class_weight": None,
             "loss_": "squared",
             "offsets_": 0.0,
-        }
+        },
+        lambda old: {**old, "partitions_": None, "weights_": None},
     ],
     "AutoKernelRegressor": [
-        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None}
+        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None},
+        lambda old: {**old, "partitions_": None, "weights_": None, "tree_log_target_": None},
     ],
 }
 
