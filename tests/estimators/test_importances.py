@@ -157,7 +157,7 @@ def test_features_of_a_linear_function_change_it_by_their_spread():
     found = feature_importances(model).features
     assert [name for name, _ in found] == [1, 0, 2]
     # x - x' of a permuted feature has twice its variance.
-    expected = np.sqrt(2) * np.array([1.0, 2.0, 0.0]) * X.std(axis=0)
+    expected = np.sqrt(2) * np.array([2.0, 1.0, 0.0]) * X.std(axis=0)
     assert [change for _, change in found] == pytest.approx(expected[[1, 0, 2]], rel=0.1, abs=1e-6)
 
 
