@@ -47,6 +47,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "StructureSearch",
     "centred_alignment",
     "check_kernel",
     "feature_importances",

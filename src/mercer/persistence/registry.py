@@ -33,6 +33,7 @@ PARTS = {
     "mercer.estimators.gaussian_process.classification": {"gaussian.Binary": "BinaryModel"},
     "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
     "mercer.estimators.gaussian_process.sklearn_kernels": {"gaussian.Gram": "GramCovariance"},
+    "mercer.estimators.gaussian_process.structure_words": {"gaussian.Axis": "Axis"},
     "mercer.estimators.smoothing.columns": {"coding.Columns": "ColumnCoding"},
     "mercer.estimators.centres": {"ridge.Centres": "Centres"},
     "mercer.estimators.smoothing.supports": {"density.Box": "BoxSupport"},
