@@ -1,4 +1,4 @@
-"""Around every fit: parameters are validated, nothing is left half done, and warnings are heard."""
+"""Around every fit: parameters are validated, errors change nothing, early stops are warned of."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ MOST_VALID = 1024
 def atomic_fit(fit: Callable) -> Callable:
     """Around every ``fit``: parameters are validated, and it happens wholly or not at all.
 
-    An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end, and
-    a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they are.
-    torch records nothing of a fit, and what is kept shares no memory with tensors given.
+    An error or Ctrl-C leaves the estimator as it was before. Callbacks are called at begin and end,
+    and a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they
+    are. torch records nothing of a fit, and what is kept shares no memory with tensors given.
     """
 
     continues = fit.__name__ == "partial_fit"
@@ -158,5 +158,5 @@ def _answer_tensors(estimator: Any, arguments: Sequence[Any], named: Mapping[str
 
 
 def warn_of_convergence(message: str) -> None:
-    """Say that a solver stopped early, or could not tell between solutions."""
+    """Warn that a solver stopped early, or that the solution is not unique."""
     warn_the_caller(message, ConvergenceWarning)
