@@ -115,7 +115,7 @@ class AutoKernel(BaseEstimator):
         return min(int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES)), n)
 
     def _fit_squares(self, search: Search, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """Fit by least squares; returns predictions left one out of (n, t)."""
+        """Fit by least squares; returns leave-one-out predictions (n, t)."""
         points, n, centres = search.all_points(), len(Y), self._centres(search)
         if are_all_equal(points):
             return self._fit_nothing(points, Y)
@@ -133,9 +133,10 @@ class AutoKernel(BaseEstimator):
         weight: np.ndarray | None,
         ablation: dict[str, float],
     ) -> None:
-        """``report_``, with the error of predictions left one out of targets (n, t)."""
+        """``report_``, with the error of leave-one-out predictions of targets (n, t)."""
         errors = np.mean((predictions - Y) ** 2, axis=1)
         mean = np.average(Y, axis=0, weights=weight)
+        error = float(np.average(errors, weights=weight))
         self.report_ = {
             "tried": search.tried,
             "ablation": ablation,
@@ -143,7 +144,8 @@ class AutoKernel(BaseEstimator):
             "kernel": repr(self.kernel_),
             "alpha": float(self.alpha_),
             "solver": self.model_.result_.method,
-            "left_one_out": float(np.average(errors, weights=weight)),
+            "leave_one_out": error,
+            "left_one_out": error,  # the name of the key before
             "baseline": float(np.average(np.mean((Y - mean) ** 2, axis=1), weights=weight)),
             "seconds": search.clock.seconds,
         }
@@ -173,7 +175,7 @@ class AutoKernel(BaseEstimator):
             leaks[name(columns[int(found.split()[-1])])] = score
 
     def _fit_nothing(self, points: Any, Y: np.ndarray) -> np.ndarray:
-        """A table that tells no row from another: the mean."""
+        """A table whose rows are all equal: the mean."""
         self.alpha_ = 1.0
         points = points if points.shape[1] else np.zeros((len(Y), 1))
         self.model_ = KernelRidge(kernel=self.kernel_).fit(points, 0 * Y)
@@ -182,12 +184,12 @@ class AutoKernel(BaseEstimator):
     def _fit_exactly(
         self, points: Any, Y: np.ndarray, weight: np.ndarray | None, search: Search
     ) -> np.ndarray:
-        """The regulariser on many rows, from that of the search; all left out at that one."""
+        """Fit with the best regulariser on many rows; returns leave-one-out predictions (n, t)."""
         n, clock, targets = len(Y), search.clock, search.Y
         G = weighed(np.asarray(self.kernel_(points), dtype=np.float64), search.roots)
         rows = np.sort(search.rows(PATH_ROWS))
 
-        def told(alpha: float, error: float) -> None:
+        def report(alpha: float, error: float) -> None:
             name = f"alpha {alpha:.3g}, {'all' if len(rows) == n else len(rows)} rows"
             search.note(name, self.coding_, error)
             if clock.left() < 2 * FACTORISATIONS * search.pace * n**3:
@@ -195,7 +197,7 @@ class AutoKernel(BaseEstimator):
 
         part = G if len(rows) == n else G[np.ix_(rows, rows)]
         with one_blas_thread():
-            error, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, told)
+            error, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, report)
         self.alpha_ = max(alpha, least_alpha(G))
         if len(rows) < n or np.isinf(error):
             if float32_is_small(n, float(G.diagonal().max()), self.alpha_):

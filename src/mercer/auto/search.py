@@ -96,7 +96,7 @@ class Search:
         The mean squared leave-one-out error on them.
     tried : list of dict
     pace : float
-        Seconds that a Cholesky factor takes, left one out, per cubed number of rows.
+        Seconds of a Cholesky factor and the leave-one-out error, per cubed number of rows.
     """
 
     def __init__(

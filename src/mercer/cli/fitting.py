@@ -20,6 +20,7 @@ from mercer.reports.models import described, profile
 from mercer.reports.novelty import stored_fingerprints
 from mercer.reports.report import Training, explained, held_out
 from mercer.reports.scores import METRICS, HeldOut, checked_metric
+from mercer.reports.structure import refuse_unstructured, structure_of
 from mercer.tables import kinds as columns
 from mercer.tables.data import Data, refuse_repeated
 from mercer.tables.leaks import possible_leaks
@@ -56,6 +57,7 @@ def fit(
     metric: str | None = None,
     class_weight: Any = None,
     cv: int = 0,
+    structure: bool = False,
     step: Callable[[str], None] = lambda name: None,
 ) -> tuple[Any, dict[str, Any]]:
     """A fitted model of the data, and its summary.
@@ -76,6 +78,8 @@ def fit(
     class_weight : "balanced", dict of class to weight, or None
     cv : int
         Folds of cross-validation in place of one split; 0 for the split.
+    structure : bool
+        Whether to look for parts of the target and describe them.
     step : callable
         Called with the name of each stage.
     """
@@ -91,6 +95,8 @@ def fit(
         advice.append(MANY_CLASSES.format(str(y[0]), len(np.unique(y))))
     if task == "regression" and class_weight is not None:
         raise ValueError("--class-weight: the task is regression, which has no classes")
+    if structure:
+        refuse_unstructured(data.X, task)
     chosen = checked_metric(metric, task, y)
     weights = _class_weights(class_weight, y)
     trainer = models.Trainer(task, max_time, random_state, chosen, weights)
@@ -128,6 +134,9 @@ def fit(
         ],
         "mercer": mercer.__version__,
     }
+    if structure:
+        step("looking for structure")
+        summary["structure"] = structure_of(data.X, y, max_time, random_state)
     summary |= described(model)
     summary["seconds"] = {"training": tested.seconds, "all": time.perf_counter() - began}
     return model, summary
