@@ -376,7 +376,7 @@ def certified_result(
     status: Status | None = None,
     method: str,
 ) -> Result:
-    """Measure ``a``, unless it has been, and tell how the solver ended.
+    """Measure ``a``, unless it has been, and report how the solver ended.
 
     Ok only if the violation is within tol and the gap within `LARGEST_GAP`.
     """
