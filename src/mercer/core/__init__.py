@@ -18,6 +18,7 @@ import numpy as np
 
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 from mercer.core.reference import (
+    boosting,
     descent,
     graphs,
     krylov,
@@ -46,6 +47,7 @@ __all__ = [
     "Op",
     "Program",
     "Source",
+    "boosting_routines",
     "coordinate_descent",
     "graph_routines",
     "krylov_steps",
@@ -118,6 +120,11 @@ def table(width: int) -> Any:
 def coordinate_descent(*arguments: Any) -> Any:
     """A `mercer.core.reference.descent.CoordinateDescent`, native or the twin."""
     return (_native() or descent).CoordinateDescent(*arguments)
+
+
+def boosting_routines() -> Any:
+    """What has the functions of `mercer.core.reference.boosting`: native, or the twin."""
+    return _native() or boosting
 
 
 def sequence_routines() -> Any:

@@ -223,10 +223,12 @@ UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
             "class_weight": None,
             "loss_": "squared",
             "offsets_": 0.0,
-        }
+        },
+        lambda old: {**old, "partitions_": None, "weights_": None},
     ],
     "AutoKernelRegressor": [
-        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None}
+        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None},
+        lambda old: {**old, "partitions_": None, "weights_": None, "tree_log_target_": None},
     ],
 }
 
