@@ -28,10 +28,12 @@ _STEPS_BEFORE_RANK = 20_000
 _COST_FRACTION_AT_FIRST_FORECAST = 1 / 32
 # Rounds of active sets near the solution, all but one of which need no factorisation, and more
 # factorisations per fraction of the first violation.
-_ROUNDS_NEAR_SOLUTION, _ROUNDS_PER_VIOLATION = 4, 30
+_ROUNDS_NEAR_SOLUTION, _ROUNDS_PER_VIOLATION = 4, 60
 # Steps before active sets are tried, the fraction of their cost that is spent by then, and that of
 # the steps forecast: forecasts are low, since a large gap makes the search go on.
 _STEPS_BEFORE_ACTIVE_SETS = 4000
+# Once they have failed they are tried again after so many times more steps.
+_STEPS_BEFORE_NEXT_TRY = 3
 _COST_FRACTION_SPENT, _COST_FRACTION_FORECAST = 0.4, 0.6
 
 
@@ -43,7 +45,8 @@ class SwitchRule:
     been spent as interior points would cost, any that is worse than they are will do.
 
     Active sets cost far less while few variables are free, or where few bounds are still to be
-    guessed. They are tried once, when nearly half has been spent of what they will cost.
+    guessed. They are tried when nearly half has been spent of what they will cost, and where
+    they fail, again after three times as many steps.
 
     Attributes
     ----------
@@ -61,7 +64,7 @@ class SwitchRule:
         self.lowest = [(0, np.inf)]  # steps, and the smallest violation so far
         self.switches = False
         self.tries_active_sets = False
-        self._tried = not program.bounded
+        self._next_try = _STEPS_BEFORE_ACTIVE_SETS if program.bounded else np.inf
 
     def __call__(self, n_iter: int, violation: float, a: np.ndarray) -> bool:
         if self.first == np.inf:
@@ -71,7 +74,8 @@ class SwitchRule:
         if self.switches or last:
             return self.switches
         if self._active_sets_pay(n_iter, a):
-            self.switches = self.tries_active_sets = self._tried = True
+            self.switches = self.tries_active_sets = True
+            self._next_try = _STEPS_BEFORE_NEXT_TRY * n_iter
             return True
         if n_iter < _STEPS_BEFORE_RANK or n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._price():
             return False
@@ -80,11 +84,12 @@ class SwitchRule:
         return self.switches
 
     def go_on(self) -> None:
-        """Active sets have failed: `smo` may take its steps."""
+        """Active sets have failed: `smo` may take its steps, which are counted from zero."""
         self.switches = self.tries_active_sets = False
+        self.lowest = [(0, np.inf)]
 
     def _active_sets_pay(self, n_iter: int, a: np.ndarray) -> bool:
-        if self._tried or n_iter < _STEPS_BEFORE_ACTIVE_SETS:
+        if n_iter < self._next_try:
             return False
         price = self._price_of_active_sets(a)
         spent = n_iter > _COST_FRACTION_SPENT * price
