@@ -50,7 +50,7 @@ def _envelope(X: np.ndarray) -> np.ndarray:
     return np.exp(-0.3 * np.sum(X**2, axis=1))
 
 
-# Those that cannot be made without a word, and those whose defaults are dull in a picture.
+# Those that need an argument, and those whose defaults are dull in a picture.
 EXAMPLES: dict[str, K.Kernel] = {
     "Constant": K.Constant(2.0),
     "Polynomial": K.Polynomial(3, gamma=0.5),

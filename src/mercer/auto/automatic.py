@@ -19,11 +19,12 @@ from mercer.auto import combination
 from mercer.auto.graph_search import GraphSearch
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.novelty import novelty
-from mercer.auto.search import Clock, Search, take
+from mercer.auto.search import Search, take
 from mercer.auto.table_search import TableSearch
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import require_fitted
+from mercer.solvers.result import Budget
 from mercer.solvers.ridge_problem import float32_is_small
 from mercer.tables.coding import TableCoding
 from mercer.tables.graphs import is_of_graphs
@@ -57,16 +58,16 @@ class AutoKernel(BaseEstimator):
 
     def _search(self, X: Any, Y: np.ndarray, weight: np.ndarray | None, groups: Any) -> Search:
         """Choose the coding and the kernel for targets (n, t)."""
-        clock, random = Clock(self.max_time), check_random_state(self.random_state)
+        budget, random = Budget(max_time=self.max_time), check_random_state(self.random_state)
         with one_blas_thread():
             roots = None if weight is None else np.sqrt(weight)
             if sp.issparse(X):
-                search = Search(X, Y, clock, random, roots)
+                search = Search(X, Y, budget, random, roots)
             elif is_of_graphs(X):
-                search = GraphSearch(X, Y, clock, random, roots)
+                search = GraphSearch(X, Y, budget, random, roots)
             else:
                 search = TableSearch(
-                    X, Y, clock, random, roots, groups=groups, quality=self.quality
+                    X, Y, budget, random, roots, groups=groups, quality=self.quality
                 )
             try:
                 search.run()
@@ -100,7 +101,7 @@ class AutoKernel(BaseEstimator):
                 weight=weight,
                 groups=groups,
                 seed=search.seed,
-                seconds=search.clock.left(),
+                seconds=search.budget.time_left,
                 quality=self.quality,
             )
         except KeyboardInterrupt:
@@ -109,13 +110,13 @@ class AutoKernel(BaseEstimator):
     def _centres(self, search: Search) -> int | None:
         """How many centres the final fit is on; None where there is time for an exact one."""
         n = len(search.Y)
-        work = search.clock.left() / max(FACTORISATIONS * search.pace, 1e-300)
+        work = search.budget.time_left / max(FACTORISATIONS * search.pace, 1e-300)
         if n <= EXACT_AT_MOST and n**3 <= work:
             return None
         return min(int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES)), n)
 
     def _fit_squares(self, search: Search, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """Fit by least squares; returns predictions left one out of (n, t)."""
+        """Fit by least squares; returns leave-one-out predictions (n, t)."""
         points, n, centres = search.all_points(), len(Y), self._centres(search)
         if are_all_equal(points):
             return self._fit_nothing(points, Y)
@@ -133,9 +134,10 @@ class AutoKernel(BaseEstimator):
         weight: np.ndarray | None,
         ablation: dict[str, float],
     ) -> None:
-        """``report_``, with the error of predictions left one out of targets (n, t)."""
+        """``report_``, with the error of leave-one-out predictions of targets (n, t)."""
         errors = np.mean((predictions - Y) ** 2, axis=1)
         mean = np.average(Y, axis=0, weights=weight)
+        error = float(np.average(errors, weights=weight))
         self.report_ = {
             "tried": search.tried,
             "ablation": ablation,
@@ -143,9 +145,10 @@ class AutoKernel(BaseEstimator):
             "kernel": repr(self.kernel_),
             "alpha": float(self.alpha_),
             "solver": self.model_.result_.method,
-            "left_one_out": float(np.average(errors, weights=weight)),
+            "leave_one_out": error,
+            "left_one_out": error,  # the name of the key before
             "baseline": float(np.average(np.mean((Y - mean) ** 2, axis=1), weights=weight)),
-            "seconds": search.clock.seconds,
+            "seconds": search.budget.seconds,
         }
 
     def _name_columns(self, search: Search, X: Any, y: np.ndarray, task: str) -> None:
@@ -173,7 +176,7 @@ class AutoKernel(BaseEstimator):
             leaks[name(columns[int(found.split()[-1])])] = score
 
     def _fit_nothing(self, points: Any, Y: np.ndarray) -> np.ndarray:
-        """A table that tells no row from another: the mean."""
+        """A table whose rows are all equal: the mean."""
         self.alpha_ = 1.0
         points = points if points.shape[1] else np.zeros((len(Y), 1))
         self.model_ = KernelRidge(kernel=self.kernel_).fit(points, 0 * Y)
@@ -182,20 +185,20 @@ class AutoKernel(BaseEstimator):
     def _fit_exactly(
         self, points: Any, Y: np.ndarray, weight: np.ndarray | None, search: Search
     ) -> np.ndarray:
-        """The regulariser on many rows, from that of the search; all left out at that one."""
-        n, clock, targets = len(Y), search.clock, search.Y
+        """Fit with the best regulariser on many rows; returns leave-one-out predictions (n, t)."""
+        n, budget, targets = len(Y), search.budget, search.Y
         G = weighed(np.asarray(self.kernel_(points), dtype=np.float64), search.roots)
         rows = np.sort(search.rows(PATH_ROWS))
 
-        def told(alpha: float, error: float) -> None:
+        def report(alpha: float, error: float) -> None:
             name = f"alpha {alpha:.3g}, {'all' if len(rows) == n else len(rows)} rows"
             search.note(name, self.coding_, error)
-            if clock.left() < 2 * FACTORISATIONS * search.pace * n**3:
+            if budget.time_left < 2 * FACTORISATIONS * search.pace * n**3:
                 raise TimeoutError
 
         part = G if len(rows) == n else G[np.ix_(rows, rows)]
         with one_blas_thread():
-            error, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, told)
+            error, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, report)
         self.alpha_ = max(alpha, least_alpha(G))
         if len(rows) < n or np.isinf(error):
             if float32_is_small(n, float(G.diagonal().max()), self.alpha_):

@@ -29,7 +29,8 @@ from mercer.estimators.labels import (
 from mercer.estimators.scores import Classifier
 from mercer.tables.sparse import are_all_equal
 
-# Classes up to which all rows are left out; of more, those that the regulariser is chosen on.
+# Classes up to which all rows have leave-one-out scores; of more, those that the regulariser is
+# chosen on.
 _LEFT_OUT_CLASSES = 3
 
 
@@ -40,8 +41,8 @@ class AutoKernelClassifier(Classifier, AutoKernel):
               \qquad p = \mathrm{softmax}(f)
 
     The kernel is that of `AutoKernelRegressor` for indicators of the classes. The regulariser has
-    the least loss left one out on some 1000 rows. Probabilities are calibrated by one factor on
-    scores that are left out. Beyond 5000 rows, ridge regression on indicators and centres takes
+    the least leave-one-out loss on some 1000 rows. Probabilities are calibrated by one factor on
+    leave-one-out scores. Beyond 5000 rows, ridge regression on indicators and centres takes
     the place of logistic regression.
 
     Parameters
@@ -50,7 +51,7 @@ class AutoKernelClassifier(Classifier, AutoKernel):
         As in `AutoKernelRegressor`.
     metric : {"log_loss", "auc", "accuracy", "balanced_accuracy", "f1"}, default="log_loss"
         What `predict` should do best: "balanced_accuracy" and "f1" move the threshold between the
-        classes, by the probabilities left one out. Probabilities do not depend on it.
+        classes, by leave-one-out probabilities. Probabilities do not depend on it.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, which multiply those of their rows.
 
@@ -58,8 +59,8 @@ class AutoKernelClassifier(Classifier, AutoKernel):
     ----------
     classes_ : ndarray of shape (n_classes,)
     kernel_, alpha_, coding_, model_, partitions_, weights_, report_
-        As in `AutoKernelRegressor`; ``report_["left_one_out_accuracy"]`` beside the share of the
-        largest class, ``report_["baseline_accuracy"]``.
+        As in `AutoKernelRegressor`; compare ``report_["leave_one_out_accuracy"]`` with
+        the share of the largest class, ``report_["baseline_accuracy"]``.
 
     Examples
     --------
@@ -67,7 +68,7 @@ class AutoKernelClassifier(Classifier, AutoKernel):
     >>> from mercer.auto import AutoKernelClassifier
     >>> X, y = load_wine(return_X_y=True)
     >>> model = AutoKernelClassifier().fit(X, y)
-    >>> model.report_["left_one_out_accuracy"] > 0.97
+    >>> model.report_["leave_one_out_accuracy"] > 0.97
     True
     """
 
@@ -155,19 +156,21 @@ class AutoKernelClassifier(Classifier, AutoKernel):
         self.offsets_ = best_offsets(self.metric, chances, codes, weight)
         self._name_columns(search, X, all_codes, "classification")
         right = (scores + self.offsets_).argmax(axis=1) == codes
-        self.report_["left_one_out_accuracy"] = float(np.average(right, weights=weight))
+        accuracy = float(np.average(right, weights=weight))
+        self.report_["leave_one_out_accuracy"] = accuracy
+        self.report_["left_one_out_accuracy"] = accuracy  # the name of the key before
         self.report_["baseline_accuracy"] = float(shares.max())
         return self
 
     def _fit_likelihood(
         self, search: Search, points: Any, codes: np.ndarray, weight: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Logistic regression on all rows; returns scores left out, and of which rows."""
+        """Logistic regression on all rows; returns leave-one-out scores, and their rows."""
         began, C, n = time.perf_counter(), len(self.classes_), len(codes)
         K = np.asarray(self.kernel_(points)).astype(np.float32 if n > PATH_ROWS else np.float64)
         rows = np.sort(search.rows(PATH_ROWS))
 
-        def told(lam: float, loss: float) -> None:
+        def report(lam: float, loss: float) -> None:
             name = f"logistic loss, alpha {lam:.3g}, {'all' if len(rows) == n else len(rows)} rows"
             search.note(name, self.coding_, loss)
             if search.is_late(FACTORISATIONS * len(rows) ** 3):
@@ -176,7 +179,7 @@ class AutoKernelClassifier(Classifier, AutoKernel):
         part = K if len(rows) == n else K[np.ix_(rows, rows)].astype(np.float64)
         with one_blas_thread():
             weights = None if weight is None else weight[rows]
-            lam, found = best_likelihood(part, codes[rows], C, weights, told)
+            lam, found = best_likelihood(part, codes[rows], C, weights, report)
         exact = C <= _LEFT_OUT_CLASSES or len(rows) == n
         left_out = found.left_out
         if len(rows) < n:
@@ -257,7 +260,7 @@ def _steepness(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None)
     """The factor on scores that makes the classes likeliest.
 
     Each row is taken to be of its class with probability 1 - 1/(n + 2), in the manner of Platt
-    (1999): scores that tell all classes apart would else make every probability 0 or 1.
+    (1999): otherwise scores that separate all classes would make every probability 0 or 1.
     """
     n, classes = scores.shape
     odd = 1 / (n + 2)

@@ -26,10 +26,10 @@ class AutoKernelRegressor(Regressor, AutoKernel):
     The points are a table's columns: values and ranks of numbers, indicators and target means of
     categories (`mercer.tables.coordinates.TableCoordinates`); texts and sequences add string
     kernels. The norms weigh each coordinate. The weights, the amplitude :math:`\beta` and the
-    regulariser minimise the squared error left one out on some 900 rows, by its exact gradient, and
-    then on as many others. One width for all and the regulariser are chosen on 1500 rows. Up to
+    regulariser minimise the leave-one-out squared error on some 900 rows, by its exact gradient,
+    and then on as many others. One width for all and the regulariser are chosen on 1500 rows. Up to
     5000 rows the fit is exact, beyond that on centres. A skewed target that is never negative is
-    learnt as its logarithm too, and both predictions are combined by those left out.
+    learnt as its logarithm too, and both predictions are combined by their leave-one-out errors.
 
     A sparse matrix of more than 1000 columns, or more than 8 million entries with the zeros, stays
     sparse unless half of it is stored: its columns are scaled and not moved, a missing value counts
@@ -60,7 +60,7 @@ class AutoKernelRegressor(Regressor, AutoKernel):
     weights_ : ndarray of shape (2,) or None
         Of the predictions of ``model_`` and of ``partitions_``.
     report_ : dict
-        What was tried, with its error and the seconds gone by; what won; the error left one out of
+        What was tried, with its error and the seconds gone by; what won; the leave-one-out error of
         the whole, and that of the mean as a baseline, both in units of the targets' variance; the
         columns that are not learnt, and those that may be leaks of the target.
 
@@ -70,7 +70,7 @@ class AutoKernelRegressor(Regressor, AutoKernel):
     >>> from mercer.auto import AutoKernelRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> model = AutoKernelRegressor().fit(X, y)
-    >>> bool(model.report_["left_one_out"] < 0.55 * model.report_["baseline"])
+    >>> bool(model.report_["leave_one_out"] < 0.55 * model.report_["baseline"])
     True
     """
 

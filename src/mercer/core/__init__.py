@@ -38,9 +38,13 @@ from mercer.core.reference import interpreter as reference
 FEW_PAIRS = 2**17
 FEATURES_OF_EXP = 16  # an exponential takes the time of some 16 features
 CACHED = 2**18  # numbers that are read faster by one thread than others are started
+# Up to so many variables all are in one working set; beyond, the most it is made larger for, as in
+# working_sets.hpp.
+ONE_SET_UP_TO_VARIABLES, LARGEST_WORKING_SET = 1000, 1024
 MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
 
 __all__ = [
+    "LARGEST_WORKING_SET",
     "MODULES",
     "Kind",
     "Leaf",
@@ -65,6 +69,7 @@ __all__ = [
     "tall_times",
     "threads",
     "tree_routines",
+    "working_set_size",
 ]
 
 
@@ -110,6 +115,13 @@ def _native() -> ModuleType | None:
 def solver() -> Any:
     """``Problem`` and ``advance`` of `core.reference.working_sets`: native, or the twin."""
     return _native() or working_sets
+
+
+def working_set_size(n: int) -> int:
+    """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
+    if n <= ONE_SET_UP_TO_VARIABLES:
+        return max(n, 2)
+    return int(min(max(2.5 * n**0.5, 64), LARGEST_WORKING_SET))
 
 
 def table(width: int) -> Any:

@@ -33,6 +33,7 @@ PARTS = {
     "mercer.estimators.gaussian_process.classification": {"gaussian.Binary": "BinaryModel"},
     "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
     "mercer.estimators.gaussian_process.sklearn_kernels": {"gaussian.Gram": "GramCovariance"},
+    "mercer.estimators.gaussian_process.structure_words": {"gaussian.Axis": "Axis"},
     "mercer.estimators.smoothing.columns": {"coding.Columns": "ColumnCoding"},
     "mercer.estimators.centres": {"ridge.Centres": "Centres"},
     "mercer.estimators.smoothing.supports": {"density.Box": "BoxSupport"},
@@ -128,7 +129,7 @@ PARTS = {
     "mercer.solvers.result": {"solver.Result": "Result", "solver.Status": "Status"},
     "mercer.solvers.risk_problem": {"risk.Solution": "Machine"},
     "mercer.solvers.risk.softmax": {"loss.Softmax": "Softmax"},
-    "mercer.solvers.risk.span": {"span.Solution": "Solution"},
+    "mercer.solvers.risk.feature_span": {"span.Solution": "Solution"},
     "mercer.solvers.spectral.eigenpairs": {"spectral.Eigenpairs": "Eigenpairs"},
 }
 
