@@ -9,6 +9,7 @@ from mercer.operators.gram import (
     GramOperator,
     TiledGram,
 )
+from mercer.operators.scaled import ScaledGram
 from mercer.operators.spectrum import corrected, first_indefinite, is_indefinite
 from mercer.operators.streams import streamed
 from mercer.operators.tensors import TensorGram
@@ -20,6 +21,7 @@ __all__ = [
     "DenseGram",
     "FeatureGram",
     "GramOperator",
+    "ScaledGram",
     "TensorGram",
     "TiledGram",
     "corrected",
