@@ -15,6 +15,7 @@ from mercer.operators.gram import (
     GramOperator,
     TiledGram,
 )
+from mercer.operators.scaled import ScaledGram
 from mercer.operators.spectrum import corrected, first_indefinite, is_indefinite
 from mercer.operators.streams import streamed
 from mercer.operators.tensors import TensorGram
@@ -26,6 +27,7 @@ __all__ = [
     "DenseGram",
     "FeatureGram",
     "GramOperator",
+    "ScaledGram",
     "TensorGram",
     "TiledGram",
     "corrected",
