@@ -20,6 +20,7 @@ from mercer.reports.models import described, profile
 from mercer.reports.novelty import stored_fingerprints
 from mercer.reports.report import Training, explained, held_out
 from mercer.reports.scores import METRICS, HeldOut, checked_metric
+from mercer.reports.structure import refuse_unstructured, structure_of
 from mercer.tables import kinds as columns
 from mercer.tables.data import Data, refuse_repeated
 from mercer.tables.leaks import possible_leaks
@@ -56,6 +57,7 @@ def fit(
     metric: str | None = None,
     class_weight: Any = None,
     cv: int = 0,
+    structure: bool = False,
     step: Callable[[str], None] = lambda name: None,
 ) -> tuple[Any, dict[str, Any]]:
     """A fitted model of the data, and its summary.
@@ -76,6 +78,8 @@ def fit(
     class_weight : "balanced", dict of class to weight, or None
     cv : int
         Folds of cross-validation in place of one split; 0 for the split.
+    structure : bool
+        Whether to look for parts of the target and describe them.
     step : callable
         Called with the name of each stage.
     """
@@ -91,10 +95,12 @@ def fit(
         advice.append(MANY_CLASSES.format(str(y[0]), len(np.unique(y))))
     if task == "regression" and class_weight is not None:
         raise ValueError("--class-weight: the task is regression, which has no classes")
+    if structure:
+        refuse_unstructured(data.X, task)
     chosen = checked_metric(metric, task, y)
     weights = _class_weights(class_weight, y)
     trainer = models.Trainer(task, max_time, random_state, chosen, weights)
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tested = _tested(data, trainer, share, cv, refit, step)
     held, model = tested.held, tested.trained.model
@@ -124,10 +130,13 @@ def fit(
         "tried": tested.trained.tried,
         "advice": [
             *advice,
-            *dict.fromkeys(_line(w.message) for w in heard if _is_advice(w)),
+            *dict.fromkeys(_line(w.message) for w in caught if _is_advice(w)),
         ],
         "mercer": mercer.__version__,
     }
+    if structure:
+        step("looking for structure")
+        summary["structure"] = structure_of(data.X, y, max_time, random_state)
     summary |= described(model)
     summary["seconds"] = {"training": tested.seconds, "all": time.perf_counter() - began}
     return model, summary
@@ -353,11 +362,11 @@ def _described(model: Any, X: Any) -> list[dict[str, Any]]:
     return [{"name": name, "kind": "sparse numbers", "missing": 0, "holds": held}]
 
 
-def _is_advice(heard: warnings.WarningMessage) -> bool:
+def _is_advice(caught: warnings.WarningMessage) -> bool:
     from sklearn.exceptions import ConvergenceWarning
 
-    repeats = str(heard.message).startswith("The number of unique classes")  # as MANY_CLASSES
-    return issubclass(heard.category, ConvergenceWarning | UserWarning) and not repeats
+    repeats = str(caught.message).startswith("The number of unique classes")  # as MANY_CLASSES
+    return issubclass(caught.category, ConvergenceWarning | UserWarning) and not repeats
 
 
 def _read_as(data: Data) -> dict[str, str]:

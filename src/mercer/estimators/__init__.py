@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from typing import Any as _Any
 
     from mercer.estimators.clustering.centroid import KernelCentroidClassifier
+    from mercer.estimators.clustering.kmeans import KernelKMeans
+    from mercer.estimators.clustering.spectral import KernelSpectralClustering
     from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
     from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
+    from mercer.estimators.gaussian_process.structure import StructureSearch
     from mercer.estimators.machines.classification import KernelMachineClassifier
     from mercer.estimators.machines.regression import KernelMachineRegressor
     from mercer.estimators.online.perceptron import KernelPerceptron
@@ -38,6 +41,7 @@ __all__ = [
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",
+    "KernelKMeans",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "KernelPCA",
@@ -46,18 +50,23 @@ __all__ = [
     "KernelRidgeCV",
     "KernelRidgeClassifier",
     "KernelSGDClassifier",
+    "KernelSpectralClustering",
     "LocalLinearRegressor",
     "NadarayaWatsonClassifier",
     "NadarayaWatsonRegressor",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "StructureSearch",
 ]
 
 _NAMES = {
     "clustering.centroid": ("KernelCentroidClassifier",),
+    "clustering.kmeans": ("KernelKMeans",),
+    "clustering.spectral": ("KernelSpectralClustering",),
     "gaussian_process.classification": ("GaussianProcessClassifier",),
     "gaussian_process.regression": ("GaussianProcessRegressor",),
+    "gaussian_process.structure": ("StructureSearch",),
     "machines.classification": ("KernelMachineClassifier",),
     "machines.regression": ("KernelMachineRegressor",),
     "online.perceptron": ("KernelPerceptron",),

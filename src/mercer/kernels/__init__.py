@@ -37,6 +37,8 @@ from mercer.kernels.vector.distance import (
 )
 from mercer.kernels.vector.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.vector.histogram import Chi2, Min, Tanimoto
+from mercer.kernels.vector.transition import Transition, change_point
+from mercer.kernels.vector_kernel import ScaledKernel, VectorKernel
 
 __all__ = [
     "RBF",
@@ -74,6 +76,7 @@ __all__ = [
     "RandomWalk",
     "RationalQuadratic",
     "Rescaled",
+    "ScaledKernel",
     "SetConjunction",
     "SetIntersection",
     "SetJaccard",
@@ -86,10 +89,13 @@ __all__ = [
     "Subtree",
     "Sum",
     "Tanimoto",
+    "Transition",
     "Tree",
+    "VectorKernel",
     "WLOptimalAssignment",
     "WeightedDegree",
     "WeisfeilerLehman",
+    "change_point",
     "exp",
     "from_networkx",
     "parse",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.plots.axes import BLUE, GREY, ORANGE
-from mercer.reports import case_figures
+from mercer.reports import case_figures, structure_figures
 from mercer.reports.drawing import (
     INK,
     MOST_BARS,
@@ -289,6 +289,7 @@ DRAWERS = {
         case_figures.residuals,
     ),
     "columns": (_importances, _scales, case_figures.dependence, case_figures.what_if),
+    "structure": (structure_figures.parts,),
     "density": (_density,),
     "kernel": (_spectrum, _gaps),
 }

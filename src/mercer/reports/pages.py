@@ -68,6 +68,7 @@ ul.proof { padding-left: 0; border: 0; } ul.proof li { margin: .35rem 0; }
 BROAD = ("Partial dependence", "Residuals by column", "What if: one row with other values")
 TITLES = {
     "scores": "Scores",
+    "structure": "Structure",
     "predictions": "Predictions on held-out rows",
     "density": "Density",
     "columns": "Columns",
@@ -106,6 +107,7 @@ def _section(summary: dict[str, Any], number: int, alone: bool) -> str:
     plots = figures(summary, number)
     inside = {
         "scores": _scores(summary),
+        "structure": _structure(summary),
         "predictions": _predictions(summary),
         "columns": _columns(summary),
         "kernel": _kernel(summary),
@@ -116,7 +118,8 @@ def _section(summary: dict[str, Any], number: int, alone: bool) -> str:
         if name == "kernel":
             text, drawn = text + drawn, ""
         if drawn or text:
-            parts.append(f"<{level}>{title}</{level}>\n{drawn}{text}")
+            inner = text + drawn if name == "structure" else drawn + text
+            parts.append(f"<{level}>{title}</{level}>\n{inner}")
     if summary.get("tried"):
         parts.append(_tried(summary["tried"]))
     return "".join(parts)
@@ -165,6 +168,11 @@ def _scores(summary: dict[str, Any]) -> str:
 def _interval(ends: Any) -> str:
     low, high = ends
     return "" if low is None else f"{rounded(low)} to {rounded(high)}"
+
+
+def _structure(summary: dict[str, Any]) -> str:
+    lines = (summary.get("structure") or {}).get("words")
+    return "".join(f"<p>{escape(str(line))}</p>\n" for line in lines or [])
 
 
 def _predictions(summary: dict[str, Any]) -> str:
