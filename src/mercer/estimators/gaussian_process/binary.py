@@ -9,6 +9,7 @@ from scipy.linalg import LinAlgError
 from sklearn.utils import check_random_state
 
 from mercer.arrays import n_rows
+from mercer.arrays.threads import ONE_THREAD_CHOLESKY, blas_threads
 from mercer.estimators.gaussian_process.covariances import checked_priors, kernel_at
 from mercer.estimators.gaussian_process.engine import (
     combined,
@@ -50,7 +51,8 @@ class BinaryModel:
             if name == "exact":
                 engine: Any = LaplaceEngine(problem, self.max_iter, _coefficients(estimator, code))
                 priors = checked_priors(estimator.priors, covariance.names)
-                search = learned(estimator, engine.evidence, covariance, priors=priors)
+                with blas_threads(n_rows(X), ONE_THREAD_CHOLESKY):
+                    search = learned(estimator, engine.evidence, covariance, priors=priors)
             else:
                 engine, search = _inducing(estimator, problem, self.max_iter)
             self.posterior = engine.posterior(search.value)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from mercer.arrays.threads import ONE_THREAD_CHOLESKY, blas_threads
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.solvers.evidence import inducing_search, iterative_search
 from mercer.solvers.evidence.covariance import NOISE
@@ -66,7 +67,11 @@ def searched(
     """
     chooses = isinstance(engine, InducingEngine | IterativeEngine)
     if not chooses or estimator.optimizer is None or not len(problem.covariance.theta):
-        return engine, learned(estimator, engine.evidence, problem.covariance, **options)
+        with blas_threads(len(problem.Y), ONE_THREAD_CHOLESKY):
+            workers = getattr(engine, "workers", 1)
+            return engine, learned(
+                estimator, engine.evidence, problem.covariance, workers=workers, **options
+            )
     if isinstance(estimator.optimizer, str):
         return _from_some_rows(estimator, engine, problem, **options)
     search = learned(estimator, engine.evidence, problem.covariance, **options)
@@ -81,6 +86,7 @@ def learned(
     priors: tuple = (),
     quiet: tuple[str, ...] = (),
     restarts: int | None = None,
+    workers: int = 1,
 ) -> Result:
     """The search for theta: its ``value`` is the best found.
 
@@ -92,6 +98,7 @@ def learned(
         At the theta to begin with.
     quiet : names of hyperparameters that may be at their lower bound without a warning
     restarts : int, in place of the estimator's
+    workers : int, runs at a time
     """
     theta, bounds = covariance.theta, covariance.bounds
     if not len(theta):
@@ -107,6 +114,7 @@ def learned(
         priors=priors,
         optimizer=estimator.optimizer,
         max_time=getattr(estimator, "max_time", None),
+        workers=workers,
     )
     warn_of_bounds(result.value, bounds, covariance.names, quiet)
     return result

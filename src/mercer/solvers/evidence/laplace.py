@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, get_lapack_funcs, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 from scipy.special import expit
 
 from mercer.arrays import n_rows, refuse_beyond_memory, take_rows
 from mercer.arrays.factorisation import factorised
+from mercer.arrays.lapack import invert_upper
 from mercer.solvers.evidence.exact import BLOCK, lower_triangle
 from mercer.solvers.evidence.problem import Covariance, Evidence, LabelProblem
 from mercer.solvers.result import Result, Status
@@ -143,9 +144,8 @@ class LaplaceEngine:
 
     def _gradient(self, covariance: Covariance, mode: Mode) -> np.ndarray:
         """By theta: the explicit part, and that by way of the mode, in one matrix of weights."""
-        (potri,) = get_lapack_funcs(("potri",), (mode.U,))
-        R, _ = potri(mode.U, lower=0, overwrite_c=1)
-        R = R.T  # whose lower half is B^-1
+        invert_upper(mode.U)
+        R = mode.U.T  # whose lower half is B^-1
         own = R.diagonal().copy()
         # -1/2 var(f_i) d^3 log p / d f_i^3, where var(f_i) = (1 - own_i) / W_i.
         third = -0.5 * (1 - own) * (1 - 2 * mode.pi)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mercer.arrays import n_rows
+from mercer.arrays.threads import ONE_THREAD_CHOLESKY, blas_threads
 from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.maximisation import LogNormal, maximise
 from mercer.solvers.evidence.problem import EvidenceProblem, LabelProblem
@@ -42,11 +43,14 @@ def of_some_rows(
     """
     rows = np.random.RandomState(random_state).permutation(n_rows(problem.X))[:ROWS]
     covariance = problem.covariance
-    found = maximise(
-        engine(problem.some(np.sort(rows))).evidence,
-        list(starts) or [covariance.theta],
-        covariance.bounds,
-        priors=priors,
-        max_time=max_time,
-    )
+    of_rows = engine(problem.some(np.sort(rows)))
+    with blas_threads(len(rows), ONE_THREAD_CHOLESKY):
+        found = maximise(
+            of_rows.evidence,
+            list(starts) or [covariance.theta],
+            covariance.bounds,
+            priors=priors,
+            max_time=max_time,
+            workers=getattr(of_rows, "workers", 1),
+        )
     return replace(problem, covariance=covariance.at(found.value))
