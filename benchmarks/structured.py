@@ -27,12 +27,7 @@ from typing import Any
 
 import numpy as np
 import timing
-from sklearn.model_selection import (
-    GridSearchCV,
-    LeaveOneOut,
-    StratifiedKFold,
-    cross_val_score,
-)
+from sklearn.model_selection import GridSearchCV, LeaveOneOut, StratifiedKFold, cross_val_score
 from timing import timed
 
 from mercer import SVC, KernelCentroidClassifier, feature_importances

@@ -31,9 +31,9 @@ GROUPS = {
     "Sets": ("sets",),
     "Strings": ("words", "mismatches", "subsequences", "substrings", "weighted_degree"),
     "Trees": ("trees",),
-    "Graphs": ("kernels",),
+    "Graphs": ("kernels", "refinement"),
     "Given by you": ("given",),
-    "Made of other kernels": ("algebra", "transformations"),
+    "Made of other kernels": ("algebra", "transformations", "columns", "power"),
     "Others": (),
 }
 

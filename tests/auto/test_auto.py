@@ -236,7 +236,7 @@ def test_probabilities_are_calibrated_left_one_out():
 def test_more_rows_than_are_fitted_exactly(monkeypatch):
     X, y = make_friedman1(900, n_features=6, noise=0.5, random_state=1)
     exact = AutoKernelRegressor().fit(X[:700], y[:700])
-    monkeypatch.setattr(models, "_EXACT", 100)
+    monkeypatch.setattr(models, "EXACT_AT_MOST", 100)
     monkeypatch.setattr(models, "_CENTRES", 200)
     model = AutoKernelRegressor().fit(X[:700], y[:700])
     assert "nystrom" in model.report_["solver"]
@@ -354,7 +354,7 @@ def models_of(y):
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_rows_without_weight_are_not_there(exact, monkeypatch):
-    monkeypatch.setattr(models, "_EXACT", 5000 if exact else 0)
+    monkeypatch.setattr(models, "EXACT_AT_MOST", 5000 if exact else 0)
     X, y, weight = weighed_table()
     there = weight > 0
     for model, targets, said in models_of(y):

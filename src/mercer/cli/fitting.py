@@ -21,8 +21,8 @@ from mercer.reports.novelty import stored_fingerprints
 from mercer.reports.report import explained, held_out
 from mercer.reports.scores import METRICS, HeldOut, checked_metric
 from mercer.tables import kinds as columns
+from mercer.tables.data import Data, refuse_repeated
 from mercer.tables.leaks import possible_leaks
-from mercer.tables.readers import Data, refuse_repeated
 
 NO_BETTER = (
     "{} held-out rows do not show that the model is better than the baseline ({}): the columns may "

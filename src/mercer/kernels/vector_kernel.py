@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.arrays import as_numbers
-from mercer.expressions import (
-    Check,
-    Expression,
-    Parameter,
-    Scale,
-    View,
-)
+from mercer.expressions import Check, Expression, Parameter, Scale, View
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels.kernel import (
     _FORMULAS,

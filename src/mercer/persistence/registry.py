@@ -28,6 +28,7 @@ from mercer.kernels import Kernel
 PARTS = {
     "mercer.tables.sparse": {"coding.Sparse": "SparseCoding"},
     "mercer.tables.coding": {"coding.Table": "TableCoding"},
+    "mercer.tables.graphs": {"coding.Graphs": "GraphCoding"},
     "mercer.tables.coordinates": {"coding.Coordinates": "TableCoordinates"},
     "mercer.estimators.gaussian_process.binary": {"gaussian.Binary": "BinaryModel"},
     "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
@@ -134,8 +135,9 @@ PARTS = {
     "mercer.solvers.spectral.eigenpairs": {"spectral.Eigenpairs": "Eigenpairs"},
 }
 
-# What stands before a model in a pipeline, and what our estimators hold: ids are public names, but
-# for classes that have none. Searches and ensembles are not here: save their ``best_estimator_``.
+# Preprocessing, linear models after a feature map, and what our estimators hold: ids are public
+# names, but for classes that have none. Searches and ensembles are not here: save their
+# ``best_estimator_``.
 SCIKIT_LEARN = [
     "sklearn.calibration.CalibratedClassifierCV",
     "sklearn.compose.ColumnTransformer",
@@ -153,7 +155,23 @@ SCIKIT_LEARN = [
     "sklearn.gaussian_process.kernels.WhiteKernel",
     "sklearn.impute.MissingIndicator",
     "sklearn.impute.SimpleImputer",
+    "sklearn.kernel_approximation.Nystroem",
     "sklearn.kernel_approximation.PolynomialCountSketch",
+    "sklearn.kernel_approximation.RBFSampler",
+    "sklearn.linear_model.BayesianRidge",
+    "sklearn.linear_model.ElasticNet",
+    "sklearn.linear_model.ElasticNetCV",
+    "sklearn.linear_model.HuberRegressor",
+    "sklearn.linear_model.Lasso",
+    "sklearn.linear_model.LassoCV",
+    "sklearn.linear_model.LinearRegression",
+    "sklearn.linear_model.LogisticRegression",
+    "sklearn.linear_model.LogisticRegressionCV",
+    "sklearn.linear_model.QuantileRegressor",
+    "sklearn.linear_model.Ridge",
+    "sklearn.linear_model.RidgeCV",
+    "sklearn.linear_model.RidgeClassifier",
+    "sklearn.linear_model.RidgeClassifierCV",
     # A function that the library's own name stands for.
     "sklearn.metrics.pairwise.additive_chi2_kernel",
     "sklearn.model_selection.KFold",
@@ -162,6 +180,7 @@ SCIKIT_LEARN = [
     "sklearn.pipeline.FeatureUnion",
     "sklearn.pipeline.Pipeline",
     "sklearn.preprocessing.FunctionTransformer",
+    "sklearn.preprocessing.LabelBinarizer",
     "sklearn.preprocessing.LabelEncoder",
     "sklearn.preprocessing.MaxAbsScaler",
     "sklearn.preprocessing.MinMaxScaler",
@@ -170,6 +189,8 @@ SCIKIT_LEARN = [
     "sklearn.preprocessing.OrdinalEncoder",
     "sklearn.preprocessing.RobustScaler",
     "sklearn.preprocessing.StandardScaler",
+    "sklearn.svm.LinearSVC",
+    "sklearn.svm.LinearSVR",
 ]
 PRIVATE = {
     "sklearn.calibration": {

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mercer.reports.scores import METRICS, HeldOut, constant, interval
 from mercer.tables.coding import TableCoding
+from mercer.tables.sparse import SparseCoding
 
 # Training rows for the other models, of larger data a sample.
 MOST_ROWS = 50_000
@@ -58,7 +59,8 @@ def compared(
 def _points(X: Any, X_train: Any) -> tuple[Any, Any] | None:
     """Coded rows without texts; None if nothing is left."""
     if sp.issparse(X):
-        return X, X_train
+        occupied = SparseCoding().fit(X_train)
+        return occupied.transform(X), occupied.transform(X_train)
     coding = TableCoding().fit(X_train)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -22,8 +22,7 @@ from mercer.estimators.gaussian_process.covariances import (
     make_covariance,
     refuse_compound,
 )
-from mercer.estimators.gaussian_process.engine import described
-from mercer.estimators.gaussian_process.regression import OPTIMIZER
+from mercer.estimators.gaussian_process.engine import OPTIMIZER, described
 from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
 from mercer.estimators.gaussian_process.training import copied
 from mercer.estimators.inputs import input_tags, validate_query

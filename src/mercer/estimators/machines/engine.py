@@ -9,18 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._sklearn import StrOptions
-from mercer.arrays import (
-    backend,
-    n_rows,
-    to_device_of,
-    to_float64,
-)
+from mercer.arrays import backend, n_rows, to_device_of, to_float64
 from mercer.arrays.remote import is_collection, is_remote
 from mercer.estimators.centres import centres_of
-from mercer.estimators.constraints import (
-    POSITIVE,
-    at_least,
-)
+from mercer.estimators.constraints import POSITIVE, at_least
 from mercer.estimators.labels import weight_unit
 from mercer.estimators.progress import reporter
 from mercer.estimators.training_gram import stored, training_gram

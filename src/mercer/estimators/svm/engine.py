@@ -12,15 +12,7 @@ from sklearn.base import BaseEstimator
 
 from mercer import kernels as K
 from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
-from mercer.arrays import (
-    as_dense,
-    backend,
-    memory_budget,
-    n_rows,
-    take_rows,
-    to_cpu,
-    to_float64,
-)
+from mercer.arrays import as_dense, backend, memory_budget, n_rows, take_rows, to_cpu, to_float64
 from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import atomic_fit

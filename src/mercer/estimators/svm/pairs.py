@@ -21,10 +21,7 @@ from mercer.estimators.fitting import atomic_fit, warn_the_caller
 from mercer.estimators.inputs import is_precomputed, require_fitted, validate_query
 from mercer.estimators.labels import class_labels, validate_supervised
 from mercer.estimators.scores import Classifier
-from mercer.estimators.svm.engine import (
-    PARAMETERS,
-    SupportVectorMachine,
-)
+from mercer.estimators.svm.engine import PARAMETERS, SupportVectorMachine
 from mercer.estimators.svm.forms import Expansion
 from mercer.estimators.svm.layout import pairwise_columns
 from mercer.estimators.svm.training import Task, Training

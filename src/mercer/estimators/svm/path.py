@@ -13,9 +13,7 @@ from mercer._sklearn import without_listeners
 from mercer.arrays import backend, take_rows
 from mercer.arrays.torch_state import learning
 from mercer.estimators.fitting import validate_parameters, warn_of_convergence
-from mercer.estimators.svm.engine import (
-    SupportVectorMachine,
-)
+from mercer.estimators.svm.engine import SupportVectorMachine
 from mercer.estimators.svm.training import Solved, Task, Training, end_points, positive_weights
 from mercer.operators import GramOperator
 from mercer.solvers.result import Result

@@ -8,9 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import (
-    get_lapack_funcs,
-)
+from scipy.linalg import get_lapack_funcs
 
 from mercer.arrays import backend, namespace
 from mercer.arrays.factorisation import factorised
