@@ -121,18 +121,6 @@ class Sums:
         solved = cho_solve(self.B, self.c)
         return solved[:, :t] - solved[:, t:] @ profile.beta, solved[:, t:], profile
 
-    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f at all points, without a basis: (n, t) and (n,)."""
-        weights, (upper, _) = self.coefficients[0], self.B
-        mean, variance = np.empty(self.problem.Y.shape), np.empty(len(self.known))
-        for block in self._blocks():
-            Phi = self.features(block.K)
-            mean[block.rows] = Phi @ weights
-            W = blas.dtrsm(1.0, upper, Phi.T, trans_a=1)
-            left = self.covariance.own(block.X) - self.known[block.rows]
-            variance[block.rows] = np.maximum(left, 0.0) + np.einsum("ij,ij->j", W, W)
-        return mean, variance
-
     # With alpha = C^-1 (Y - H beta), V = C^-1 H and E = (alpha alpha^T + t D^-1 - t C^-1
     # + t V A^-1 V^T) / 2 for C = Q + D, the bound changes by <E, dQ> through Q, which is
     # <2 E Phi U^-T, dK_nm> - <U^-1 Phi^T E Phi U^-T, dK_mm>.
