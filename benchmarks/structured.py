@@ -386,10 +386,10 @@ def planted(length: int, rng: np.random.Generator) -> None:
     model = SVC(kernel=K.Substring(min_length=4, max_length=16).normalize())
     fitted, _ = timed(lambda: model.fit(files[:40], infected[:40]), 1)
     scored, score = timed(lambda: model.score(files[40:], infected[40:]), 1)
-    told, found = timed(lambda: feature_importances(model), 1)
+    spent, found = timed(lambda: feature_importances(model), 1)
     print(
         f"a signature of {length} bytes in files of 100 kB: fit {fitted:.1f} s, 20 new files "
-        f"{scored:.1f} s, accuracy {score:.2f}, reported back in {told:.1f} s: "
+        f"{scored:.1f} s, accuracy {score:.2f}, reported back in {spent:.1f} s: "
         f"{found.substrings[0][0][0] == signature}"
     )
 

@@ -58,6 +58,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 import mercer
 import model_zoo
 from mercer import kernels as K
+from mercer.auto import BoostedPartitions
 from mercer.estimators.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -327,6 +328,21 @@ def coordinates():
         yield f"coordinates {classes} classes", model, table[::9]
 
 
+def partitions():
+    """Boosted partitions, alone and as a part of automatic models."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 4))
+    y = np.exp((X[:, 0] > 0) + 0.3 * X[:, 1])
+    few = {"n_trees": 5, "depth": 3}
+    yield "partitions numbers", BoostedPartitions(**few).fit(X, y), X[::9]
+    labels = np.digitize(y, [1.0, 2.0])
+    yield "partitions classes", BoostedPartitions("classes", **few).fit(X, labels), X[::9]
+    yield "combined numbers", mercer.AutoKernelRegressor("fast").fit(X, y), X[::9]
+    for classes in (2, 3):
+        model = mercer.AutoKernelClassifier("fast").fit(X, np.minimum(labels, classes - 1))
+        yield f"combined {classes} classes", model, X[::9]
+
+
 def libsvm():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
@@ -397,6 +413,7 @@ FAMILIES = (
     pipelines,
     automatic,
     coordinates,
+    partitions,
     libsvm,
     values,
 )

@@ -64,11 +64,6 @@ def callbacks_around(estimator: Any) -> Iterator[Any]:
         yield begin(max_subtasks=None)
 
 
-def has_listeners(estimator: Any) -> bool:
-    """Whether callbacks were given to an estimator."""
-    return bool(getattr(estimator, "_skl_callbacks", None))
-
-
 def without_listeners(estimator: Any) -> Any:
     """The estimator itself, whose callbacks are removed."""
     vars(estimator).pop("_skl_callbacks", None)

@@ -83,7 +83,7 @@ def test_a_table_is_no_collection_of_graphs(rings):
 
 def test_many_graphs_are_fitted_on_centres(rings, monkeypatch):
     graphs, y = rings
-    monkeypatch.setattr("mercer.auto.models._EXACT", 20)
+    monkeypatch.setattr("mercer.auto.automatic.EXACT_AT_MOST", 20)
     model = mercer.AutoKernelClassifier(max_time=1e-3).fit(graphs, y)
     assert len(model.model_.X_fit_) < 60
     assert model.score(graphs, y) > 0.9

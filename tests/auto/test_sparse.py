@@ -90,7 +90,7 @@ def test_models_of_sparse_rows_are_kernel_machines_on_the_coded_points():
     model = AutoKernelClassifier().fit(X, y)
     assert isinstance(model.coding_, SparseCoding)
     assert model.n_features_in_ == X.shape[1]
-    assert model.report_["left_one_out_accuracy"] > 0.7 > model.report_["baseline_accuracy"]
+    assert model.report_["leave_one_out_accuracy"] > 0.7 > model.report_["baseline_accuracy"]
     new, truth = texts(100, seed=5)
     assert np.mean(model.predict(new) == truth) > 0.7
     # By hand, on the few columns that occur.

@@ -283,6 +283,7 @@ SCORED = [name for name in every_estimator.names() if "sample_weight" in signatu
 UNWEIGHTED = (
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
+    "StructureSearch",
     "KernelCCA",
     "KernelPCA",
     "KernelPerceptron",

@@ -15,6 +15,7 @@ from mercer._sklearn import Interval, StrOptions, check_n_features
 from mercer.arrays import row_blocks
 from mercer.arrays.remote import over_blocks
 from mercer.arrays.threads import one_blas_thread
+from mercer.auto import combination
 from mercer.auto.graph_search import GraphSearch
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.novelty import novelty
@@ -77,7 +78,33 @@ class AutoKernel(BaseEstimator):
         if hasattr(search.coding, "feature_names_in_"):
             self.feature_names_in_ = search.coding.feature_names_in_
         self.kernel_ = search.kernel
+        search.seed = random.randint(2**31 - 1)
         return search
+
+    def _fit_partitions(
+        self,
+        search: Search,
+        y: np.ndarray,
+        is_classes: bool,
+        weight: np.ndarray | None,
+        groups: Any,
+    ) -> None:
+        """Boosted partitions of the same points, where they are worth it."""
+        self.partitions_, self.weights_ = None, None
+        try:
+            self.partitions_ = combination.boosted(
+                search.coding,
+                search.all_points(),
+                y,
+                is_classes=is_classes,
+                weight=weight,
+                groups=groups,
+                seed=search.seed,
+                seconds=search.clock.left(),
+                quality=self.quality,
+            )
+        except KeyboardInterrupt:
+            warn_of_convergence("interrupted; the model has no boosted partitions")
 
     def _centres(self, search: Search) -> int | None:
         """How many centres the final fit is on; None where there is time for an exact one."""
@@ -88,7 +115,7 @@ class AutoKernel(BaseEstimator):
         return min(int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES)), n)
 
     def _fit_squares(self, search: Search, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """Fit by least squares; returns predictions left one out of (n, t)."""
+        """Fit by least squares; returns leave-one-out predictions (n, t)."""
         points, n, centres = search.all_points(), len(Y), self._centres(search)
         if are_all_equal(points):
             return self._fit_nothing(points, Y)
@@ -104,17 +131,21 @@ class AutoKernel(BaseEstimator):
         predictions: np.ndarray,
         Y: np.ndarray,
         weight: np.ndarray | None,
+        ablation: dict[str, float],
     ) -> None:
-        """``report_``, with the error of predictions left one out of targets (n, t)."""
+        """``report_``, with the error of leave-one-out predictions of targets (n, t)."""
         errors = np.mean((predictions - Y) ** 2, axis=1)
         mean = np.average(Y, axis=0, weights=weight)
+        error = float(np.average(errors, weights=weight))
         self.report_ = {
             "tried": search.tried,
+            "ablation": ablation,
             "scaling": self.coding_.scaling,
             "kernel": repr(self.kernel_),
             "alpha": float(self.alpha_),
             "solver": self.model_.result_.method,
-            "left_one_out": float(np.average(errors, weights=weight)),
+            "leave_one_out": error,
+            "left_one_out": error,  # the name of the key before
             "baseline": float(np.average(np.mean((Y - mean) ** 2, axis=1), weights=weight)),
             "seconds": search.clock.seconds,
         }
@@ -144,7 +175,7 @@ class AutoKernel(BaseEstimator):
             leaks[name(columns[int(found.split()[-1])])] = score
 
     def _fit_nothing(self, points: Any, Y: np.ndarray) -> np.ndarray:
-        """A table that tells no row from another: the mean."""
+        """A table whose rows are all equal: the mean."""
         self.alpha_ = 1.0
         points = points if points.shape[1] else np.zeros((len(Y), 1))
         self.model_ = KernelRidge(kernel=self.kernel_).fit(points, 0 * Y)
@@ -153,12 +184,12 @@ class AutoKernel(BaseEstimator):
     def _fit_exactly(
         self, points: Any, Y: np.ndarray, weight: np.ndarray | None, search: Search
     ) -> np.ndarray:
-        """The regulariser on many rows, from that of the search; all left out at that one."""
+        """Fit with the best regulariser on many rows; returns leave-one-out predictions (n, t)."""
         n, clock, targets = len(Y), search.clock, search.Y
         G = weighed(np.asarray(self.kernel_(points), dtype=np.float64), search.roots)
         rows = np.sort(search.rows(PATH_ROWS))
 
-        def told(alpha: float, error: float) -> None:
+        def report(alpha: float, error: float) -> None:
             name = f"alpha {alpha:.3g}, {'all' if len(rows) == n else len(rows)} rows"
             search.note(name, self.coding_, error)
             if clock.left() < 2 * FACTORISATIONS * search.pace * n**3:
@@ -166,7 +197,7 @@ class AutoKernel(BaseEstimator):
 
         part = G if len(rows) == n else G[np.ix_(rows, rows)]
         with one_blas_thread():
-            error, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, told)
+            error, alpha, residual = best_alpha(part, targets[rows], search.alpha, _FACTOR, report)
         self.alpha_ = max(alpha, least_alpha(G))
         if len(rows) < n or np.isinf(error):
             if float32_is_small(n, float(G.diagonal().max()), self.alpha_):
@@ -213,7 +244,15 @@ class AutoKernel(BaseEstimator):
             return np.zeros(points.shape[0])
         return novelty(self.kernel_, points, self.model_.X_fit_)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Scores of the kernel's function, and those of the partitions where there are some."""
+        found = self._all_scores(X)
+        if self.partitions_ is None:
+            return found, None
+        columns = found.shape[1] - len(self.partitions_.first_)
+        return found[:, :columns], found[:, columns:]
+
+    def _all_scores(self, X: Any) -> np.ndarray:
         require_fitted(self)
         if sp.issparse(X) and isinstance(self.coding_, TableCoding) and X.shape[0]:
             check_n_features(self, X, reset=False)
@@ -227,7 +266,11 @@ class AutoKernel(BaseEstimator):
         if not points.shape[1]:
             return np.zeros((points.shape[0], self.model_.dual_coef_[0].size))
         found = np.asarray(self.model_.predict(points))
-        return found.reshape(len(found), -1)
+        found = found.reshape(len(found), -1)
+        if self.partitions_ is None:
+            return found
+        more = combination.tree_scores(self.coding_, points, self.partitions_)
+        return np.hstack([found, more])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

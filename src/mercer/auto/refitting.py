@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from mercer.auto.classes import as_model
 from mercer.auto.classification import AutoKernelClassifier
+from mercer.auto.combination import questions_of
 from mercer.auto.likelihood import fit_likelihood
 from mercer.auto.rows import table_of_rows, times_class_weight, weighted_rows
 from mercer.auto.targets import Targets
@@ -56,6 +57,12 @@ def refitted(model: Any, X: Any, y: Any, groups: Any = None) -> Any:
     else:
         points = points if points.shape[1] else np.zeros((len(y), 1))
         new.model_ = clone(model.model_).fit(points, Y, weight)
+    if model.partitions_ is not None:
+        columns = questions_of(new.coding_)
+        targets = Y if codes is None else codes
+        new.partitions_ = clone(model.partitions_).fit(
+            points[:, columns].astype(np.float64), targets, weight, groups
+        )
     return new
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._sklearn import check_y
 from mercer.arrays.remote import over_blocks
+from mercer.auto import combination
 from mercer.auto.automatic import AutoKernel
 from mercer.auto.residuals import intervals, sorted_residuals
 from mercer.auto.rows import required_target, table_of_rows, weighted_rows
@@ -25,10 +26,10 @@ class AutoKernelRegressor(Regressor, AutoKernel):
     The points are a table's columns: values and ranks of numbers, indicators and target means of
     categories (`mercer.tables.coordinates.TableCoordinates`); texts and sequences add string
     kernels. The norms weigh each coordinate. The weights, the amplitude :math:`\beta` and the
-    regulariser minimise the squared error left one out on some 900 rows, by its exact gradient, and
-    then on as many others. One width for all and the regulariser are chosen on 1500 rows. Up to
+    regulariser minimise the leave-one-out squared error on some 900 rows, by its exact gradient,
+    and then on as many others. One width for all and the regulariser are chosen on 1500 rows. Up to
     5000 rows the fit is exact, beyond that on centres. A skewed target that is never negative is
-    learnt as its logarithm too, and both predictions are combined by those left out.
+    learnt as its logarithm too, and both predictions are combined by their leave-one-out errors.
 
     A sparse matrix of more than 1000 columns, or more than 8 million entries with the zeros, stays
     sparse unless half of it is stored: its columns are scaled and not moved, a missing value counts
@@ -54,8 +55,12 @@ class AutoKernelRegressor(Regressor, AutoKernel):
     alpha_ : float
     coding_ : TableCoordinates or SparseCoding
     model_ : KernelRidge or KernelRidgeCV
+    partitions_ : BoostedPartitions or None
+        Trees on the same points.
+    weights_ : ndarray of shape (2,) or None
+        Of the predictions of ``model_`` and of ``partitions_``.
     report_ : dict
-        What was tried, with its error and the seconds gone by; what won; the error left one out of
+        What was tried, with its error and the seconds gone by; what won; the leave-one-out error of
         the whole, and that of the mean as a baseline, both in units of the targets' variance; the
         columns that are not learnt, and those that may be leaks of the target.
 
@@ -65,7 +70,7 @@ class AutoKernelRegressor(Regressor, AutoKernel):
     >>> from mercer.auto import AutoKernelRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> model = AutoKernelRegressor().fit(X, y)
-    >>> bool(model.report_["left_one_out"] < 0.55 * model.report_["baseline"])
+    >>> bool(model.report_["leave_one_out"] < 0.55 * model.report_["baseline"])
     True
     """
 
@@ -101,22 +106,55 @@ class AutoKernelRegressor(Regressor, AutoKernel):
         Y = targets.standardised(y)
         search = self._search(X, Y, weight, groups)
         left_out = self._fit_squares(search, Y, weight)
-        targets = targets.combined(left_out, y, weight)
         one = slice(None) if y.shape[1] > 1 else 0
         self.y_mean_, self.y_scale_ = targets.mean[one], targets.scale[one]
-        self.log_target_ = targets.log
-        predictions = targets.predictions(left_out)
+        found = targets.combined(left_out, y, weight)
+        self.log_target_, self.tree_log_target_ = found.log, None
+        predictions = found.predictions(left_out)
+        self._fit_partitions(search, Y, False, weight, groups)
+        ablation: dict[str, float] = {}
+        if self.partitions_ is not None:
+            predictions, y, weight, ablation = self._combined(targets, predictions, y, weight)
         self.residuals_ = sorted_residuals(predictions, y)
-        self._report(search, predictions / targets.scale, y / targets.scale, weight)
+        self._report(search, predictions / targets.scale, y / targets.scale, weight, ablation)
         self._name_columns(search, X, Y[:, 0] if self.one_target_ else Y, "regression")
         return self
+
+    def _combined(
+        self, targets: Targets, kernel: np.ndarray, y: np.ndarray, weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, dict[str, float]]:
+        """Weights of both parts; predictions of rows that both left out, their y and weights, and
+        what each part alone errs."""
+        left_out, self.partitions_.left_out_ = self.partitions_.left_out_, None
+        rows = np.flatnonzero(np.isfinite(left_out[:, 0]))
+        left_out, kernel, y = left_out[rows], kernel[rows], y[rows]
+        weight = None if weight is None else weight[rows]
+        found = targets.combined(left_out, y, weight)
+        self.tree_log_target_ = found.log
+        parts = [
+            (part - targets.mean) / targets.scale for part in (kernel, found.predictions(left_out))
+        ]
+        Y = (y - targets.mean) / targets.scale
+        self.weights_ = combination.weights_for_numbers(parts, Y, weight)
+        combined = self.weights_[0] * parts[0] + self.weights_[1] * parts[1]
+
+        def error(F: np.ndarray) -> float:
+            return float(np.average(np.mean((F - Y) ** 2, axis=1), weights=weight))
+
+        alone = {"kernel": parts[0], "partitions": parts[1]}
+        ablation = combination.ablation(alone, combined, error)
+        return combined * targets.scale + targets.mean, y, weight, ablation
 
     @over_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for a table."""
-        scores = self._scores(X)
+        scores, more = self._scores(X)
         mean, scale = np.atleast_1d(self.y_mean_, self.y_scale_)
         values = Targets(mean, scale, self.log_target_).predictions(scores)
+        if more is not None:
+            others = Targets(mean, scale, self.tree_log_target_).predictions(more)
+            a, b = self.weights_
+            values = a * (values - mean) + b * (others - mean) + mean
         return values[:, 0] if self.one_target_ else values
 
     @over_blocks

@@ -96,7 +96,7 @@ class Search:
         The mean squared leave-one-out error on them.
     tried : list of dict
     pace : float
-        Seconds that a Cholesky factor takes, left one out, per cubed number of rows.
+        Seconds of a Cholesky factor and the leave-one-out error, per cubed number of rows.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Search:
         self.is_sparse = sp.issparse(X)
         self.coding: Any = self._fitted_coding()
         self.kernel: Kernel = K.Constant(1.0)
-        self.pace = 0.0
+        self.pace, self.seed = 0.0, 0
         self.few = int(np.clip(len(Y) // _FIRST_SHARE, *_FIRST_ROWS))
         self.more = int(np.clip(len(Y) // _MORE_SHARE, *_MORE_ROWS))
         self.half = min(self.more, len(Y) // 2)

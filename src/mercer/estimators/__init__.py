@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mercer.estimators.clustering.centroid import KernelCentroidClassifier
     from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
     from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
+    from mercer.estimators.gaussian_process.structure import StructureSearch
     from mercer.estimators.machines.classification import KernelMachineClassifier
     from mercer.estimators.machines.regression import KernelMachineRegressor
     from mercer.estimators.online.perceptron import KernelPerceptron
@@ -52,12 +53,14 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "StructureSearch",
 ]
 
 _NAMES = {
     "clustering.centroid": ("KernelCentroidClassifier",),
     "gaussian_process.classification": ("GaussianProcessClassifier",),
     "gaussian_process.regression": ("GaussianProcessRegressor",),
+    "gaussian_process.structure": ("StructureSearch",),
     "machines.classification": ("KernelMachineClassifier",),
     "machines.regression": ("KernelMachineRegressor",),
     "online.perceptron": ("KernelPerceptron",),

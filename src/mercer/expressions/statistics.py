@@ -217,16 +217,6 @@ def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
     return Leaf(Kind.SQDIST, *moved, *given, *norms)
 
 
-def rows_moved_like(F: np.ndarray, side: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Dense rows as the core takes them with prepared points: moved, as given, squared norms."""
-    given = row_major(F, np.float64)
-    if not isinstance(side, _Centred):
-        return given, given, None
-    moved = given if side.origin is None else given - side.origin
-    with np.errstate(over="ignore"):
-        return moved, given, _squared_norms(moved)
-
-
 def _squared_norms(A: np.ndarray) -> np.ndarray:
     """‖x‖² to the last digit or so; einsum's plain sum of many features would lose some."""
     if not isinstance(A, np.ndarray):

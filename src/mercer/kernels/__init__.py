@@ -37,6 +37,7 @@ from mercer.kernels.vector.distance import (
 )
 from mercer.kernels.vector.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.vector.histogram import Chi2, Min, Tanimoto
+from mercer.kernels.vector.transition import Transition, change_point
 
 __all__ = [
     "RBF",
@@ -86,10 +87,12 @@ __all__ = [
     "Subtree",
     "Sum",
     "Tanimoto",
+    "Transition",
     "Tree",
     "WLOptimalAssignment",
     "WeightedDegree",
     "WeisfeilerLehman",
+    "change_point",
     "exp",
     "from_networkx",
     "parse",

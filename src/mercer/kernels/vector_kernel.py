@@ -35,7 +35,8 @@ class VectorKernel(Kernel, abstract=True):
 
     def build(self, view: View, path: str) -> Expression:
         own = plain_key(vars(self), type(self))
-        key = None if own is None else (type(self).formula, own, view, path)
+        seen = (view, path) if view.steps or path else ()
+        key = None if own is None else (type(self).formula, own, *seen)
         known = _FORMULAS.get(key)
         if known is not None:
             return known

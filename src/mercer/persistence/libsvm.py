@@ -23,7 +23,8 @@ from mercer.arrays import as_dense, memory_budget, to_cpu
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import NAMES
-from mercer.estimators.svm.layout import pairwise_layout, sparse_like
+from mercer.estimators.svm.layout import pairwise_layout
+from mercer.estimators.svm.training import sparse_like
 from mercer.whole_files import read_regular, write_whole
 
 MACHINES = {

@@ -33,6 +33,7 @@ PARTS = {
     "mercer.estimators.gaussian_process.binary": {"gaussian.Binary": "BinaryModel"},
     "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
     "mercer.estimators.gaussian_process.sklearn_kernels": {"gaussian.Gram": "GramCovariance"},
+    "mercer.estimators.gaussian_process.structure_words": {"gaussian.Axis": "Axis"},
     "mercer.estimators.smoothing.columns": {"coding.Columns": "ColumnCoding"},
     "mercer.estimators.centres": {"ridge.Centres": "Centres"},
     "mercer.estimators.smoothing.supports": {"density.Box": "BoxSupport"},
@@ -131,7 +132,7 @@ PARTS = {
     "mercer.solvers.result": {"solver.Result": "Result", "solver.Status": "Status"},
     "mercer.solvers.risk_problem": {"risk.Solution": "Machine"},
     "mercer.solvers.risk.softmax": {"loss.Softmax": "Softmax"},
-    "mercer.solvers.risk.span": {"span.Solution": "Solution"},
+    "mercer.solvers.risk.feature_span": {"span.Solution": "Solution"},
     "mercer.solvers.spectral.eigenpairs": {"spectral.Eigenpairs": "Eigenpairs"},
 }
 
@@ -226,10 +227,12 @@ UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
             "class_weight": None,
             "loss_": "squared",
             "offsets_": 0.0,
-        }
+        },
+        lambda old: {**old, "partitions_": None, "weights_": None},
     ],
     "AutoKernelRegressor": [
-        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None}
+        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None},
+        lambda old: {**old, "partitions_": None, "weights_": None, "tree_log_target_": None},
     ],
     "GaussianProcessClassifier": [lambda old: {**old, "engine": "exact", "n_inducing": None}],
 }

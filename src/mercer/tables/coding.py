@@ -34,7 +34,7 @@ class TableCoding(TransformerMixin, BaseEstimator):
     """A table of numbers, categories and texts as points.
 
     Numbers are moved and scaled, and so are days, written or as times; a gap becomes the median,
-    and a coordinate that tells of it is added where there were gaps in training. Categories at
+    and an indicator of it is added where there were gaps in training. Categories at
     distance one from each other take a coordinate per level, with rare and unseen levels in one
     place. Texts and sequences are left as they are, for a string kernel.
 

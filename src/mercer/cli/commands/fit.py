@@ -68,6 +68,13 @@ def fit(
         str | None,
         typer.Option(metavar="balanced|CLASS=WEIGHT,...", help="Weights of the classes."),
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Describe the target as a sum of parts, such as trend and season.",
+        ),
+    ] = False,
     ignore: Annotated[
         list[str] | None, typer.Option(help="Exclude a column; repeat for several.")
     ] = None,
@@ -124,6 +131,7 @@ def fit(
             metric=metric and metric.value,
             class_weight=weights,
             cv=cv,
+            structure=explain,
             step=step,
         )
         step("writing")
@@ -139,6 +147,8 @@ def fit(
     summary["saved as"] = path
     if path != "-" and report != "-":
         out.result(summary)
+        for line in summary.get("structure", {}).get("words", []):
+            out.note(line)
         for line in [*found.notes, *summary["advice"]]:
             out.note(f"\n{line}")
         written = report is not None and unwritten is None

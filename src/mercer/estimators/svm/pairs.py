@@ -157,7 +157,8 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         self._set_layout(training, points, dual, levels, margins)
         self._refuse_indefinite_support(training, operator)
         if len(self.classes_) < MANY_CLASSES:
-            self.pair_coef_ = pairwise_columns(dual, self.n_support_)
+            two = len(self.classes_) == 2
+            self.pair_coef_ = dual.T.copy() if two else pairwise_columns(dual, self.n_support_)
         self._set_result(found.result)
         self.n_iter_ = found.n_iter.astype(np.int32)
         return self
