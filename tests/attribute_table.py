@@ -47,6 +47,9 @@ OUTSIDE = {
         "X_fit_ _bounds _total_weight adaptive bandwidth_ kernel_ local_bandwidths_ "
         "sample_weight_ selection_"
     ),
+    mercer.KernelKMeans: (
+        "X_fit_ dual_coef_ inertia_ inertia_bound_ labels_ n_iter_ result_ squared_norms_"
+    ),
     mercer.KernelMachineClassifier: MACHINE,
     mercer.KernelMachineRegressor: MACHINE,
     mercer.KernelPCA: (

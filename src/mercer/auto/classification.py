@@ -260,7 +260,7 @@ def _steepness(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None)
     """The factor on scores that makes the classes likeliest.
 
     Each row is taken to be of its class with probability 1 - 1/(n + 2), in the manner of Platt
-    (1999): scores that tell all classes apart would else make every probability 0 or 1.
+    (1999): otherwise scores that separate all classes would make every probability 0 or 1.
     """
     n, classes = scores.shape
     odd = 1 / (n + 2)
