@@ -538,3 +538,10 @@ def test_restarts_in_threads_find_what_those_in_turn_find(monkeypatch):
         found[-1] = (model.hyperparameters_, model.result_.history, model.result_.n_iter)
     assert found[0] == found[1]
     assert len(found[0][1]) == 4
+
+
+def test_memory_maps_stay_on_disk(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = GaussianProcessRegressor(1.0 * K.RBF(), n_inducing=10, optimizer=None).fit(mapped, Y)
+    assert np.shares_memory(model.X_train_, mapped)
