@@ -8,7 +8,8 @@
     python benchmarks/gaussian_process.py inducing --data DIR    # GPyTorch's SGPR on the same rows
     python benchmarks/gaussian_process.py classes
 
-``evidence`` and ``inducing`` need GPyTorch. ``--sizes`` sets the numbers of points.
+``evidence`` and ``inducing`` need GPyTorch. ``--sizes`` sets the numbers of points. ``--cpu``
+counts CPU seconds, for a machine that others use; set OMP_NUM_THREADS=1 with it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import in_turns, machine, timed
+from timing import count_processor_time, in_turns, machine, timed
 
-from mercer import GaussianProcessClassifier, GaussianProcessRegressor
+from mercer import GaussianProcessClassifier, GaussianProcessRegressor, core
 from mercer import kernels as K
 from mercer.kernels.hyperparameters import learnable
 from mercer.solvers.evidence.covariance import of_kernel
@@ -101,7 +102,7 @@ def evidence(options: argparse.Namespace) -> None:
     """One value with its gradient at the same hyperparameters; two matrices of numbers differ."""
     import torch
 
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(core.threads(2**40, 1))
     kernel = 1.0 * K.Matern(2.5, scales=np.full(8, 1.5))
     for n in options.sizes or [2000, 5000]:
         X, y = made_up(n)
@@ -172,7 +173,7 @@ def gpytorch_evidence(X: np.ndarray, y: np.ndarray, dtype: Any) -> Any:
             real = number.detach().clone().requires_grad_()
             (rate,) = torch.autograd.grad(constraint.transform(real).log().sum(), real)
             slopes.append((number.grad / rate).double().ravel().numpy())
-        return float(value), np.concatenate(slopes)
+        return float(value.detach()), np.concatenate(slopes)
 
     return run
 
@@ -240,7 +241,7 @@ def sgpr(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, s
     import gpytorch
     import torch
 
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(core.threads(2**40, 1))
     torch.manual_seed(0)
     X, y, X_test = (torch.tensor(a, dtype=torch.float32) for a in (X, y, X_test))
 
@@ -312,7 +313,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=100, help="of GPyTorch's optimiser")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
+    parser.add_argument("--cpu", action="store_true", help="CPU seconds, on a shared machine")
     options = parser.parse_args()
+    if options.cpu:
+        count_processor_time()
     print(machine())
     warnings.filterwarnings("ignore", module="sklearn")
     for name in options.parts:
