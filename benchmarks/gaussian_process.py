@@ -127,7 +127,7 @@ def evidence(options: argparse.Namespace) -> None:
             )
 
 
-def gpytorch_evidence(X: np.ndarray, y: np.ndarray, dtype: Any) -> Any:
+def gpytorch_evidence(X: Any, y: Any, dtype: Any) -> Any:
     """A routine for log p(y) and its gradient by logarithms of the same numbers, by Cholesky."""
     import gpytorch
     import torch
@@ -162,8 +162,9 @@ def gpytorch_evidence(X: np.ndarray, y: np.ndarray, dtype: Any) -> Any:
 
     def run() -> tuple[float, np.ndarray]:
         model.zero_grad()
-        exact = gpytorch.settings.max_cholesky_size(10**6)
-        products = gpytorch.settings.fast_computations(False, False, False)
+        settings: Any = gpytorch.settings
+        exact = settings.max_cholesky_size(10**6)
+        products = settings.fast_computations(False, False, False)
         with exact, products, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = target(model(X), y) * len(y)
@@ -226,9 +227,10 @@ def inducing(options: argparse.Namespace) -> None:
     kernel = 1.0 * K.RBF(gamma=0.5, scales=np.ones(8))
     model = GaussianProcessRegressor(kernel, n_inducing=512, random_state=0)
     seconds, model = timed(lambda: model.fit(X, y))
+    predicted: Any = model.predict(X_test, return_std=True)
     print(
         f"inducing, {len(X)} rows, mercer: {seconds:.1f} s, "
-        f"{errors(*model.predict(X_test, return_std=True), y_test)}, evidence between "
+        f"{errors(*predicted, y_test)}, evidence between "
         f"{model.evidence_.lower:.0f} and {model.evidence_.upper:.0f}; {model.result_.method}",
         flush=True,
     )
@@ -236,7 +238,7 @@ def inducing(options: argparse.Namespace) -> None:
         sgpr(X, y, X_test, y_test, options.steps)
 
 
-def sgpr(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, steps: int) -> None:
+def sgpr(X: Any, y: Any, X_test: Any, y_test: np.ndarray, steps: int) -> None:
     """GPyTorch's regression with 512 inducing points, as in its documentation, in float32."""
     import gpytorch
     import torch

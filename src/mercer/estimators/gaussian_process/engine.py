@@ -80,11 +80,12 @@ def searched(
     """
     chooses = isinstance(engine, InducingEngine | IterativeEngine)
     if not chooses or estimator.optimizer is None or not len(problem.covariance.theta):
+        workers = getattr(engine, "workers", 1)
         with blas_threads(len(problem.Y), ONE_THREAD_CHOLESKY):
-            workers = getattr(engine, "workers", 1)
-            return engine, learned(
+            search = learned(
                 estimator, engine.evidence, problem.covariance, workers=workers, **options
             )
+        return engine, search
     if isinstance(estimator.optimizer, str):
         return _from_some_rows(estimator, engine, problem, **options)
     search = learned(estimator, engine.evidence, problem.covariance, **options)

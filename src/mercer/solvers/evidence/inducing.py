@@ -78,7 +78,7 @@ class InducingEngine:
         random_state: int = 0,
     ):
         self.problem, self.choose, self.random_state = problem, choose, random_state
-        self.sums = Sums if sums is None else sums
+        self.sums: Any = Sums if sums is None else sums
         self.n_inducing = n_inducing if Z is None else n_rows(Z)
         self.Z = self._chosen(problem.covariance) if Z is None else Z
 
