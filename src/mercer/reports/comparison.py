@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mercer.reports.scores import METRICS, HeldOut, constant, interval
 from mercer.tables.coding import TableCoding
+from mercer.tables.sparse import SparseCoding
 
 # Training rows for the other models, of larger data a sample.
 MOST_ROWS = 50_000
@@ -58,7 +59,10 @@ def compared(
 def _points(X: Any, X_train: Any) -> tuple[Any, Any] | None:
     """Coded rows without texts; None if nothing is left."""
     if sp.issparse(X):
-        return X, X_train
+        # The columns of training only: a linear model has a coefficient for every column.
+        sparse = SparseCoding().fit(X_train)
+        sparse.factors_ = np.ones(len(sparse.columns_))
+        return sparse.transform(X), sparse.transform(X_train)
     coding = TableCoding().fit(X_train)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -71,10 +75,14 @@ def _points(X: Any, X_train: Any) -> tuple[Any, Any] | None:
 
 def _others(task: str, is_sparse: bool, random_state: int) -> dict[str, Any]:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+    from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
     if task == "regression":
         linear: Any = RidgeCV(np.logspace(-3, 3, 13))
+        if is_sparse:  # RidgeCV makes a dense matrix of the size of X
+            split = ShuffleSplit(1, test_size=0.2, random_state=random_state)
+            linear = GridSearchCV(Ridge(), {"alpha": np.logspace(-3, 3, 7)}, cv=split)
         trees: Any = HistGradientBoostingRegressor(random_state=random_state)
     else:
         linear = LogisticRegression(max_iter=300)

@@ -21,11 +21,10 @@ import numpy as np
 from mercer.memory_errors import explained
 from mercer.tables.frames import read_feather, read_json, read_parquet, read_spreadsheet
 from mercer.tables.identifiers import NAMES_SEQUENCES, why_identifier
+from mercer.tables.limits import MAX_GIB, refuse_gaps
 from mercer.tables.text import Table, names_are_values, read_table
 from mercer.whole_files import read_regular
 
-# GiB that a compressed file may have when it is unpacked.
-MAX_GIB = 4.0
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
 JSON = re.compile(rb"\s*(\{|\[\s*[\[{])")
 # How text begins that is not UTF-8 and says so; the longer marks begin as the shorter ones do.
@@ -480,6 +479,8 @@ def _fasta(content: bytes, header: bool) -> Data:
         words = " ".join(word for word in rest.split() if "=" not in word)
         records.append({**pairs, **({"description": words} if words else {})})
         ids.append(name)
+    names_of_columns = {name for record in records for name in record}
+    refuse_gaps(len(records), len(names_of_columns), sum(map(len, records)))
     frame = pandas.DataFrame(records[:-1])
     for column in frame.columns.difference(["sequence", "description"]):
         numbers = pandas.to_numeric(frame[column], errors="coerce")
