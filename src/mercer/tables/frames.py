@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.tables.columnar import feather_table
 from mercer.tables.limits import refuse_gaps
 from mercer.tables.spreadsheets import first_sheet
 from mercer.tables.text import Table, named
@@ -29,6 +30,7 @@ def read_feather(content: bytes) -> Table:
     import pandas
 
     try:
+        feather_table(content)
         frame = pandas.read_feather(io.BytesIO(content))
     except ImportError as error:
         raise ImportError("Feather files need pyarrow: pip install 'mercer[parquet]'") from error
@@ -85,6 +87,8 @@ def _known_type(column: Any) -> Any:
 
     if column.dtype.kind == "m":
         return column / pandas.Timedelta(days=1)
+    if isinstance(column.dtype, pandas.PeriodDtype | pandas.IntervalDtype):
+        return column.astype(str).where(column.notna())
     if column.dtype.kind != "O":
         return column
     first = next(iter(column.dropna()), None)
