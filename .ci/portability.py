@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 BUILDS = HERE / "build" / "portability"
-COMPILERS = ["g++-11", "g++-12", "g++-13", "clang++-14", "clang++-16", "clang++-19"]
+COMPILERS = [f"g++-{n}" for n in range(11, 17)] + [f"clang++-{n}" for n in (14, 16, 19)]
 MINGW = "x86_64-w64-mingw32-g++-posix"
 ARM = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64-static"

@@ -28,6 +28,7 @@ LARGEST_MIB = 6
 PYPROJECT = tomllib.loads((HERE / "pyproject.toml").read_text(encoding="utf-8"))
 SETTINGS = PYPROJECT["tool"]["cibuildwheel"]["config-settings"]
 NEEDED = PYPROJECT["tool"]["cibuildwheel"]["test-requires"]
+ENVIRONMENT = PYPROJECT["tool"]["cibuildwheel"]["test-environment"]
 TESTS = ("tests/core", "tests/kernels")
 ARM = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64-static"
@@ -84,7 +85,7 @@ def environment(folder: Path, interpreter: Interpreter, *requirements: str | Pat
     shutil.rmtree(folder, ignore_errors=True)
     run(interpreter.path, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", *requirements)
+    run(python, "-m", "pip", "install", "--quiet", *requirements, env={**os.environ, **ENVIRONMENT})
     return python
 
 

@@ -25,7 +25,7 @@ from mercer import KernelCCA, KernelDensity, KernelRidge, KernelRidgeCV, LocalLi
 from mercer import kernels as K
 
 
-def told(what: str, **more) -> None:
+def report(what: str, **more) -> None:
     print(json.dumps({"what": what, **more}), flush=True)
 
 
@@ -52,7 +52,7 @@ def ridge(n: int, d: int, dtype, **parameters) -> None:
         fit, _ = seconds(lambda: model.fit(X[train], y[train]))
         predict, found = seconds(lambda: model.predict(X[test]))
         error = float(((found - y[test]) ** 2).mean())
-        told(f"KernelRidge, {time_of}", n=len(X[train]), d=d, dtype=str(dtype), fit_s=fit,
+        report(f"KernelRidge, {time_of}", n=len(X[train]), d=d, dtype=str(dtype), fit_s=fit,
              predict_s=predict, mse=round(error, 5), gap=model.result_.gap,
              bound=model.result_.bound, n_iter=model.n_iter_, status=model.result_.status.name,
              method=model.result_.method,
@@ -65,7 +65,7 @@ def cross_validated(n: int, d: int) -> None:
     for time_of in ("first", "second"):
         model = KernelRidgeCV([10.0**k for k in range(-4, 5)], kernel=K.RBF(1 / d))
         fit, _ = seconds(lambda: model.fit(X, y))
-        told(f"KernelRidgeCV of 9 alphas, {time_of}", n=n, d=d, fit_s=fit, alpha=model.alpha_,
+        report(f"KernelRidgeCV of 9 alphas, {time_of}", n=n, d=d, fit_s=fit, alpha=model.alpha_,
              left_out_mse=-model.best_score_, gap=model.result_.gap)  # fmt: skip
         torch.cuda.empty_cache()
 
@@ -76,7 +76,7 @@ def lines(n: int, d: int, bandwidth: float) -> None:
         model = LocalLinearRegressor(bandwidth=bandwidth)
         fit, _ = seconds(lambda: model.fit(X, y))
         left_out = float(((model.loo_predictions_ - y) ** 2).mean())
-        told(f"LocalLinearRegressor, {time_of}", n=n, d=d, fit_s=fit, left_out_mse=left_out)
+        report(f"LocalLinearRegressor, {time_of}", n=n, d=d, fit_s=fit, left_out_mse=left_out)
 
 
 def correlations(n: int) -> None:
@@ -86,7 +86,7 @@ def correlations(n: int) -> None:
         model = KernelCCA(2, kernel=K.RBF(0.1), regularization=1e-3)
         fit, _ = seconds(lambda: model.fit(X, Y))
         test, found = seconds(lambda: model.permutation_test(19, random_state=0))
-        told(f"KernelCCA, {time_of}", n=n, fit_s=fit, test_s=test, pvalue=found.pvalue,
+        report(f"KernelCCA, {time_of}", n=n, fit_s=fit, test_s=test, pvalue=found.pvalue,
              correlations=model.canonical_correlations_.tolist(), gap=model.result_.gap,
              bound=model.result_.bound, method=model.result_.method)  # fmt: skip
         torch.cuda.empty_cache()
@@ -97,7 +97,7 @@ def slopes(n: int, d: int) -> None:
     operator = gram(K.RBF(1 / d, scales=[1.0] * d), X, store=False)
     for time_of in ("first", "second"):
         took, found = seconds(lambda: operator.gradient(y, y))
-        told(f"gradient by {d + 1} hyperparameters, {time_of}", n=n, seconds=took,
+        report(f"gradient by {d + 1} hyperparameters, {time_of}", n=n, seconds=took,
              gamma=found["gamma"])  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def density(n: int, d: int, bandwidth: float) -> None:
     evaluate, found = seconds(lambda: model.score_samples(X))
     exact = KernelDensity(bandwidth=bandwidth).fit(X.double()).score_samples(X[:256].double())
     error = float((found[:256].double() - exact).abs().max())
-    told("KernelDensity", n=n, d=d, bandwidth=bandwidth, first_s=first, seconds=evaluate,
+    report("KernelDensity", n=n, d=d, bandwidth=bandwidth, first_s=first, seconds=evaluate,
          error=error)  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def main() -> None:
         try:
             part()
         except Exception as problem:
-            told(f"{type(problem).__name__}: {str(problem)[:400]}")
+            report(f"{type(problem).__name__}: {str(problem)[:400]}")
         torch.cuda.empty_cache()
 
 

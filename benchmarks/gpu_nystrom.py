@@ -32,7 +32,7 @@ from mercer import kernels as K
 NOISE = 0.1
 
 
-def told(what: str, **more) -> None:
+def report(what: str, **more) -> None:
     print(json.dumps({"what": what, **more}), flush=True)
 
 
@@ -72,7 +72,7 @@ def ridge(X: np.ndarray, y: np.ndarray, M: int, alpha: float, held_out: int) -> 
     for choose in (uniform, pivoted):
         for time_of in ("first", "second"):
             found = one_fit(X, y, M, alpha, held_out, choose)
-            told(f"KernelRidge, {choose.__name__} centres, {time_of}", **found)
+            report(f"KernelRidge, {choose.__name__} centres, {time_of}", **found)
             torch.cuda.empty_cache()
 
 
@@ -113,7 +113,7 @@ def machines(X: np.ndarray, y: np.ndarray, held_out: int) -> None:
         for place, points in (("host", X[:n]), ("device", there)):
             torch.cuda.reset_peak_memory_stats()
             fit, _ = seconds(lambda p=points, m=model, t=targets: m.fit(p, t[:n]))
-            told(f"machine, {name}, points of the {place}", n=n, M=1000, fit_s=fit,
+            report(f"machine, {name}, points of the {place}", n=n, M=1000, fit_s=fit,
                  score=round(float(model.score(new, targets[-held_out:])), 4),
                  gap=model.result_.gap, n_iter=model.n_iter_, status=model.result_.status.name,
                  peak_gib=round(torch.cuda.max_memory_allocated() / 2**30, 2))  # fmt: skip

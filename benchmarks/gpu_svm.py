@@ -28,7 +28,7 @@ HOST = {"sklearn", "mercer"}
 PRICES = np.logspace(-3, 3, 49)
 
 
-def told(what: str, **more) -> None:
+def report(what: str, **more) -> None:
     print(json.dumps({"what": what, **more}), flush=True)
 
 
@@ -64,7 +64,7 @@ def on_host(library: str, name: str, folder: Path) -> None:
     model = SVC(cache_size=2000).fit(X, y)
     fitted = time.perf_counter()
     share = float((model.predict(T) == t).mean())
-    told(f"{name}, {library}", fit_s=round(fitted - begun, 2),
+    report(f"{name}, {library}", fit_s=round(fitted - begun, 2),
          predict_s=round(time.perf_counter() - fitted, 2), right=round(share, 4),
          support=len(model.support_))  # fmt: skip
 
@@ -94,7 +94,7 @@ def on_device(name: str, folder: Path) -> None:
     for which in ("first", "second"):
         fit, model = seconds(lambda: SVC().fit(X, y))
         predict, found = seconds(lambda: model.predict(T))
-        told(f"{name}, GPU, {which}", fit_s=fit, predict_s=predict,
+        report(f"{name}, GPU, {which}", fit_s=fit, predict_s=predict,
              right=round(float((found == t).mean()), 4), support=len(model.support_),
              violation=max(s.violation for s in solutions(model)),
              objective=sum(s.objective for s in solutions(model)), gap=model.dual_gap_,
@@ -102,7 +102,7 @@ def on_device(name: str, folder: Path) -> None:
 
 
 def path() -> None:
-    """49 prices with 5 folds, 10,000 points of two classes that overlap."""
+    """49 values of C with 5 folds, 10,000 points of two classes that overlap."""
     import torch
 
     from mercer import SVC
@@ -113,7 +113,7 @@ def path() -> None:
     X = torch.as_tensor(X + rng.normal(size=X.shape), device="cuda", dtype=torch.float32)
     for which in ("first", "second"):
         took, found = seconds(lambda: SVC().path(X, y, PRICES, cv=5))
-        told(f"path, {which}", seconds=took, best=found.best.C, score=float(found.scores.max()),
+        report(f"path, {which}", seconds=took, best=found.best.C, score=float(found.scores.max()),
              gap=float(found.dual_gaps.max()),
              violation=max(m.result_.value.violation for m in found.machines),
              converged=all(m.result_.status.ok for m in found.machines))  # fmt: skip
@@ -130,7 +130,7 @@ def million() -> None:
     noise = torch.randn(len(X), generator=generator, device="cuda")
     y = ((X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * noise) > 0).int()
     fit, model = seconds(lambda: SVC().fit(X, y))
-    told("million", fit_s=fit, support=len(model.support_), gap=model.dual_gap_,
+    report("million", fit_s=fit, support=len(model.support_), gap=model.dual_gap_,
          violation=model.result_.value.violation, steps=model.result_.n_iter)  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/memory.py [--n 500 1000 2000 4000] [--only SVC KernelRidge ...]
 
-Each fit has a process of its own; what is told is the most memory the process ever had (MiB), less
+Each fit has a process of its own; the figure is the largest memory of the process (MiB), less
 what it had when the points were there. Of n points with 10 float64 features, a Gram matrix takes
 8 n² bytes: 122 MiB for 4000.
 """
@@ -72,8 +72,8 @@ print(fit({n}))
 
 def measured(name: str, n: int) -> float:
     script = SCRIPT.format(name=name, settings=SETTINGS[name], n=n)
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    return float(told.stdout) if told.returncode == 0 else float("nan")
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    return float(ended.stdout) if ended.returncode == 0 else float("nan")
 
 
 def main() -> None:

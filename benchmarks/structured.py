@@ -27,12 +27,7 @@ from typing import Any
 
 import numpy as np
 import timing
-from sklearn.model_selection import (
-    GridSearchCV,
-    LeaveOneOut,
-    StratifiedKFold,
-    cross_val_score,
-)
+from sklearn.model_selection import GridSearchCV, LeaveOneOut, StratifiedKFold, cross_val_score
 from timing import timed
 
 from mercer import SVC, KernelCentroidClassifier, feature_importances
@@ -391,10 +386,10 @@ def planted(length: int, rng: np.random.Generator) -> None:
     model = SVC(kernel=K.Substring(min_length=4, max_length=16).normalize())
     fitted, _ = timed(lambda: model.fit(files[:40], infected[:40]), 1)
     scored, score = timed(lambda: model.score(files[40:], infected[40:]), 1)
-    told, found = timed(lambda: feature_importances(model), 1)
+    spent, found = timed(lambda: feature_importances(model), 1)
     print(
         f"a signature of {length} bytes in files of 100 kB: fit {fitted:.1f} s, 20 new files "
-        f"{scored:.1f} s, accuracy {score:.2f}, reported back in {told:.1f} s: "
+        f"{scored:.1f} s, accuracy {score:.2f}, reported back in {spent:.1f} s: "
         f"{found.substrings[0][0][0] == signature}"
     )
 

@@ -228,7 +228,7 @@ def compare(task: Task, dtype: Any, repeats: int, limit: float, cache: float = C
 
 
 def large_c(repeats: int) -> None:
-    """Four thousand points and a price of 10⁴, where working sets alone hardly get there."""
+    """Four thousand points and C = 10⁴, where working sets alone hardly get there."""
     X, y = make_classification(n_samples=4000, n_features=20, flip_y=0.1, random_state=0)
     compare(Task("large C, 4000×20", 1e4, 0.005, X, y, X, y), np.float64, repeats, 10.0)
 

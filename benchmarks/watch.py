@@ -126,8 +126,13 @@ def here() -> dict[str, Any]:
         "processor": _processor(),
         "cores": core.threads(10**9, 10),
         "level": core.level(),
-        "versions": {p.__name__: p.__version__ for p in (np, scipy, sklearn)},
+        "versions": {p.__name__: _minor(p.__version__) for p in (np, scipy, sklearn)},
     }
+
+
+def _minor(version: str) -> str:
+    """A version without its patch level."""
+    return ".".join(version.split(".")[:2])
 
 
 def _processor() -> str:

@@ -4,7 +4,7 @@
 function(mercer_cannot_build)
   string(CONCAT reason ${ARGV})
   message(FATAL_ERROR "${reason} Or do without the native module, several times slower: "
-    "pip install --config-settings=wheel.cmake=false mercer")
+    "pip install --config-settings=wheel.cmake=false .")
 endfunction()
 
 # Stop where the compiler is known to lack what the core is written in.

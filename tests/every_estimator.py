@@ -33,6 +33,7 @@ SETTINGS = {
     "OneClassSVM": {"nu": 0.2},
     "SVC": {},
     "SVR": {},
+    "StructureSearch": {"components": ("linear", "smooth"), "max_steps": 1},
 }
 
 

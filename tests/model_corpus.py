@@ -19,9 +19,27 @@ import networkx
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.linear_model import (
+    BayesianRidge,
+    ElasticNet,
+    ElasticNetCV,
+    HuberRegressor,
+    Lasso,
+    LassoCV,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    QuantileRegressor,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+)
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -35,10 +53,12 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
+from sklearn.svm import LinearSVC, LinearSVR
 
 import mercer
 import model_zoo
 from mercer import kernels as K
+from mercer.auto import BoostedPartitions
 from mercer.estimators.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -57,6 +77,24 @@ from model_zoo import IRIS, SPECIES, X_REG, Y_REG
 from naive_kernels import all_cases, graphs, points, trees
 
 FOLDER = Path(__file__).parent / "persistence" / "corpus"
+LINEAR = [
+    BayesianRidge(),
+    ElasticNet(alpha=0.01),
+    ElasticNetCV(cv=3, n_jobs=1),
+    HuberRegressor(),
+    Lasso(alpha=0.01),
+    LassoCV(cv=3),
+    LinearRegression(),
+    LinearSVC(),
+    LinearSVR(),
+    LogisticRegression(),
+    LogisticRegressionCV(cv=3),
+    QuantileRegressor(alpha=0.01),
+    Ridge(),
+    RidgeCV(),
+    RidgeClassifier(),
+    RidgeClassifierCV(),
+]
 
 
 # What users wrote, which files name and tests give again.
@@ -236,6 +274,13 @@ def pipelines():
     for cv in (KFold(3), LeaveOneOut(), "gcv"):
         yield f"ridge by {cv}", mercer.KernelRidgeCV(cv=cv).fit(X, y), X[::9] + 0.1
     yield "by strata", make_pipeline(mercer.KernelRidgeCV(cv=StratifiedKFold(4))), None
+    for linear in LINEAR:
+        labels = SPECIES if is_classifier(linear) else np.arange(len(IRIS)) / 50
+        piped = make_pipeline(K.RBF(0.1).approximate_map(10), linear)
+        yield f"linear {type(linear).__name__}", piped.fit(IRIS, labels), IRIS[::19]
+    for mapped in (Nystroem(n_components=9, random_state=0), RBFSampler(random_state=0)):
+        piped = make_pipeline(mapped, Ridge())
+        yield f"map {type(mapped).__name__}", piped.fit(X, y), X[::9] + 0.1
     framed = make_pipeline(StandardScaler(), mercer.KernelPCA(n_components=2))
     yield "frames", framed.set_output(transform="default").fit(X), X[::9] + 0.1
 
@@ -257,6 +302,8 @@ def automatic():
     yield "auto numbers", mercer.AutoKernelRegressor().fit(table, y), table[::9]
     labels = np.array(["no", "yes", "yes"] * (n // 3))
     yield "auto classes", mercer.AutoKernelClassifier().fit(table, labels), table[::9]
+    given = graphs(rng, 24)
+    yield "auto graphs", mercer.AutoKernelClassifier().fit(given, [0, 1] * 12), given[:4]
     sparse = sp.csr_array(rng.normal(size=(n, 1200)) * (rng.random((n, 1200)) < 0.01))
     yield "auto sparse", mercer.AutoKernelRegressor().fit(sparse, y), sparse[::9]
 
@@ -279,6 +326,21 @@ def coordinates():
         labels = np.digitize(y, [1.0, 2.0][: classes - 1])
         model = mercer.AutoKernelClassifier(metric="balanced_accuracy").fit(table, labels)
         yield f"coordinates {classes} classes", model, table[::9]
+
+
+def partitions():
+    """Boosted partitions, alone and as a part of automatic models."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 4))
+    y = np.exp((X[:, 0] > 0) + 0.3 * X[:, 1])
+    few = {"n_trees": 5, "depth": 3}
+    yield "partitions numbers", BoostedPartitions(**few).fit(X, y), X[::9]
+    labels = np.digitize(y, [1.0, 2.0])
+    yield "partitions classes", BoostedPartitions("classes", **few).fit(X, labels), X[::9]
+    yield "combined numbers", mercer.AutoKernelRegressor("fast").fit(X, y), X[::9]
+    for classes in (2, 3):
+        model = mercer.AutoKernelClassifier("fast").fit(X, np.minimum(labels, classes - 1))
+        yield f"combined {classes} classes", model, X[::9]
 
 
 def libsvm():
@@ -351,6 +413,7 @@ FAMILIES = (
     pipelines,
     automatic,
     coordinates,
+    partitions,
     libsvm,
     values,
 )

@@ -167,6 +167,8 @@ def gaussian_processes():
     yield "process of other kernels", theirs.fit(line, np.sin(line[:, 0])), line[::5] + 0.1
     points = mercer.GaussianProcessRegressor(1.0 * K.RBF(), n_inducing=10, mean="constant")
     yield "process on inducing points", points.fit(X, y), new
+    search = mercer.StructureSearch(max_steps=1, unit="month")
+    yield "structure", search.fit(line, np.sin(3 * line[:, 0])), line[::5] + 0.1
     classes = mercer.GaussianProcessClassifier(1.0 * K.RBF(), optimizer=None)
     yield "process of classes", classes.fit(IRIS[::3], SPECIES[::3]), IRIS[::19]
 

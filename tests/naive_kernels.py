@@ -60,6 +60,14 @@ def tanimoto(k, x, z):
     return x @ z / total if total else 1.0
 
 
+def transition(k, x, z):
+    def s(t):
+        rising = 1 / (1 + math.exp(-(t - k.location) / k.width))
+        return 1 - rising if k.falling else rising
+
+    return sum(s(a) * s(b) for a, b in zip(x, z, strict=True))
+
+
 NAIVE = {
     "Constant": lambda k, x, z: k.value,
     "Linear": lambda k, x, z: x @ z,
@@ -78,6 +86,7 @@ NAIVE = {
     "Min": lambda k, x, z: sum(min(a, b) for a, b in zip(x, z, strict=True)),
     "Chi2": chi_square,
     "Tanimoto": tanimoto,
+    "Transition": transition,
     "SetIntersection": lambda k, x, z: len(x & z),
     "SetConjunction": lambda k, x, z: 2 ** len(x & z),
     "SetJaccard": lambda k, x, z: len(x & z) / len(x | z) if x | z else 1.0,
@@ -128,6 +137,7 @@ CASES = {
     "Min": [K.Min()],
     "Chi2": [K.Chi2(0.3)],
     "Tanimoto": [K.Tanimoto()],
+    "Transition": [K.Transition(), K.Transition(0.4, 0.3, falling=True)],
     "SetIntersection": [K.SetIntersection()],
     "SetConjunction": [K.SetConjunction()],
     "SetJaccard": [K.SetJaccard()],

@@ -1,4 +1,4 @@
-"""Quadratic programmes of every kind the support vector machines make, and a slow solver."""
+"""Quadratic programs of every kind the support vector machines make, and a slow solver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gram(m, kind="rbf", seed=0, d=3):
 
 
 def make(form, K, C=2.0, seed=1):
-    """The programme of a form on the Gram matrix K, with random targets."""
+    """The problem of a form on the Gram matrix K, with random targets."""
     rng = np.random.default_rng(seed)
     m = K.shape[0]
     y = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)

@@ -41,6 +41,12 @@ def test_estimators_import_none_of_the_extras(code):
     assert imported(code, ["pandas", "matplotlib", "dask", "torch", "networkx"]) == "[]"
 
 
+def test_an_estimator_imports_its_own_family_only():
+    others = ["machines", "ridge", "smoothing", "spectral", "clustering", "gaussian_process"]
+    modules = [f"mercer.estimators.{family}" for family in others]
+    assert imported("from mercer import SVC", [*modules, "mercer.core.triton.tiles"]) == "[]"
+
+
 def test_the_command_says_how_it_is_used_before_anything_slow_is_imported():
     assert imported("import mercer.cli.app", ["sklearn", "scipy", "pandas", "matplotlib"]) == "[]"
 

@@ -102,7 +102,7 @@ import numpy as np
 from mercer import KernelRidge, core
 from mercer import kernels as K
 import mercer.cli.app
-import mercer.auto.models
+import mercer.auto.automatic
 import sklearn.datasets, sklearn.model_selection
 
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -31,9 +31,9 @@ GROUPS = {
     "Sets": ("sets",),
     "Strings": ("words", "mismatches", "subsequences", "substrings", "weighted_degree"),
     "Trees": ("trees",),
-    "Graphs": ("kernels",),
+    "Graphs": ("kernels", "refinement"),
     "Given by you": ("given",),
-    "Made of other kernels": ("algebra", "transformations"),
+    "Made of other kernels": ("algebra", "transformations", "columns", "power"),
     "Others": (),
 }
 
@@ -50,7 +50,7 @@ def _envelope(X: np.ndarray) -> np.ndarray:
     return np.exp(-0.3 * np.sum(X**2, axis=1))
 
 
-# Those that cannot be made without a word, and those whose defaults are dull in a picture.
+# Those that need an argument, and those whose defaults are dull in a picture.
 EXAMPLES: dict[str, K.Kernel] = {
     "Constant": K.Constant(2.0),
     "Polynomial": K.Polynomial(3, gamma=0.5),

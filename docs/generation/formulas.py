@@ -17,7 +17,7 @@ from mercer.expressions.nodes import (
     Power,
     Statistic,
 )
-from mercer.expressions.views import Circle, Map, RowUnit, Unit
+from mercer.expressions.views import Circle, Logistic, Map, RowUnit, Unit
 
 LETTERS = {
     "gamma": r"\gamma",
@@ -91,6 +91,8 @@ def _statistic(node: Statistic, x: str, z: str) -> str:
             return rf"\frac{{{x} \cdot {z}}}{{\lVert {x} \rVert \, \lVert {z} \rVert}}"
         if isinstance(step, Circle):
             x, z = f"u({x})", f"u({z})"
+        if isinstance(step, Logistic):
+            x, z = f"s({x})", f"s({z})"
         if isinstance(step, Map):
             x, z = rf"\phi({x})", rf"\phi({z})"
     return STATISTICS[str(node.kind)].format(x=x, z=z)

@@ -47,6 +47,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "StructureSearch",
     "centred_alignment",
     "check_kernel",
     "feature_importances",
@@ -100,9 +101,11 @@ def __getattr__(name: str) -> "_Any":
     try:
         if name in _PACKAGES:
             return _importlib.import_module(f"mercer.{name}")
-        return getattr(_importlib.import_module(_MODULES[name]), name)
+        found = getattr(_importlib.import_module(_MODULES[name]), name)
     except ModuleNotFoundError as error:  # hasattr and inspect.getmembers expect this type
         raise AttributeError(f"mercer.{name} cannot be imported: {error}") from error
+    globals()[name] = found  # found at once the next time
+    return found
 
 
 def __dir__() -> list[str]:

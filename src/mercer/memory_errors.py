@@ -52,12 +52,13 @@ def explaining_memory(function: Callable) -> Callable:
         except MemoryError as error:
             if not is_bare(error):
                 raise
-            raise _of_call(error, function.__name__, arguments, named) from error
+            raise explained_call(error, function.__name__, arguments, named) from error
 
     return explaining
 
 
-def _of_call(error: MemoryError, name: str, arguments: tuple, named: dict) -> MemoryError:
+def explained_call(error: MemoryError, name: str, arguments: tuple, named: dict) -> MemoryError:
+    """The error of a method or function of points, with its name, the points, and what to do."""
     owner: Any = arguments[0] if arguments else None
     points: Any = arguments[1] if len(arguments) > 1 else named.get("X")
     doing = name if owner is None else f"{type(owner).__name__}.{name}"

@@ -17,10 +17,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge
 from mercer import kernels as K
-from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, models, table_search
+from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, automatic, table_search
 from mercer.auto.leave_one_out import Slopes, best_alpha, least_alpha, left_out, weighed
-from mercer.auto.search import Clock, median_distance
+from mercer.auto.search import median_distance
 from mercer.solvers.eigensystem import Eigensystem
+from mercer.solvers.result import Budget
 from mercer.tables.coding import TableCoding
 
 
@@ -35,7 +36,7 @@ def refitted(G, Y, alpha):
 
 
 @pytest.mark.parametrize("alpha", [0.01, 1.0])
-def test_errors_left_one_out_are_those_of_refits(alpha):
+def test_errors_of_leave_one_out_are_those_of_refits(alpha):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(25, 3)), rng.normal(size=(25, 2))
     G = K.RBF(0.2)(X)
@@ -48,7 +49,7 @@ def test_errors_left_one_out_are_those_of_refits(alpha):
     np.testing.assert_allclose(Y - Eigensystem(G).leave_one_out(Y, alpha), expected, rtol=1e-9)
 
 
-def test_weighted_errors_left_one_out_are_those_of_refits():
+def test_weighted_errors_of_leave_one_out_are_those_of_refits():
     rng = np.random.default_rng(0)
     X, Y, weight = rng.normal(size=(25, 3)), rng.normal(size=(25, 2)), rng.uniform(0.2, 3, 25)
     G, alpha, roots = K.RBF(0.2)(X), 0.3, np.sqrt(weight)
@@ -176,7 +177,8 @@ def test_the_features_that_matter_are_found():
     of_columns = np.array([moved[model.coding_.owners_ == k].max() for k in range(12)])
     assert np.median(of_columns[5:]) < of_columns[:5].min()
     assert model.score(X[900:], y[900:]) > 0.95
-    assert model.report_["left_one_out"] < 0.1 * model.report_["baseline"]
+    assert model.report_["left_one_out"] == model.report_["leave_one_out"]  # the key before
+    assert model.report_["leave_one_out"] < 0.1 * model.report_["baseline"]
     assert [trial["seconds"] for trial in model.report_["tried"]] == sorted(
         trial["seconds"] for trial in model.report_["tried"]
     )
@@ -186,7 +188,7 @@ def test_scales_that_fit_noise_are_not_taken():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(120, 30)), rng.normal(size=120)
     model = AutoKernelRegressor().fit(X, y)
-    assert model.report_["left_one_out"] > 0.8 * model.report_["baseline"]
+    assert model.report_["leave_one_out"] > 0.8 * model.report_["baseline"]
 
 
 def test_numbers_categories_and_sequences_in_one_table():
@@ -219,7 +221,7 @@ def test_sequences_alone():
     assert model.predict(texts[:, None]).dtype == bool
 
 
-def test_probabilities_are_calibrated_left_one_out():
+def test_probabilities_are_calibrated_by_leave_one_out():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(800, 2))
     chance = 1 / (1 + np.exp(-3 * X[:, 0]))
@@ -236,8 +238,8 @@ def test_probabilities_are_calibrated_left_one_out():
 def test_more_rows_than_are_fitted_exactly(monkeypatch):
     X, y = make_friedman1(900, n_features=6, noise=0.5, random_state=1)
     exact = AutoKernelRegressor().fit(X[:700], y[:700])
-    monkeypatch.setattr(models, "_EXACT", 100)
-    monkeypatch.setattr(models, "_CENTRES", 200)
+    monkeypatch.setattr(automatic, "EXACT_AT_MOST", 100)
+    monkeypatch.setattr(automatic, "_CENTRES", 200)
     model = AutoKernelRegressor().fit(X[:700], y[:700])
     assert "nystrom" in model.report_["solver"]
     assert model.score(X[700:], y[700:]) > exact.score(X[700:], y[700:]) - 0.02
@@ -289,12 +291,12 @@ def test_columns_that_say_nothing():
 
 def test_the_time_that_is_left_bounds_the_last_fit(monkeypatch):
     X, y = make_friedman1(900, n_features=6, noise=0.5, random_state=1)
-    monkeypatch.setattr(Clock, "seconds", property(lambda clock: 0.0))
+    monkeypatch.setattr(Budget, "seconds", property(lambda budget: 0.0))
     exact = AutoKernelRegressor(max_time=1e6).fit(X, y)
     assert len(exact.model_.dual_coef_) == 900
-    monkeypatch.setattr(Clock, "seconds", property(lambda clock: 1e6))
+    monkeypatch.setattr(Budget, "seconds", property(lambda budget: 1e6))
     few = AutoKernelRegressor(max_time=1.0).fit(X, y)
-    assert len(few.model_.dual_coef_) == models._FEWEST_CENTRES
+    assert len(few.model_.dual_coef_) == automatic._FEWEST_CENTRES
     assert few.score(X, y) > 0.5
 
 
@@ -354,7 +356,7 @@ def models_of(y):
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_rows_without_weight_are_not_there(exact, monkeypatch):
-    monkeypatch.setattr(models, "_EXACT", 5000 if exact else 0)
+    monkeypatch.setattr(automatic, "EXACT_AT_MOST", 5000 if exact else 0)
     X, y, weight = weighed_table()
     there = weight > 0
     for model, targets, said in models_of(y):
@@ -407,7 +409,7 @@ def test_weights_that_leave_too_little():
         AutoKernelRegressor().fit(X, y, sample_weight=-np.ones(len(y)))
 
 
-TWINS = "the kernel is chosen left one out, and a row of weight two is left out as a whole"
+TWINS = "the kernel is chosen by leave-one-out, which removes a row of weight two as a whole"
 REPEATED = {
     f"check_sample_weight_equivalence_on_{kind}_data": TWINS for kind in ("dense", "sparse")
 }
@@ -526,20 +528,20 @@ def test_no_regulariser_is_chosen_that_rounding_forbids(seed, recwarn):
     model = AutoKernelRegressor().fit(table, y)
     assert not recwarn
     assert model.model_.result_.status.ok
-    assert model.report_["left_one_out"] < 0.05
+    assert model.report_["leave_one_out"] < 0.05
 
 
 def test_a_regulariser_that_is_too_small_for_all_rows_is_raised(monkeypatch, recwarn):
     def least(G, Y, *others):
         return np.inf, least_alpha(G), np.full_like(Y, np.inf)
 
-    monkeypatch.setattr(models, "best_alpha", least)
+    monkeypatch.setattr(automatic, "best_alpha", least)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     monkeypatch.setattr(table_search, "kernel_of", lambda parts: K.RBF(1e-6))
     model = AutoKernelRegressor().fit(X, X.sum(axis=1) + rng.normal(size=300))
     assert model.alpha_ > 3 * least_alpha(model.kernel_(model.coding_.transform(X)))
-    assert model.report_["left_one_out"] < 0.5
+    assert model.report_["leave_one_out"] < 0.5
     assert not recwarn
 
 
@@ -558,7 +560,7 @@ def test_rows_that_are_all_the_same_give_the_mean(recwarn):
     model = AutoKernelRegressor().fit(table, y)
     assert not recwarn
     np.testing.assert_allclose(model.predict(pd.DataFrame({"a": ["x", "z"], "b": [1, 2]})), 19.5)
-    assert model.report_["left_one_out"] == pytest.approx(1)
+    assert model.report_["leave_one_out"] == pytest.approx(1)
 
 
 def test_masks_and_empty_tables():
@@ -597,5 +599,5 @@ def test_probabilities_leave_room_for_doubt_where_all_rows_are_told_apart():
     X = np.random.default_rng(0).normal(size=(400, 3))
     y = X[:, 0] > 0
     model = AutoKernelClassifier(random_state=0).fit(X[:120], y[:120])
-    assert model.report_["left_one_out_accuracy"] > 0.98
+    assert model.report_["leave_one_out_accuracy"] > 0.98
     assert log_loss(y[120:], model.predict_proba(X[120:])) < 0.05

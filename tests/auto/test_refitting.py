@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import mercer
+from mercer.auto.combination import tree_scores
 from mercer.auto.refitting import refitted
 from mercer.tables.coordinates import TableCoordinates
 
@@ -30,7 +31,9 @@ def test_regression_on_all_rows(table):
     points = coding.fit_transform(X, (y - model.y_mean_) / model.y_scale_)
     ridge = mercer.KernelRidge(alpha=model.alpha_, kernel=model.kernel_)
     ridge.fit(points, (y - model.y_mean_) / model.y_scale_)
-    expected = ridge.predict(coding.transform(X)) * model.y_scale_ + model.y_mean_
+    points = coding.transform(X)
+    parts = [ridge.predict(points), tree_scores(coding, points, found.partitions_)[:, 0]]
+    expected = np.dot(model.weights_, parts) * model.y_scale_ + model.y_mean_
     np.testing.assert_allclose(found.predict(X), expected, rtol=1e-6, atol=1e-8)
     same = refitted(model, X[:100], y[:100])
     np.testing.assert_allclose(same.predict(X), before, rtol=1e-6, atol=1e-8)

@@ -90,7 +90,7 @@ def test_models_of_sparse_rows_are_kernel_machines_on_the_coded_points():
     model = AutoKernelClassifier().fit(X, y)
     assert isinstance(model.coding_, SparseCoding)
     assert model.n_features_in_ == X.shape[1]
-    assert model.report_["left_one_out_accuracy"] > 0.7 > model.report_["baseline_accuracy"]
+    assert model.report_["leave_one_out_accuracy"] > 0.7 > model.report_["baseline_accuracy"]
     new, truth = texts(100, seed=5)
     assert np.mean(model.predict(new) == truth) > 0.7
     # By hand, on the few columns that occur.
@@ -113,7 +113,7 @@ def test_linear_functions_of_sparse_rows_are_found():
 
 def test_many_sparse_rows_are_fitted_on_centres(monkeypatch):
     X, y = texts()
-    monkeypatch.setattr("mercer.auto.models._EXACT", 100)
+    monkeypatch.setattr("mercer.auto.automatic.EXACT_AT_MOST", 100)
     model = AutoKernelClassifier().fit(X, y)
     assert model.model_.solver == "nystrom"
     assert np.mean(model.predict(X) == y) > 0.8
@@ -209,7 +209,7 @@ def test_tables_predict_sparse_rows_in_blocks(monkeypatch):
         seen.extend(row_blocks(n, size, 16 * size))
         return seen
 
-    monkeypatch.setattr("mercer.auto.models.row_blocks", blocks)
+    monkeypatch.setattr("mercer.auto.automatic.row_blocks", blocks)
     np.testing.assert_allclose(model.predict(sp.csr_array(X)), model.predict(X))
     assert len(seen) == 4
     with pytest.raises(ValueError, match="5 features, but AutoKernelRegressor is expecting 4"):

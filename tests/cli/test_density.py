@@ -14,7 +14,7 @@ import mercer
 from command_line import refused, run
 from mercer.cli.density import estimate, rounding_step
 from mercer.reports import figures
-from mercer.tables.readers import Data
+from mercer.tables.data import Data
 
 
 def test_density(irises):

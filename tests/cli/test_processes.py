@@ -51,7 +51,7 @@ def test_a_report_that_cannot_be_written_leaves_the_model_and_its_score(irises, 
     def full(path, text):
         raise OSError(errno.ENOSPC, "No space left on device", path)
 
-    monkeypatch.setattr(sys.modules["mercer.cli.app"], "write", full)
+    monkeypatch.setattr(sys.modules["mercer.cli.commands.fit"], "write", full)
     arguments = ("fit", "iris.csv", "-t", "species", "--max-time", "1", "--report", "p.html")
     ended = run(*arguments, status=2)
     assert "accuracy" in ended.stdout
@@ -62,13 +62,13 @@ def test_a_report_that_cannot_be_written_leaves_the_model_and_its_score(irises, 
 
 def test_a_report_without_matplotlib_is_refused_before_any_work(irises, monkeypatch):
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
-    monkeypatch.setattr(models, "train", None)
+    monkeypatch.setattr(models.Trainer, "train", None)
     assert "need matplotlib" in refused("fit", "iris.csv", "-t", "species", "--report", "p.html")
 
 
 def test_a_folder_that_may_not_be_written_to_is_told_before_any_work(irises, here, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    monkeypatch.setattr(models, "train", None)
+    monkeypatch.setattr(models.Trainer, "train", None)
     told = refused("fit", "iris.csv", "-t", "species")
     assert f"iris.mercer: the folder {here.resolve()} is not writable" in told
 
@@ -78,7 +78,7 @@ def interrupted(*arguments, **named):
 
 
 def test_an_interrupt_ends_it_without_a_word(diabetes, monkeypatch, capsys):
-    monkeypatch.setattr(models, "train", interrupted)
+    monkeypatch.setattr(models.Trainer, "train", interrupted)
     result = run("fit", "diabetes.csv", "-t", "target", "--report", "p.html", status=130)
     assert result.stdout + result.stderr == ""
     assert os.listdir() == ["diabetes.csv"]

@@ -94,7 +94,7 @@ def test_an_unsupported_compiler_is_refused_with_a_way_out(compiler, advice, tmp
     found, done = said(tmp_path, "set(MSVC 1)", f"mercer_check_compiler({compiler})")
     assert not done
     assert advice in found
-    assert "pip install --config-settings=wheel.cmake=false mercer" in found
+    assert "pip install --config-settings=wheel.cmake=false ." in found
 
 
 @with_cmake

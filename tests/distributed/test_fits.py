@@ -418,7 +418,7 @@ def test_sums_over_blocks_are_those_over_all(weighted, monkeypatch):
     from mercer.distributed import spans
 
     monkeypatch.setattr(spans, "ROWS_AT_ONCE", 16)
-    span = spans.RemoteSpan.__new__(spans.RemoteSpan)
+    span = spans.RemoteFeatureSpan.__new__(spans.RemoteFeatureSpan)
     loss, f = Logistic(), X[:, 0]
     there = loss.weighted(as_dask(W)) if weighted else loss
     here = loss.weighted(W) if weighted else loss

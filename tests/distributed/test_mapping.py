@@ -35,6 +35,7 @@ LAZY = {
     "confidence_band": {},
     "conditional_quantile": {"q": [0.1, 0.5, 0.9]},
     "conditional_density": {"t": None},
+    "novelty": {},
 }
 AT_ONCE = [
     "calibrate_intervals", "fit", "fit_predict", "fit_transform", "leave_one_out", "partial_fit",

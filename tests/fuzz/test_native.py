@@ -318,6 +318,51 @@ def tree_sums(case: Case) -> None:
     core._native().tree_sums(*both, case.number(0.4, 1.0), mu, symmetric, case.threads)
 
 
+def boost(case: Case) -> None:
+    folds, n, d, outputs = case.size(1, 3), case.size(1, 30), case.size(1, 5), case.size(1, 3)
+    n_codes = case.rng.integers(1, 9, d).astype(np.int32)
+    codes = (case.rng.integers(0, 256, (folds, d, n)) % n_codes[:, None]).astype(np.uint8)
+    core._native().boost(
+        codes,
+        n_codes,
+        case.real(n, outputs, dtype=np.float32),
+        case.real(folds, n, dtype=np.float32),
+        case.real(folds, n, dtype=np.float32),
+        case.real(folds, n, outputs, dtype=np.float32),
+        int(case.rng.integers(3)),
+        case.size(0, 5),
+        case.size(1, 8),
+        case.size(1, 3),
+        case.number(0.1, 1.0),
+        case.number(1.0, 3.0),
+        case.number(0.5, 1.0),
+        case.number(0.5, 1.0),
+        int(case.rng.integers(2**32)),
+        case.threads,
+    )
+
+
+def questions(case: Case, d: int):
+    """Features and thresholds of a few trees."""
+    trees, depth = case.size(0, 5), case.size(1, 8)
+    features = case.form(case.rng.integers(0, d, (trees, depth)).astype(np.int32))
+    return features, case.real(trees, depth, dtype=np.float32)
+
+
+def partition_leaves(case: Case) -> None:
+    n, d = case.size(0), case.size(1, 5)
+    points = case.real(n, d, dtype=np.float32)
+    core._native().partition_leaves(points, *questions(case, d), case.threads)
+
+
+def partition_sums(case: Case) -> None:
+    n, d = case.size(0), case.size(1, 5)
+    points = case.real(n, d, dtype=np.float32)
+    features, thresholds = questions(case, d)
+    values = case.real(len(features), 2 ** features.shape[1], case.size(1, 3), dtype=np.float32)
+    core._native().partition_sums(points, features, thresholds, values, case.threads)
+
+
 def smooth(case: Case):
     n, m, d = case.size(1, 30), case.size(1, 30), case.size(1, 6)
     own = None
@@ -618,7 +663,7 @@ ROUTINES = {
             ),
             *(spectral_sums, subgraph_counts, sparse_gram, tree_sums, log_sums, local_moments),
             *(local_slopes, bin_linear, advance, solve_pairs, common_subsequences),
-            *(common_windows, weighted_degree),
+            *(common_windows, weighted_degree, boost, partition_leaves, partition_sums),
         )
     },
 }

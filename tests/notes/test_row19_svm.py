@@ -1,8 +1,8 @@
-"""Row 19. The support vector machine: largest margin, quadratic programme, support vectors.
+"""Row 19. The support vector machine: largest margin, quadratic program, support vectors.
 
 The regression lecture. Of the hyperplanes that separate two classes, take the one whose closest
 examples are farthest away; with w·x + b = ±1 at those, their distance is 1/‖w‖, and the problem is
-to minimise w·w subject to (w·x_j + b) y_j >= 1, a quadratic programme. The closest examples, the
+to minimise w·w subject to (w·x_j + b) y_j >= 1, a quadratic program. The closest examples, the
 support vectors, alone define the hyperplane.
 """
 

@@ -24,7 +24,9 @@ from sklearn.datasets import dump_svmlight_file
 from mercer import kernels as K
 from mercer.tables import readers
 from mercer.tables import text as text_tables
-from mercer.tables.readers import READERS, SUFFIXES, read, without_names
+from mercer.tables.data import without_names
+from mercer.tables.formats import READERS, SUFFIXES
+from mercer.tables.readers import read
 
 TRIES = 200 * int(os.environ.get("MERCER_TEST_LENGTH", "1"))
 TABLE = pd.DataFrame(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from mercer._registry import LOADERS
 from mercer.arrays.libraries import is_recorded, is_tensor, to_input_type, to_native
 from mercer.arrays.torch_state import computing
-from mercer.memory_errors import explaining_memory
+from mercer.memory_errors import explained_call, is_bare
 
 
 def is_collection(X: Any) -> bool:
@@ -62,7 +63,7 @@ class RemotePoints(ABC):
 
     @abstractmethod
     def span(self, centres: Any, fit_intercept: bool) -> Any:
-        """The features of all points over the centres, as a `solvers.risk.span.Span`."""
+        """The features of all points over the centres, as a `FeatureSpan` of `solvers.risk`."""
 
 
 def is_remote(X: Any) -> bool:
@@ -93,11 +94,8 @@ def over_blocks(method: Callable) -> Callable:
     """
 
     @computing
-    @explaining_memory
     @functools.wraps(method)
-    def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
-        if type(X) is np.ndarray and not arguments and not named:
-            return method(self, X)
+    def converted(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if is_collection(X):
             return implementation().map_blocks(self, method.__name__, X, *arguments, **named)
         given, others = to_native(X), map(to_native, arguments)
@@ -109,6 +107,16 @@ def over_blocks(method: Callable) -> Callable:
         if is_recorded(X) and not labels:
             _refuse_lost_gradient(f"{type(self).__name__}.{method.__name__}", found)
         return to_input_type(found, X)
+
+    @functools.wraps(method)
+    def mapped(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
+        plain = type(X) is np.ndarray and not (arguments or named or "torch" in sys.modules)
+        try:
+            return method(self, X) if plain else converted(self, X, *arguments, **named)
+        except MemoryError as error:
+            if is_bare(error):
+                raise explained_call(error, method.__name__, (self, X), named) from error
+            raise
 
     return mapped
 

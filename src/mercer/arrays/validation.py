@@ -62,10 +62,10 @@ def as_vectors(X: Any, name: str = "X") -> Array:
     >>> as_vectors([[1, 2], [3, 4]]).dtype
     dtype('float64')
     """
-    if is_tensor(X):
-        return _tensor_of_vectors(X, name)
     if is_plain(X):
         return X
+    if is_tensor(X):
+        return _tensor_of_vectors(X, name)
     refuse_masked(X, name)
     columns = list(getattr(X, "columns", ())) or None
     if not hasattr(X, "ndim") and isinstance(X, str | bytes):

@@ -22,11 +22,11 @@ _CONVERGED = 1e-2
 
 
 def best_likelihood(
-    K: np.ndarray, codes: np.ndarray, C: int, weight: np.ndarray | None, told: Any
+    K: np.ndarray, codes: np.ndarray, C: int, weight: np.ndarray | None, report: Any
 ) -> tuple[float, Scores]:
-    """Downhill to the regulariser whose scores left out have the least loss.
+    """Downhill to the regulariser with the least leave-one-out loss.
 
-    ``told(lam, loss)`` hears of every one that is looked at, and may raise `TimeoutError` to end
+    ``report(lam, loss)`` is called for each one tried, and may raise `TimeoutError` to end
     the walk.
     """
     level = float(np.mean(K.diagonal()))
@@ -41,7 +41,7 @@ def best_likelihood(
             is_known = np.all(np.isfinite(scores.left_out))
             loss = mean_loss(scores.left_out, codes, weight) if is_known else np.inf
             seen[lam] = (loss, scores)
-            told(lam, seen[lam][0])
+            report(lam, seen[lam][0])
         return seen[lam][0]
 
     best = first = _FIRST * level

@@ -1,4 +1,4 @@
-"""The squared error of kernel ridge regression left one out, and how it moves with the kernel.
+"""The leave-one-out error of kernel ridge regression, and its gradient by the kernel.
 
 All of it goes by Cholesky factors: a few large calls to one library, however many threads it has.
 """
@@ -26,7 +26,7 @@ GAIN = 1e-2
 def weighed(K: np.ndarray, roots: np.ndarray | None) -> np.ndarray:
     """``roots_i K_ij roots_j``: with targets ``roots_i y_i`` a weighted problem is a plain one.
 
-    Residuals left one out are multiplied by the roots then, and their squares by the weights.
+    Leave-one-out residuals are then multiplied by the roots, and their squares by the weights.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def weighed(K: np.ndarray, roots: np.ndarray | None) -> np.ndarray:
 
 
 def left_out(K: np.ndarray, Y: np.ndarray, alpha: float) -> tuple[float, np.ndarray]:
-    """The mean squared error left one out, and the residuals (n, t); infinite if rounding fails.
+    """The mean squared leave-one-out error, and the residuals (n, t); infinite if rounding fails.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ def best_alpha(
     Y: np.ndarray,
     alpha: float | None = None,
     factor: float = 10.0,
-    told: Callable[[float, float], None] | None = None,
+    report: Callable[[float, float], None] | None = None,
 ) -> tuple[float, float, np.ndarray]:
     """Downhill from a regulariser by some factor: the least error, its place and its residuals.
 
-    ``told(alpha, error)`` hears of every one that is looked at, and may raise `TimeoutError` to
+    ``report(alpha, error)`` is called for each one tried, and may raise `TimeoutError` to
     end the walk.
     """
     level = float(np.mean(K.diagonal()))
@@ -110,8 +110,8 @@ def best_alpha(
     def look(value: float) -> float:
         if value not in seen:
             seen[value] = left_out(K, Y, value)
-            if told is not None:
-                told(value, seen[value][0])
+            if report is not None:
+                report(value, seen[value][0])
         return seen[value][0]
 
     first = best = float(np.clip(_FIRST * level if alpha is None else alpha, least, most))

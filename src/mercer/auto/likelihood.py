@@ -1,9 +1,9 @@
 r"""Kernel logistic regression with approximate leave-one-out scores.
 
 Minimises :math:`\sum_i s_i \ell(y_i, f(x_i)) + \tfrac\lambda2 \|f\|^2` over functions
-:math:`f = \sum_i a_i k(x_i, \cdot) + b` with an intercept b that is not penalised. Scores left out
-come from one Newton step: at the minimum, f solves a weighted least-squares problem with working
-responses :math:`z = f + W^{-1} s (y - p)`, whose leave-one-out scores are
+:math:`f = \sum_i a_i k(x_i, \cdot) + b` with an intercept b that is not penalised. Leave-one-out
+scores come from one Newton step: at the minimum, f solves a weighted least-squares problem with
+working responses :math:`z = f + W^{-1} s (y - p)`, whose leave-one-out scores are
 :math:`z_i - a_i / [(K + \lambda W^{-1})^{-1}]_{ii}`.
 """
 
@@ -21,16 +21,16 @@ from scipy.special import softmax as probabilities
 _NEWTON, _STEPS, _HISTORY = 12, 100, 10
 # The decrease of the mean loss, and the relative gradient, at which the iterations stop.
 _DECREASE, _GRADIENT = 5e-5, 1e-3
-# The part of the gradient that may be left where scores left out are computed.
+# The part of the gradient that may be left where leave-one-out scores are computed.
 _INEXACT = 0.1
 # The least curvature of a row, relative to its weight: working responses stay finite.
 _LEAST_CURVATURE = 1e-6
 
 
 class Scores(NamedTuple):
-    """Coefficients (n, c), intercepts (c,), scores (n, c) and those left out (n, c).
+    """Coefficients (n, c), intercepts (c,), scores (n, c) and leave-one-out scores (n, c).
 
-    Scores left out are infinite where the iterations ended too far from the minimum.
+    Leave-one-out scores are infinite where the iterations ended too far from the minimum.
     """
 
     coef: np.ndarray
@@ -67,8 +67,8 @@ def fit_likelihood(
     lam : float
     weight : (n,) array, optional
     leave_out : bool, default=True
-        Whether scores left out are wanted of more than two classes, which take a factorisation for
-        each class; without, they are infinite.
+        Whether leave-one-out scores are wanted of more than two classes, which take a
+        factorisation for each class; without, they are infinite.
 
     Examples
     --------

@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.auto.classes import as_model
+from mercer.auto.classification import AutoKernelClassifier
+from mercer.auto.combination import questions_of
 from mercer.auto.likelihood import fit_likelihood
-from mercer.auto.models import AutoKernelClassifier, _by_classes, _rows_of, _weighted_rows
+from mercer.auto.rows import table_of_rows, times_class_weight, weighted_rows
 from mercer.auto.targets import Targets
 from mercer.tables.coordinates import TableCoordinates
 
@@ -30,13 +32,13 @@ def refitted(model: Any, X: Any, y: Any, groups: Any = None) -> Any:
         As in ``fit``.
     """
     new, began = copy.copy(model), time.perf_counter()
-    y, X = np.asarray(y), _rows_of(X, np.asarray(y))
+    y, X = np.asarray(y), table_of_rows(X, np.asarray(y))
     weight, codes = None, None
     if isinstance(model, AutoKernelClassifier):
         if unknown := np.setdiff1d(y, model.classes_).tolist():
             raise ValueError(f"y has the class {unknown[0]!r}, which the model does not know")
         codes = np.searchsorted(model.classes_, y)
-        weight = _by_classes(model.class_weight, model.classes_, codes, None)
+        weight = times_class_weight(model.class_weight, model.classes_, codes, None)
         columns = slice(1, None) if len(model.classes_) == 2 else slice(None)
         Y = np.eye(len(model.classes_))[codes][:, columns] - model.shares_
     else:
@@ -46,7 +48,7 @@ def refitted(model: Any, X: Any, y: Any, groups: Any = None) -> Any:
             raise ValueError(f"y has {y.min():g}, whose logarithm the model cannot learn")
         Y = Targets(mean, scale, model.log_target_).standardised(y)
     if weight is not None:
-        _, _, weight, _ = _weighted_rows(X, y, weight, None)
+        _, _, weight, _ = weighted_rows(X, y, weight, None)
     new.coding_, points = _coded(model.coding_, X, Y, weight, groups)
     if codes is not None and model.loss_ == "logistic":
         K, C = np.asarray(model.kernel_(points), dtype=np.float64), len(model.classes_)
@@ -55,6 +57,12 @@ def refitted(model: Any, X: Any, y: Any, groups: Any = None) -> Any:
     else:
         points = points if points.shape[1] else np.zeros((len(y), 1))
         new.model_ = clone(model.model_).fit(points, Y, weight)
+    if model.partitions_ is not None:
+        columns = questions_of(new.coding_)
+        targets = Y if codes is None else codes
+        new.partitions_ = clone(model.partitions_).fit(
+            points[:, columns].astype(np.float64), targets, weight, groups
+        )
     return new
 
 

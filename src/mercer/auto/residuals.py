@@ -11,7 +11,7 @@ _FEWEST, _SHARE = 200, 0.1
 
 
 def sorted_residuals(left_out: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Predictions left out and residuals, (t, 2, n), in the order of the predictions.
+    """Leave-one-out predictions and residuals, (t, 2, n), in the order of the predictions.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from mercer.cli import fitting
 from mercer.cli.density import estimate
 from mercer.cli.output import Output, facts_table, plain, write
 from mercer.reports import pages
-from mercer.tables.readers import Data
+from mercer.tables.data import Data
 
 
 def demonstrate(out: Output, path: str, max_time: float) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import mercer
 from mercer.estimators.smoothing.bandwidth_rules import RULES
 from mercer.kernels.smoothing.windows import SMOOTHING_KERNELS
+from mercer.tables.data import Data, counted, listed, refuse_repeated, suggested
 from mercer.tables.kinds import nonnumbers
-from mercer.tables.readers import Data, counted, listed, refuse_repeated, suggested
 
 # Grid points per axis of the plot, for one column and for two.
 GRID = {1: 200, 2: 60}

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.cli.predicting import arranged, predictions
 from mercer.reports.importances import column_names, column_of, response, with_column
 from mercer.reports.novelty import novelty, similarities, unlike_training
-from mercer.tables.readers import Data, counted
+from mercer.tables.data import Data, counted
 
 # Training rows that are listed as the nearest.
 NEAREST = 5

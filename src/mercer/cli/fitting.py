@@ -16,13 +16,14 @@ from mercer.cli import models, splits
 from mercer.cli.targets import complete, numbers_meant, refuse_unlearnable, targets
 from mercer.reports.comparison import compared
 from mercer.reports.evaluation import evaluated
-from mercer.reports.models import described
+from mercer.reports.models import described, profile
 from mercer.reports.novelty import stored_fingerprints
-from mercer.reports.report import explained, held_out
+from mercer.reports.report import Training, explained, held_out
 from mercer.reports.scores import METRICS, HeldOut, checked_metric
+from mercer.reports.structure import refuse_unstructured, structure_of
 from mercer.tables import kinds as columns
+from mercer.tables.data import Data, refuse_repeated
 from mercer.tables.leaks import possible_leaks
-from mercer.tables.readers import Data, refuse_repeated
 
 NO_BETTER = (
     "{} held-out rows do not show that the model is better than the baseline ({}): the columns may "
@@ -56,6 +57,7 @@ def fit(
     metric: str | None = None,
     class_weight: Any = None,
     cv: int = 0,
+    structure: bool = False,
     step: Callable[[str], None] = lambda name: None,
 ) -> tuple[Any, dict[str, Any]]:
     """A fitted model of the data, and its summary.
@@ -76,6 +78,8 @@ def fit(
     class_weight : "balanced", dict of class to weight, or None
     cv : int
         Folds of cross-validation in place of one split; 0 for the split.
+    structure : bool
+        Whether to look for parts of the target and describe them.
     step : callable
         Called with the name of each stage.
     """
@@ -91,10 +95,12 @@ def fit(
         advice.append(MANY_CLASSES.format(str(y[0]), len(np.unique(y))))
     if task == "regression" and class_weight is not None:
         raise ValueError("--class-weight: the task is regression, which has no classes")
+    if structure:
+        refuse_unstructured(data.X, task)
     chosen = checked_metric(metric, task, y)
     weights = _class_weights(class_weight, y)
     trainer = models.Trainer(task, max_time, random_state, chosen, weights)
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tested = _tested(data, trainer, share, cv, refit, step)
     held, model = tested.held, tested.trained.model
@@ -119,15 +125,18 @@ def fit(
         "weights": class_weight if isinstance(class_weight, str | None) else str(class_weight),
         "threshold": _threshold(tested.trained),
         **found,
-        **explained(tested.tester, tested.X, tested.y, task, random_state),
+        **_explained(tested, random_state),
         **_comparison(data, tested, chosen, random_state),
         "tried": tested.trained.tried,
         "advice": [
             *advice,
-            *dict.fromkeys(_line(w.message) for w in heard if _is_advice(w)),
+            *dict.fromkeys(_line(w.message) for w in caught if _is_advice(w)),
         ],
         "mercer": mercer.__version__,
     }
+    if structure:
+        step("looking for structure")
+        summary["structure"] = structure_of(data.X, y, max_time, random_state)
     summary |= described(model)
     summary["seconds"] = {"training": tested.seconds, "all": time.perf_counter() - began}
     return model, summary
@@ -151,8 +160,9 @@ class Tested:
         The rows that importances are computed on.
     tester : model
         A model that was not trained on X.
-    X_tested, y_train : table and array
-        The tested model's training rows and targets.
+    X_tested, y_train, train_rows : table and arrays
+        The tested model's training rows, their targets, and their numbers; no numbers after
+        cross-validation.
     words : str
         How the test was done.
     refitted_on : int
@@ -169,6 +179,7 @@ class Tested:
     tester: Any
     X_tested: Any
     y_train: np.ndarray
+    train_rows: np.ndarray
     words: str
     refitted_on: int
     seconds: float
@@ -218,6 +229,7 @@ def _tested(
         tester=trained.model,
         X_tested=X_tested,
         y_train=data.y[train],
+        train_rows=train,
         words=words,
         refitted_on=refitted_on,
         seconds=seconds,
@@ -256,6 +268,7 @@ def _cross_validated(data: Data, trainer: models.Trainer, cv: int, step: Callabl
         tester=trained.model,
         X_tested=data.X,
         y_train=y,
+        train_rows=np.zeros(0, dtype=int),
         words=f"{cv}-fold cross-validation",
         refitted_on=0,
         seconds=time.perf_counter() - started,
@@ -294,6 +307,16 @@ def _advice_on(data: Data, task: str, tested: Tested, found: dict[str, Any]) -> 
     return advice
 
 
+def _explained(tested: Tested, random_state: int) -> dict[str, Any]:
+    """Importances and single rows of the model that was tested last."""
+    held = held_out(tested.tester, tested.X, tested.y, tested.held.task)
+    training = None
+    if len(tested.train_rows):
+        training = Training(tested.X_tested, tested.y_train, tested.train_rows)
+    numbers = tested.rows[-len(tested.y) :]
+    return explained(tested.tester, tested.X, held, random_state, numbers, training)
+
+
 def _comparison(data: Data, tested: Tested, metric: str, random_state: int) -> dict[str, Any]:
     """Other models on the same rows, by AUC where classes depend on a threshold."""
     if tested.words.endswith("cross-validation") or len(data.y) > MOST_COMPARED:
@@ -327,7 +350,7 @@ def _threshold(trained: models.Trained) -> dict[str, Any] | None:
 def _described(model: Any, X: Any) -> list[dict[str, Any]]:
     """One entry per column, or one for all columns without names."""
     if hasattr(X, "columns"):
-        return columns.described(X, model.coding_.kinds_)
+        return profile(model, X, model.coding_.kinds_)
     if isinstance(X, list):
         sizes = [graph.n_nodes for graph in X]
         held = f"{min(sizes)} to {max(sizes)} nodes"
@@ -339,11 +362,11 @@ def _described(model: Any, X: Any) -> list[dict[str, Any]]:
     return [{"name": name, "kind": "sparse numbers", "missing": 0, "holds": held}]
 
 
-def _is_advice(heard: warnings.WarningMessage) -> bool:
+def _is_advice(caught: warnings.WarningMessage) -> bool:
     from sklearn.exceptions import ConvergenceWarning
 
-    repeats = str(heard.message).startswith("The number of unique classes")  # as MANY_CLASSES
-    return issubclass(heard.category, ConvergenceWarning | UserWarning) and not repeats
+    repeats = str(caught.message).startswith("The number of unique classes")  # as MANY_CLASSES
+    return issubclass(caught.category, ConvergenceWarning | UserWarning) and not repeats
 
 
 def _read_as(data: Data) -> dict[str, str]:

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from mercer.reports import novelty
 from mercer.reports.scores import METRICS, HeldOut
+from mercer.tables.data import Data, counted, listed, refuse_repeated
 from mercer.tables.identifiers import REASONS
 from mercer.tables.kinds import written_days
-from mercer.tables.readers import Data, counted, listed, refuse_repeated
 from mercer.tables.sparse import SparseCoding, stays_sparse
 from mercer.tables.text import as_names
 

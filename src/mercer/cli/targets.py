@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.arrays import take_rows
 from mercer.tables import kinds as columns
-from mercer.tables.readers import Data, counted, listed
+from mercer.tables.data import Data, counted, listed
 
 SLASHED = "column {!r} holds dates such as {!r}, which are read as text; write them as 2024-12-31"
 WITH_UNIT = (

@@ -18,6 +18,7 @@ import numpy as np
 
 from mercer.core.programs import Kind, Leaf, Op, Program, Source
 from mercer.core.reference import (
+    boosting,
     descent,
     graphs,
     krylov,
@@ -37,15 +38,20 @@ from mercer.core.reference import interpreter as reference
 FEW_PAIRS = 2**17
 FEATURES_OF_EXP = 16  # an exponential takes the time of some 16 features
 CACHED = 2**18  # numbers that are read faster by one thread than others are started
+# Up to so many variables all are in one working set; beyond, the most it is made larger for, as in
+# working_sets.hpp.
+ONE_SET_UP_TO_VARIABLES, LARGEST_WORKING_SET = 1000, 1024
 MODULES = {"baseline": "_baseline", "x86-64-v3": "_v3", "x86-64-v4": "_v4"}
 
 __all__ = [
+    "LARGEST_WORKING_SET",
     "MODULES",
     "Kind",
     "Leaf",
     "Op",
     "Program",
     "Source",
+    "boosting_routines",
     "coordinate_descent",
     "graph_routines",
     "krylov_steps",
@@ -63,6 +69,7 @@ __all__ = [
     "tall_times",
     "threads",
     "tree_routines",
+    "working_set_size",
 ]
 
 
@@ -110,6 +117,13 @@ def solver() -> Any:
     return _native() or working_sets
 
 
+def working_set_size(n: int) -> int:
+    """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
+    if n <= ONE_SET_UP_TO_VARIABLES:
+        return max(n, 2)
+    return int(min(max(2.5 * n**0.5, 64), LARGEST_WORKING_SET))
+
+
 def table(width: int) -> Any:
     """A `mercer.core.reference.tables.KeyTable`, native or the twin."""
     return (_native() or tables).KeyTable(width)
@@ -118,6 +132,11 @@ def table(width: int) -> Any:
 def coordinate_descent(*arguments: Any) -> Any:
     """A `mercer.core.reference.descent.CoordinateDescent`, native or the twin."""
     return (_native() or descent).CoordinateDescent(*arguments)
+
+
+def boosting_routines() -> Any:
+    """What has the functions of `mercer.core.reference.boosting`: native, or the twin."""
+    return _native() or boosting
 
 
 def sequence_routines() -> Any:

@@ -18,7 +18,7 @@ from mercer.distributed.keeping import Kept, kept
 from mercer.distributed.reduction import fused, reduced
 from mercer.distributed.rows import is_table, places_of, row_blocks_of
 from mercer.distributed.sizing import resized, rows_per_block
-from mercer.distributed.spans import RemoteSpan, Sample, hold, vector
+from mercer.distributed.spans import RemoteFeatureSpan, Sample, hold, vector
 from mercer.distributed.survey import Diagonal, Places, Preparation, Survey, Taken, Weighed
 from mercer.estimators.centres import Centres, default_centres
 from mercer.estimators.kernel_parameter import resolve_kernel
@@ -26,7 +26,7 @@ from mercer.estimators.labels import class_labels, class_weights, require_target
 from mercer.estimators.measured import MULTIPLICATIONS_PER_VALUE
 from mercer.kernels import Kernel
 from mercer.solvers.nystrom.sums import Sums
-from mercer.solvers.risk.span import Span
+from mercer.solvers.risk.feature_span import FeatureSpan
 
 # Bytes from which on what all tasks need is no part of the graph, but sent to the workers.
 LARGE = 2**20
@@ -189,10 +189,12 @@ class DaskPoints(RemotePoints):
         """All points or those at rising positions, with their kernel with the centres."""
         return Blocks(self, self._sent(centres), among, dense)
 
-    def span(self, centres: Centres, fit_intercept: bool) -> RemoteSpan:
+    def span(self, centres: Centres, fit_intercept: bool) -> RemoteFeatureSpan:
         """The features of all points."""
         given = self.preparation, self._sent(centres), centres.whitening, fit_intercept
-        return RemoteSpan(self.data, self.lengths, *given, self._sample(centres, fit_intercept))
+        return RemoteFeatureSpan(
+            self.data, self.lengths, *given, self._sample(centres, fit_intercept)
+        )
 
     def _sample(self, centres: Centres, fit_intercept: bool) -> Sample | None:
         """Points that precondition Newton steps, where products pay."""
@@ -205,7 +207,7 @@ class DaskPoints(RemotePoints):
         drawn = np.sort(sample_without_replacement(n, m, random_state=rng))
         points = self[drawn]
         keep = 8 * m * r <= memory_budget()
-        span = Span(lambda: centres.features(points), m, r, fit_intercept, keep)
+        span = FeatureSpan(lambda: centres.features(points), m, r, fit_intercept, keep)
         return Sample(drawn, span, max(r // (d + MULTIPLICATIONS_PER_VALUE), PRODUCTS_PAY))
 
     def vectors(self) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ from mercer.distributed.survey import Preparation
 from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.nystrom.sums import ProductSums, Pulled, Totals
 from mercer.solvers.nystrom.whitening import CentreWhitening
-from mercer.solvers.risk.span import Span, solve_scaled
+from mercer.solvers.risk.feature_span import FeatureSpan, solve_scaled
 
 # Rows that a loss is evaluated at together.
 ROWS_AT_ONCE = 2048
@@ -29,8 +29,8 @@ TRIALS, ROUNDS = 64, 4
 ACCURACY = 1e-4
 
 
-class RemoteSpan(Span):
-    """A `Span` whose points are on a cluster: a pass goes to them, and p or p x p numbers return.
+class RemoteFeatureSpan(FeatureSpan):
+    """A `FeatureSpan` of points on a cluster: a pass goes to them, and p or p x p numbers return.
 
     Vectors over the points are Dask arrays cut as the blocks of points are, computed where these
     are, and kept there.
@@ -161,14 +161,14 @@ class Sample:
     ----------
     positions : ndarray of shape (m,)
         Rising.
-    span : Span
+    span : FeatureSpan
         Their features.
     products : int
         How many products take as long as the curvature of all points.
     """
 
     positions: np.ndarray
-    span: Span
+    span: FeatureSpan
     products: int
 
     def of(self, vector: Any) -> np.ndarray:
@@ -263,7 +263,7 @@ def _curved(task: Task, block: tuple, h: np.ndarray) -> Summed:
     if not len(on):
         return Summed(np.zeros((p, p)))
     X = take_rows(task.preparation(*block)[0], on)
-    span = Span(lambda: centres.features(X), len(on), r, task.fit_intercept, keep=False)
+    span = FeatureSpan(lambda: centres.features(X), len(on), r, task.fit_intercept, keep=False)
     return Summed(span.curvature(h[on]))
 
 

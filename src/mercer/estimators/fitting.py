@@ -1,4 +1,4 @@
-"""Around every fit: parameters are validated, nothing is left half done, and warnings are heard."""
+"""Around every fit: parameters are validated, errors change nothing, early stops are warned of."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mercer.arrays.libraries import is_numbers, is_tensor, tensor_where, to_inpu
 from mercer.arrays.remote import implementation, is_collection
 from mercer.arrays.torch_state import learning
 from mercer.estimators.array_support import array_support
-from mercer.estimators.intervals import remember_training
+from mercer.estimators.intervals import PredictionIntervals, remember_training
 from mercer.estimators.prediction_cache import drop_cache
 from mercer.estimators.progress import fit_callbacks
 from mercer.kernels.kernel import plain_key
-from mercer.memory_errors import explaining_memory
+from mercer.memory_errors import explained_call, is_bare
 
 # Arguments that are computed with as they are.
 PLAIN = {np.ndarray, type(None)}
@@ -38,9 +38,9 @@ BETWEEN = {"mercer", "sklearn", "joblib", "torch"}
 def atomic_fit(fit: Callable) -> Callable:
     """Around every ``fit``: parameters are validated, and it happens wholly or not at all.
 
-    An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end, and
-    a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they are.
-    torch records nothing of a fit, and what is kept shares no memory with tensors given.
+    An error or Ctrl-C leaves the estimator as it was before. Callbacks are called at begin and end,
+    and a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they
+    are. torch records nothing of a fit, and what is kept shares no memory with tensors given.
     """
 
     continues = fit.__name__ == "partial_fit"
@@ -48,7 +48,8 @@ def atomic_fit(fit: Callable) -> Callable:
     @functools.wraps(fit)
     def fit_atomically(self: Any, *arguments: Any, **named: Any) -> Any:
         before = dict(vars(self))
-        drop_cache(self)
+        if any(name.endswith("_") for name in before):  # fitted before
+            drop_cache(self)
         skip = get_config()["skip_parameter_validation"]
         if not (skip or (continues and is_fitted(self))):
             validate_parameters(self)
@@ -59,7 +60,8 @@ def atomic_fit(fit: Callable) -> Callable:
                     fitted = fit(self, *arguments, **named)
                 else:
                     fitted, arguments, named = _fit_converted(self, fit, arguments, named)
-            _remember(self, fit.__name__, arguments, named)
+            if isinstance(self, PredictionIntervals):
+                _remember(self, fit.__name__, arguments, named)
             result = getattr(self, "result_", None)
             if result is not None and not result.status.ok:
                 warn_of_convergence(f"{type(self).__name__} stopped early. {result.message}")
@@ -69,7 +71,19 @@ def atomic_fit(fit: Callable) -> Callable:
             vars(self).update(before)
             raise
 
-    return learning(explaining_memory(fit_atomically))
+    with_torch = learning(fit_atomically)
+
+    @functools.wraps(fit)
+    def fit_explained(self: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            work = with_torch if "torch" in sys.modules else fit_atomically
+            return work(self, *arguments, **named)
+        except MemoryError as error:
+            if is_bare(error):
+                raise explained_call(error, fit.__name__, (self, *arguments), named) from error
+            raise
+
+    return fit_explained
 
 
 def _fit_converted(
@@ -146,7 +160,7 @@ def _answer_tensors(estimator: Any, arguments: Sequence[Any], named: Mapping[str
 
 
 def warn_of_convergence(message: str) -> None:
-    """Say that a solver stopped early, or could not tell between solutions."""
+    """Warn that a solver stopped early, or that the solution is not unique."""
     warn_the_caller(message, ConvergenceWarning)
 
 

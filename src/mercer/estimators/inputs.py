@@ -45,7 +45,7 @@ def validate_training(estimator: Any, X: Any, y: Any = None, **check: Any) -> An
     """
     if estimator.kernel is not None:
         refuse_unknown(estimator.kernel)
-    if is_tensor(X):
+    if type(X) is not np.ndarray and is_tensor(X):
         found = _backend(estimator, X).accept(X, type(estimator).__name__)
         y = None if y is None else as_numpy(y)
         train = _tensors if found is X else validate_training

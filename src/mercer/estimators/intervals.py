@@ -63,8 +63,6 @@ _held: WeakKeyDictionary[Any, Held] = WeakKeyDictionary()
 
 def remember_training(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Keep what a model was fitted to, for intervals; X may be None to forget it."""
-    if not isinstance(model, PredictionIntervals):
-        return
     _held.pop(model, None)
     _trained.pop(model, None)
     for name in ("interval_residuals_", "interval_weight_"):

@@ -128,6 +128,30 @@ def most_likely(classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return classes[np.argmax(scores, axis=1)]
 
 
+def nearest_probabilities(scores: np.ndarray) -> np.ndarray:
+    """The points of the simplex nearest to (1 + scores) / 2, (n, n_classes).
+
+    Scores of shape (n,) are those of the second of two classes. The nearest point is
+    ``max(p - t, 0)`` with the t for which it sums to one.
+
+    Examples
+    --------
+    >>> nearest_probabilities(np.array([[0.6, 0.2, -1.5]])).round(2).tolist()
+    [[0.6, 0.4, 0.0]]
+    """
+    scores = np.asarray(scores, dtype=np.result_type(scores, np.float32))
+    if scores.ndim == 1:
+        second = np.clip((1 + scores) / 2, 0, 1)
+        return np.column_stack([1 - second, second])
+    p = (1 + scores) / 2
+    ordered = -np.sort(-p, axis=1)
+    counts = np.arange(1, p.shape[1] + 1)
+    excess = (np.cumsum(ordered, axis=1) - 1) / counts
+    last = np.sum(ordered > excess, axis=1) - 1
+    found = np.maximum(p - excess[np.arange(len(p)), last][:, None], 0)
+    return found / found.sum(axis=1, keepdims=True)
+
+
 def weights_of(sample_weight: Any, X: Any, **check: Any) -> np.ndarray:
     """Weights as a float64 array of shape (n,), by scikit-learn's checks."""
     if _is_plain_weight(sample_weight, n_rows(X)):

@@ -10,11 +10,15 @@ import numpy as np
 from mercer.arrays import FLOATS, memory_budget, to_float64
 from mercer.expressions import PackedPoints, Sum, is_summable, packed_points
 from mercer.kernels import Kernel
+from mercer.kernels.domains import REALS
+from mercer.kernels.kernel import plain_key
 from mercer.operators import FEATURES_PAY, small_feature_map
 
 # Points are packed and cached with the model if that takes no more than one part of the memory
 # budget in so many, and functions are summed over them if they are no more than so many.
 KEPT_SHARE, KEPT_FUNCTIONS = 8, 256
+# Entries of a Gram matrix for which the memory budget is not asked.
+ALWAYS_ENTRIES = 2**17
 
 
 class _Kept(NamedTuple):
@@ -64,15 +68,17 @@ def packed_sums(model: Any, X: Any, points: Any, coef: np.ndarray) -> np.ndarray
     named = "feature_names_in_" in own or own.get("n_features_in_") != X.shape[1]
     if named or not X.size or not np.isfinite(X.sum()):
         return None  # for scikit-learn's checks
-    kept, key = _packed.get(model), own["kernel_"].key()
+    kernel = own["kernel_"]
+    kept, key = _packed.get(model), plain_key(vars(kernel), type(kernel)) or kernel.key()
     if kept is None or kept.points is not points or kept.key != key:
-        kept = _packed[model] = _pack(own["kernel_"], key, points)
+        kept = _packed[model] = _pack(kernel, key, points)
     few = kept.always or len(X) < FEATURES_PAY
     if kept.sums is None or not few or coef.shape[1] > KEPT_FUNCTIONS:
         return None
-    if 8 * len(X) * len(points) > memory_budget():
+    entries = len(X) * len(points)
+    if entries > ALWAYS_ENTRIES and 8 * entries > memory_budget():
         return None
-    return kept.sums(X, coef)
+    return kept.sums(X, coef, kernel.domain is REALS)
 
 
 def _pack(kernel: Kernel, key: tuple, points: Any) -> _Packed:

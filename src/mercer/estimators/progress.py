@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mercer._sklearn import callbacks_around, fit_context, has_listeners
+from mercer._sklearn import LISTENERS, callbacks_around, fit_context
 
 
 @contextmanager
 def fit_callbacks(estimator: Any) -> Iterator[None]:
     """Reports a fit to the estimator's callbacks, from begin to end."""
+    if not any(name in vars(estimator) for name in LISTENERS):
+        yield
+        return
     with callbacks_around(estimator) as context:
         if context is None:
             yield
@@ -30,7 +33,7 @@ def reporter(estimator: Any) -> Callable[[int, float], bool] | None:
     Callbacks see one task per recorded iteration, with ``n_iter`` and ``gap`` in its metadata; one
     that answers True stops the solver, which leaves a usable model.
     """
-    if not has_listeners(estimator):
+    if not vars(estimator).get(LISTENERS[0]):
         return None
     context = fit_context(estimator)
     if not hasattr(context, "report"):

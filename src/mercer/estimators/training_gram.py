@@ -29,7 +29,7 @@ from mercer.operators import (
     GramOperator,
     corrected,
     first_indefinite,
-    gram,
+    gram_operator,
 )
 
 # Whether a kernel of unknown validity is positive semidefinite is decided on at most this many
@@ -52,7 +52,7 @@ def training_gram(estimator: Any, X: Any, kernel: Kernel, store: bool = True) ->
     if is_precomputed(kernel):  # checked as X, and large: not read again
         operator: GramOperator = DenseGram(as_dense(X), "precomputed")
     else:
-        operator = _stored_function(kernel, X) or gram(kernel, X, store=store)
+        operator = _stored_function(kernel, X) or gram_operator(kernel, X, store=store)
     if validity.status == "valid":
         # No value of such a kernel is beyond those of the points with themselves.
         refuse_non_finite(operator.diagonal(), kernel)

@@ -21,13 +21,24 @@ from mercer.expressions.nodes import (
     tanh,
 )
 from mercer.expressions.normalisation import normalised
-from mercer.expressions.packed import PackedPoints, packed_points
+from mercer.expressions.packed import PackedPoints, packed_points, small_gram
 from mercer.expressions.rounding import rounding
 from mercer.expressions.simplification import lower
 from mercer.expressions.statistics import STATISTICS, PairStatistic
 from mercer.expressions.sums import Sum, is_summable
 from mercer.expressions.tensors import TensorPairMatrix, over
-from mercer.expressions.views import Check, Circle, InRowUnits, Map, RowUnit, Scale, View, Within
+from mercer.expressions.views import (
+    Check,
+    Circle,
+    InRowUnits,
+    Logistic,
+    Map,
+    RowUnit,
+    Scale,
+    Shift,
+    View,
+    Within,
+)
 
 __all__ = [
     "STATISTICS",
@@ -37,6 +48,7 @@ __all__ = [
     "Diagonal",
     "Expression",
     "InRowUnits",
+    "Logistic",
     "Map",
     "PackedPoints",
     "PairMatrix",
@@ -45,6 +57,7 @@ __all__ = [
     "Point",
     "RowUnit",
     "Scale",
+    "Shift",
     "Statistic",
     "Sum",
     "TensorPairMatrix",
@@ -63,6 +76,7 @@ __all__ = [
     "packed_points",
     "positive",
     "rounding",
+    "small_gram",
     "sqrt",
     "statistic",
     "step",

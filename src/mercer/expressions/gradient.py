@@ -22,14 +22,7 @@ from mercer.arrays import as_dense, as_numpy, backend, like, namespace, to_float
 from mercer.expressions.contraction import Outer, contracted, is_joint
 from mercer.expressions.derivative import moved, partial
 from mercer.expressions.interpreter import PairMatrix
-from mercer.expressions.nodes import (
-    ZERO,
-    Diagonal,
-    Expression,
-    Statistic,
-    Tangent,
-    multiply,
-)
+from mercer.expressions.nodes import ZERO, Diagonal, Expression, Statistic, Tangent, multiply
 from mercer.expressions.statistics import centre
 from mercer.expressions.views import Scale
 

@@ -23,7 +23,7 @@ def frozen(cls: type[T]) -> type[T]:
 
     def __getstate__(self: Any) -> dict[str, Any]:
         # Another process has other hashes.
-        return {name: value for name, value in vars(self).items() if name != _KEPT}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     made.__hash__, made.__getstate__ = __hash__, __getstate__
     return made

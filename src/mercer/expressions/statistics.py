@@ -217,16 +217,6 @@ def _sqdist_leaf(F: _Centred, G: _Centred, dtype: Any) -> Leaf:
     return Leaf(Kind.SQDIST, *moved, *given, *norms)
 
 
-def rows_moved_like(F: np.ndarray, side: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Dense rows as the core takes them with prepared points: moved, as given, squared norms."""
-    given = row_major(F, np.float64)
-    if not isinstance(side, _Centred):
-        return given, given, None
-    moved = given if side.origin is None else given - side.origin
-    with np.errstate(over="ignore"):
-        return moved, given, _squared_norms(moved)
-
-
 def _squared_norms(A: np.ndarray) -> np.ndarray:
     """‖x‖² to the last digit or so; einsum's plain sum of many features would lose some."""
     if not isinstance(A, np.ndarray):
@@ -336,7 +326,7 @@ class PairStatistic:
     def leaf(self, F: Any, G: Any, dtype: Any, by_bits: bool = True) -> Leaf | None:
         """The statistic of prepared points for the core, or None where it does not take them.
 
-        ``by_bits`` where points whose features are 0 or 1 may be handed over as bits.
+        ``by_bits`` where points whose features are 0 or 1 may be passed as bits.
         """
         if self.native is None:
             return None

@@ -7,7 +7,7 @@ from copy import copy
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from mercer.arrays.libraries import is_recorded
 from mercer.arrays.torch_state import computing, is_transforming, refuse_transforms
 from mercer.cached import cached_property
 from mercer.core import Leaf
-from mercer.core.torch.slopes import Layout, Operands
-from mercer.core.torch.tiles import at, some
-from mercer.core.triton.tiles import PRECISIONS
 from mercer.expressions.arithmetic import evaluate
 from mercer.expressions.derivative import derivative
 from mercer.expressions.interpreter import PairMatrix
@@ -34,7 +31,13 @@ from mercer.expressions.nodes import (
 from mercer.expressions.points import same_width
 from mercer.expressions.views import Map
 
+if TYPE_CHECKING:
+    from mercer.core.torch.slopes import Layout, Operands
+
 torch: Any = LazyModule("torch")
+torch_slopes: Any = LazyModule("mercer.core.torch.slopes")
+torch_tiles: Any = LazyModule("mercer.core.torch.tiles")
+triton_tiles: Any = LazyModule("mercer.core.triton.tiles")
 
 
 def over(
@@ -67,7 +70,7 @@ def refuse_tensors(parameters: Mapping[str, Any], X: Any) -> None:
 class TensorPairMatrix(PairMatrix):
     """An expression over all pairs of two tensors of points: blocks, products and the diagonal.
 
-    Triton kernels on a device that has them, torch's own operations elsewhere. What is returned
+    Triton kernels on a device that has them, otherwise the operations of torch. What is returned
     are tensors on the points' device; sums over many pairs are in float64.
 
     Parameters
@@ -92,8 +95,8 @@ class TensorPairMatrix(PairMatrix):
         precision: str = "fp16x3",
         parameters: Mapping[str, Any] | None = None,
     ):
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision={precision!r}; expected one of {PRECISIONS}")
+        if precision not in triton_tiles.PRECISIONS:
+            raise ValueError(f"precision={precision!r}; expected one of {triton_tiles.PRECISIONS}")
         self.precision, self.parameters = precision, dict(parameters or {})
         self._recorded = False
         for path in self.parameters.keys() - e.parameters().keys():
@@ -178,12 +181,12 @@ class TensorPairMatrix(PairMatrix):
         if triton and column_terms:
             there = self if self.symmetric else self.at(self.raw[0])
             near = [there.side(t, 1).detach() for t in self.lowering.column_terms]
-        return Layout(
+        return torch_slopes.Layout(
             self.lowering.program,
-            [operands.leaf(at(leaf, rows, columns)) for leaf in leaves],
-            operands.places([some(term, rows) for term in row_terms]),
-            operands.places([some(term, columns) for term in column_terms]),
-            operands.places([some(term, rows) for term in near]),
+            [operands.leaf(torch_tiles.at(leaf, rows, columns)) for leaf in leaves],
+            operands.places([torch_tiles.some(term, rows) for term in row_terms]),
+            operands.places([torch_tiles.some(term, columns) for term in column_terms]),
+            operands.places([torch_tiles.some(term, rows) for term in near]),
             self.shape[0] if rows is None else len(rows),
             self.shape[1] if columns is None else len(columns),
             self.device,
@@ -209,7 +212,7 @@ class TensorPairMatrix(PairMatrix):
         live, wrapped = self.recorded(), is_transforming()
         if live is None and not wrapped and not is_recorded(first):
             return None
-        operands, pairs = Operands(), live or self
+        operands, pairs = torch_slopes.Operands(), live or self
         layout = pairs._layout(operands, rows, columns)
         if live is None and not wrapped and rows is None and columns is None:
             layout.ready = self.tiles
@@ -293,7 +296,7 @@ class TensorPairMatrix(PairMatrix):
         ``logarithmic`` where it is their exponentials that count.
         """
         if logarithmic not in self._tiles:
-            operands = Operands()
+            operands = torch_slopes.Operands()
             layout = self._layout(operands)
             self._tiles[logarithmic] = layout.tiles(operands.tensors, logarithmic)
         whole = self._tiles[logarithmic]

@@ -161,6 +161,52 @@ class Circle:
 
 
 @frozen
+class Shift:
+    """x_j - location: each feature measured from one place."""
+
+    path: str
+    location: float
+    size: None = None
+
+    def apply(self, X: Array, name: str) -> Array:
+        return as_dense(X) - self.location
+
+    def with_tensor(self, location: Any) -> Self:
+        return replace(self, location=location)
+
+    def derivative(self, X: Array, whole: Array, index: int | None) -> Array:
+        return namespace(X).zeros_like(as_dense(X)) - 1
+
+    def chain(self, X: Array, dX: Array) -> Array:
+        return dX
+
+
+@frozen
+class Logistic:
+    """1 / (1 + exp(-x_j / width)), or with ``falling`` 1 / (1 + exp(x_j / width))."""
+
+    path: str
+    width: float
+    falling: bool = False
+    size: None = None
+
+    def apply(self, X: Array, name: str) -> Array:
+        t = as_dense(X) * (0.5 / self.width)
+        return 0.5 + 0.5 * namespace(X).tanh(-t if self.falling else t)
+
+    def with_tensor(self, width: Any) -> Self:
+        return replace(self, width=width)
+
+    def derivative(self, X: Array, whole: Array, index: int | None) -> Array:
+        return self.chain(X, -as_dense(X) / self.width)
+
+    def chain(self, X: Array, dX: Array) -> Array:
+        s = self.apply(X, "X")
+        slope = s * (1 - s) / self.width
+        return as_dense(dX) * (-slope if self.falling else slope)
+
+
+@frozen
 class Within:
     """x_j less a multiple of its period: nothing that a periodic function of x_j sees.
 

@@ -9,14 +9,17 @@
 from mercer.kernels.algebra import Constant, Product, Sum
 from mercer.kernels.columns import OnColumns
 from mercer.kernels.given import FromFeatures, FromFunction, FromMatrix, Precomputed
+from mercer.kernels.graph.collections import from_networkx
 from mercer.kernels.graph.files import read_tu
 from mercer.kernels.graph.graphs import Graph
 from mercer.kernels.graph.kernels import Graphlet, Propagation, RandomWalk, ShortestPath
+from mercer.kernels.graph.molecules import read_smiles
 from mercer.kernels.graph.refinement import WeisfeilerLehman, WLOptimalAssignment
 from mercer.kernels.kernel import REGISTRY, Kernel, NoFiniteFeatureMap
 from mercer.kernels.parsing import KernelSyntaxError, parse
 from mercer.kernels.power import Power
 from mercer.kernels.set.sets import SetConjunction, SetIntersection, SetJaccard
+from mercer.kernels.string.files import read_fasta
 from mercer.kernels.string.mismatches import Mismatch
 from mercer.kernels.string.subsequences import Subsequence
 from mercer.kernels.string.substrings import Substring
@@ -34,6 +37,7 @@ from mercer.kernels.vector.distance import (
 )
 from mercer.kernels.vector.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.vector.histogram import Chi2, Min, Tanimoto
+from mercer.kernels.vector.transition import Transition, change_point
 
 __all__ = [
     "RBF",
@@ -83,12 +87,17 @@ __all__ = [
     "Subtree",
     "Sum",
     "Tanimoto",
+    "Transition",
     "Tree",
     "WLOptimalAssignment",
     "WeightedDegree",
     "WeisfeilerLehman",
+    "change_point",
     "exp",
+    "from_networkx",
     "parse",
+    "read_fasta",
+    "read_smiles",
     "read_tu",
     "sqnorm",
 ]

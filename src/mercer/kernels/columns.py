@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.expressions import (
-    Expression,
-    View,
-)
+from mercer.expressions import Expression, View
 from mercer.kernels import feature_maps as maps
 from mercer.kernels.algebra import bracketed
 from mercer.kernels.domains import Domain, named, table_layout, tables

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from mercer.expressions import nodes
-from mercer.expressions.views import Circle, Scale, Unit
+from mercer.expressions.views import Circle, Logistic, Scale, Shift, Unit
 
 # Formulas of more nodes than this are abbreviated to the kernel's name.
 MOST_NODES = 120
@@ -208,6 +208,8 @@ def _statistic(e: nodes.Statistic) -> Part:
     if any(isinstance(s, Unit) for s in steps) and kind == "dot":
         top = _row(x, Part("sign", "·"), z)
         return Part("fraction", (top, _row(_norm(x), _norm(z))))
+    if any(isinstance(s, Logistic) for s in steps) and kind == "dot":
+        return _row(_each(), _logistic(e, "x"), _logistic(e, "z"))
     if kind == "dot":
         return _row(x, Part("sign", "·"), z)
     if kind == "sqdist" and scale is None:
@@ -240,6 +242,19 @@ def _statistic(e: nodes.Statistic) -> Part:
     return _row(*_applied(kind))
 
 
+def _logistic(e: nodes.Statistic, name: str) -> Part:
+    """The logistic function of a feature less its location, divided by its width."""
+    steps = e.view.steps
+    location = next(s.location for s in steps if isinstance(s, Shift))
+    step = next(s for s in steps if isinstance(s, Logistic))
+    top = _component(name)
+    if location:
+        top = _row(top, Part("sign", "−" if location > 0 else "+"), _number(abs(location)))
+    inside = Part("fraction", (top, _number(step.width)))
+    inside = _row(Part("sign", "−"), inside) if step.falling else inside
+    return _row(Part("name", "σ"), Part("bracket", inside))
+
+
 def _is_periodic(e: nodes.Expression) -> bool:
     """Whether a squared distance is one on circles: 4 Σ sin², written without the 4."""
     return isinstance(e, nodes.Statistic) and any(isinstance(s, Circle) for s in e.view.steps)
@@ -267,7 +282,7 @@ def _latex(part: Part) -> str:
         digits, e, exponent = inside.partition("e")
         return rf"{digits}\cdot 10^{{{int(exponent)}}}" if e else digits
     if form == "name":
-        return r"\ell" if inside == "ℓ" else str(inside)
+        return {"ℓ": r"\ell", "σ": r"\sigma"}.get(str(inside), str(inside))
     if form == "word":
         plain = "".join(letter for letter in inside if letter.isalnum())
         if len(plain) == 1:

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.arrays import as_numbers
-from mercer.expressions import (
-    Check,
-    Expression,
-    Parameter,
-    Scale,
-    View,
-)
+from mercer.expressions import Check, Expression, Parameter, Scale, View
 from mercer.expressions import statistic as statistic_node
 from mercer.kernels.kernel import (
     _FORMULAS,
@@ -41,7 +35,8 @@ class VectorKernel(Kernel, abstract=True):
 
     def build(self, view: View, path: str) -> Expression:
         own = plain_key(vars(self), type(self))
-        key = None if own is None else (type(self).formula, own, view, path)
+        seen = (view, path) if view.steps or path else ()
+        key = None if own is None else (type(self).formula, own, *seen)
         known = _FORMULAS.get(key)
         if known is not None:
             return known

@@ -1,6 +1,6 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
-from mercer.operators.choice import FEATURES_PAY, expansion, gram, small_feature_map
+from mercer.operators.choice import FEATURES_PAY, expansion, gram, gram_operator, small_feature_map
 from mercer.operators.gram import (
     CentredGram,
     CorrectedGram,
@@ -26,6 +26,7 @@ __all__ = [
     "expansion",
     "first_indefinite",
     "gram",
+    "gram_operator",
     "is_indefinite",
     "small_feature_map",
     "streamed",

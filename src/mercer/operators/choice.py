@@ -7,16 +7,19 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import backend, memory_budget, n_rows
+from mercer.arrays import backend, is_plain, memory_budget, n_rows
 from mercer.arrays.libraries import to_native
 from mercer.arrays.torch_state import computing
-from mercer.expressions import PairMatrix, TensorPairMatrix
+from mercer.expressions import PairMatrix, TensorPairMatrix, small_gram
 from mercer.expressions.tensors import refuse_tensors
 from mercer.kernels.budget import quantity
+from mercer.kernels.domains import REALS
 from mercer.kernels.feature_maps import FeatureMap
 from mercer.kernels.kernel import Kernel, NoFiniteFeatureMap
+from mercer.kernels.vector_kernel import VectorKernel
 from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGram
 from mercer.operators.tensors import tensor_gram
 
@@ -26,8 +29,7 @@ FEATURES_PAY = 4
 STORED = 2**20
 
 
-@computing
-def gram(
+def gram_operator(
     kernel: Kernel, X: Any, Y: Any = None, store: bool = True, precision: str = "fp16x3"
 ) -> GramOperator:
     """The Gram operator of a kernel on X and Y.
@@ -60,6 +62,10 @@ def gram(
     if not isinstance(kernel, Kernel):
         shown = repr(kernel) if isinstance(kernel, str) else f"a {type(kernel).__name__}"
         raise TypeError(f"kernel must be a mercer kernel, as kernels.RBF() is; got {shown}")
+    if is_plain(X) and Y is None and isinstance(kernel, VectorKernel) and not kernel.tensors():
+        operator = _small(kernel, X)
+        if operator is not None:
+            return operator
     X, Y = to_native(X), to_native(Y)
     on_tensors = "torch" in (backend(X).executor, backend(Y).executor)
     if getattr(kernel, "is_precomputed", False):
@@ -77,6 +83,28 @@ def gram(
     operator = _chosen(kernel, X, Y, store, pairs_of)
     operator.pairs_of = pairs_of
     return operator
+
+
+# Within `kernels` and estimators it is computed exactly already.
+gram = computing(gram_operator)
+gram.__name__ = gram.__qualname__ = "gram"
+
+
+def _small(kernel: VectorKernel, X: np.ndarray) -> GramOperator | None:
+    """The stored matrix of few plain points, if the kernel has a short way to it."""
+    if len(X) ** 2 > min(STORED, memory_budget() // 8):
+        return None
+    e = kernel.expression()
+    K = small_gram(e, X, checked=kernel.domain is REALS)
+    if K is None:
+        return None
+    operator = DenseGram(K, _fits(8 * K.size))
+    operator.pairs_of = partial(PairMatrix, e, X, None)
+    return operator
+
+
+def _fits(size: int) -> str:
+    return f"stored: {size / 2**20:.1f} MiB fit the budget of {memory_budget() / 2**20:.0f} MiB"
 
 
 def expansion(kernel: Kernel, X: Any, Y: Any, V: Any) -> Any:
@@ -123,8 +151,7 @@ def _chosen(
     if not store and n * m > STORED and pairs.native:
         return TiledGram(pairs, "recomputed in tiles: not all of it is needed")
     if mib <= budget:
-        reason = f"stored: {mib:.1f} MiB fit the budget of {budget:.0f} MiB"
-        return DenseGram(pairs.gram(), reason)
+        return DenseGram(pairs.gram(), _fits(8 * n * m))
     reason = f"recomputed in tiles: {mib:.0f} MiB exceed the budget of {budget:.0f} MiB"
     return TiledGram(pairs, reason)
 

@@ -23,7 +23,8 @@ from mercer.arrays import as_dense, memory_budget, to_cpu
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.estimators.inputs import is_precomputed
 from mercer.estimators.kernel_parameter import NAMES
-from mercer.estimators.svm.layout import pairwise_layout, sparse_like
+from mercer.estimators.svm.layout import pairwise_layout
+from mercer.estimators.svm.training import sparse_like
 from mercer.whole_files import read_regular, write_whole
 
 MACHINES = {
@@ -75,7 +76,7 @@ class Written(NamedTuple):
 def read_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
     """Read a model file of LIBSVM, as ``svm-train`` and ``svm_save_model`` write it.
 
-    What the file does not tell stays unset: ``dual_gap_``, ``margin_`` and ``result_``; the
+    What the file does not hold stays unset: ``dual_gap_``, ``margin_`` and ``result_``; the
     parameters C, nu and epsilon are at their defaults, and ``support_`` counts the support
     vectors of the file unless the kernel is precomputed.
 

@@ -93,7 +93,7 @@ class Packed:
             raise Unsavable(
                 f"{_spelt(place)} cannot be saved: it is a {type(value).__qualname__} of "
                 f"{type(value).__module__}, and files hold numbers, text, tables, and objects of "
-                "mercer's own and of some of scikit-learn's preprocessing"
+                "mercer and of scikit-learn's preprocessing and linear models"
             )
         try:
             return kind, FORMS[kind].parts(value)

@@ -28,10 +28,12 @@ from mercer.kernels import Kernel
 PARTS = {
     "mercer.tables.sparse": {"coding.Sparse": "SparseCoding"},
     "mercer.tables.coding": {"coding.Table": "TableCoding"},
+    "mercer.tables.graphs": {"coding.Graphs": "GraphCoding"},
     "mercer.tables.coordinates": {"coding.Coordinates": "TableCoordinates"},
     "mercer.estimators.gaussian_process.classification": {"gaussian.Binary": "BinaryModel"},
     "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
     "mercer.estimators.gaussian_process.sklearn_kernels": {"gaussian.Gram": "GramCovariance"},
+    "mercer.estimators.gaussian_process.structure_words": {"gaussian.Axis": "Axis"},
     "mercer.estimators.smoothing.columns": {"coding.Columns": "ColumnCoding"},
     "mercer.estimators.centres": {"ridge.Centres": "Centres"},
     "mercer.estimators.smoothing.supports": {"density.Box": "BoxSupport"},
@@ -127,12 +129,13 @@ PARTS = {
     "mercer.solvers.result": {"solver.Result": "Result", "solver.Status": "Status"},
     "mercer.solvers.risk_problem": {"risk.Solution": "Machine"},
     "mercer.solvers.risk.softmax": {"loss.Softmax": "Softmax"},
-    "mercer.solvers.risk.span": {"span.Solution": "Solution"},
+    "mercer.solvers.risk.feature_span": {"span.Solution": "Solution"},
     "mercer.solvers.spectral.eigenpairs": {"spectral.Eigenpairs": "Eigenpairs"},
 }
 
-# What stands before a model in a pipeline, and what our estimators hold: ids are public names, but
-# for classes that have none. Searches and ensembles are not here: save their ``best_estimator_``.
+# Preprocessing, linear models after a feature map, and what our estimators hold: ids are public
+# names, but for classes that have none. Searches and ensembles are not here: save their
+# ``best_estimator_``.
 SCIKIT_LEARN = [
     "sklearn.calibration.CalibratedClassifierCV",
     "sklearn.compose.ColumnTransformer",
@@ -150,7 +153,23 @@ SCIKIT_LEARN = [
     "sklearn.gaussian_process.kernels.WhiteKernel",
     "sklearn.impute.MissingIndicator",
     "sklearn.impute.SimpleImputer",
+    "sklearn.kernel_approximation.Nystroem",
     "sklearn.kernel_approximation.PolynomialCountSketch",
+    "sklearn.kernel_approximation.RBFSampler",
+    "sklearn.linear_model.BayesianRidge",
+    "sklearn.linear_model.ElasticNet",
+    "sklearn.linear_model.ElasticNetCV",
+    "sklearn.linear_model.HuberRegressor",
+    "sklearn.linear_model.Lasso",
+    "sklearn.linear_model.LassoCV",
+    "sklearn.linear_model.LinearRegression",
+    "sklearn.linear_model.LogisticRegression",
+    "sklearn.linear_model.LogisticRegressionCV",
+    "sklearn.linear_model.QuantileRegressor",
+    "sklearn.linear_model.Ridge",
+    "sklearn.linear_model.RidgeCV",
+    "sklearn.linear_model.RidgeClassifier",
+    "sklearn.linear_model.RidgeClassifierCV",
     # A function that the library's own name stands for.
     "sklearn.metrics.pairwise.additive_chi2_kernel",
     "sklearn.model_selection.KFold",
@@ -159,6 +178,7 @@ SCIKIT_LEARN = [
     "sklearn.pipeline.FeatureUnion",
     "sklearn.pipeline.Pipeline",
     "sklearn.preprocessing.FunctionTransformer",
+    "sklearn.preprocessing.LabelBinarizer",
     "sklearn.preprocessing.LabelEncoder",
     "sklearn.preprocessing.MaxAbsScaler",
     "sklearn.preprocessing.MinMaxScaler",
@@ -167,6 +187,8 @@ SCIKIT_LEARN = [
     "sklearn.preprocessing.OrdinalEncoder",
     "sklearn.preprocessing.RobustScaler",
     "sklearn.preprocessing.StandardScaler",
+    "sklearn.svm.LinearSVC",
+    "sklearn.svm.LinearSVR",
 ]
 PRIVATE = {
     "sklearn.calibration": {
@@ -202,10 +224,12 @@ UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
             "class_weight": None,
             "loss_": "squared",
             "offsets_": 0.0,
-        }
+        },
+        lambda old: {**old, "partitions_": None, "weights_": None},
     ],
     "AutoKernelRegressor": [
-        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None}
+        lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None},
+        lambda old: {**old, "partitions_": None, "weights_": None, "tree_log_target_": None},
     ],
 }
 

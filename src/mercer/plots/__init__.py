@@ -6,12 +6,7 @@ from mercer.plots.machines import DecisionDisplay, GapDisplay, RegularizationDis
 from mercer.plots.parts import PartsDisplay
 from mercer.plots.regression import RegressionDisplay
 from mercer.plots.smoothing import BandwidthDisplay, DensityDisplay
-from mercer.plots.spectral import (
-    CanonicalDisplay,
-    PreImageDisplay,
-    ProjectionDisplay,
-    ScreeDisplay,
-)
+from mercer.plots.spectral import CanonicalDisplay, PreImageDisplay, ProjectionDisplay, ScreeDisplay
 
 __all__ = [
     "BandwidthDisplay",

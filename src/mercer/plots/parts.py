@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,8 @@ from mercer.plots.axes import BLUE, pyplot
 from mercer.plots.fitted import feature_names, last_step
 from mercer.plots.regression import regression_points
 
-# Letters of a kernel's text in a title.
-MOST_LETTERS = 60
+# Letters of a kernel's text in a title, and of a line of a description.
+MOST_LETTERS, LINE = 60, 80
 
 
 class PartsDisplay:
@@ -23,6 +25,7 @@ class PartsDisplay:
     ----------
     x : ndarray of shape (q,)
     parts : list of objects with ``kernel``, ``mean`` and ``std``
+        With ``words`` and ``share`` these are the titles.
     name : str
         Of the feature.
     level : float
@@ -43,13 +46,13 @@ class PartsDisplay:
     def from_estimator(
         cls, estimator, X=None, *, feature=0, level=0.95, n_points=200, axes=None, **line
     ) -> PartsDisplay:
-        """From a fitted `GaussianProcessRegressor` on numbers with one target.
+        """From a Gaussian process or a `StructureSearch`, fitted on numbers with one target.
 
         Parameters
         ----------
-        estimator : GaussianProcessRegressor
+        estimator : GaussianProcessRegressor or StructureSearch
         X : array-like of shape (n, d), default=None
-            Points that tell how far the curves reach; by default the training points.
+            Points that set the range of the curves; by default the training points.
         feature : int, default=0
             Along which feature; the others stay at their medians.
         level : float, default=0.95
@@ -69,7 +72,12 @@ class PartsDisplay:
         Z = np.tile(np.median(points, axis=0), (n_points, 1))
         Z[:, feature] = x
         name = feature_names(estimator, points.shape[1], X)[feature]
-        display = cls(x=x, parts=last.predict_parts(Z), name=name, level=level)
+        with warnings.catch_warnings():
+            # Points that were kept have lost the names of their features.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            parts = last.predict_parts(Z)
+        shown = last.axes_[feature].shown(x) if hasattr(last, "axes_") else x
+        display = cls(x=shown, parts=parts, name=name, level=level)
         return display.plot(axes=axes, **line)
 
     def plot(self, axes: Any = None, **line: Any) -> PartsDisplay:
@@ -84,10 +92,16 @@ class PartsDisplay:
             ax.plot(self.x, part.mean, **{"color": BLUE, **line})
             edges = part.mean - reach * part.std, part.mean + reach * part.std
             ax.fill_between(self.x, *edges, color=BLUE, alpha=0.25, linewidth=0)
-            text = repr(part.kernel)
-            shown = text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
-            ax.set_title(shown, fontsize="small")
+            ax.set_title(_title(part), fontsize="small")
             ax.spines[["top", "right"]].set_visible(False)
         self.axes_[-1].set_xlabel(self.name)
         self.figure_ = self.axes_[0].figure
         return self
+
+
+def _title(part: Any) -> str:
+    """The description of a part, or its kernel."""
+    if hasattr(part, "words"):
+        return fill(f"{part.words}; {100 * part.share:.2g} % of the variance", LINE)
+    text = repr(part.kernel)
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"

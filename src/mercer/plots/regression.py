@@ -107,7 +107,7 @@ class RegressionDisplay:
         estimator : regressor
             One of mercer's, or a pipeline that ends in one.
         X : array-like or DataFrame of shape (n, d), default=None
-            Points that tell how far the curve reaches; by default the training points, where the
+            Points that set the range of the curve; by default the training points, where the
             estimator keeps them.
         y : array-like of shape (n,), default=None
             Their targets, to show them. Without X, smoothers show their training points.
@@ -199,7 +199,7 @@ def _require_numbers(estimator: Any, last: Any) -> None:
 
 
 def regression_points(estimator: Any, X: Any) -> np.ndarray:
-    """The points that tell how far the curve reaches: (n, d)."""
+    """The points that set the range of the curve: (n, d)."""
     own = getattr(estimator, "X_fit_", getattr(estimator, "X_train_", None))
     kept = own if X is None else X
     if kept is None:
@@ -234,7 +234,7 @@ def _prediction(estimator: Any, Z: Any, level: float, n_samples: int) -> dict:
     if mean.ndim == 2:
         ends = {"lower": mean[:, 0], "upper": mean[:, -1]}
         return {"mean": mean, "quantiles": last.quantiles_, **ends}
-    if hasattr(last, "sample_functions"):
+    if hasattr(last, "sample_functions") or (hasattr(last, "describe") and not n_samples):
         return {"mean": mean, **_of_process(last, Z, mean, level, n_samples)}
     if n_samples:
         raise ValueError(f"n_samples={n_samples}: {type(last).__name__} has no samples")
@@ -274,6 +274,8 @@ def _own_targets(estimator: Any) -> Any:
     """The targets that a smoother or a Gaussian process keeps."""
     if hasattr(estimator, "posterior_"):
         return estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean
+    if hasattr(estimator, "describe"):
+        return estimator.y_train_
     return getattr(estimator, "y_fit_", None)
 
 

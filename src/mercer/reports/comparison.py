@@ -59,10 +59,8 @@ def compared(
 def _points(X: Any, X_train: Any) -> tuple[Any, Any] | None:
     """Coded rows without texts; None if nothing is left."""
     if sp.issparse(X):
-        # The columns of training only: a linear model has a coefficient for every column.
-        sparse = SparseCoding().fit(X_train)
-        sparse.factors_ = np.ones(len(sparse.columns_))
-        return sparse.transform(X), sparse.transform(X_train)
+        occupied = SparseCoding().fit(X_train)
+        return occupied.transform(X), occupied.transform(X_train)
     coding = TableCoding().fit(X_train)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -168,7 +168,7 @@ def dependence(
         found.append(
             {
                 "column": name,
-                "values": [_plain(v) for v in places],
+                "values": [plain(v) for v in places],
                 "mean": values.mean(axis=1).tolist(),
                 "low": low.tolist(),
                 "high": high.tolist(),
@@ -223,7 +223,7 @@ def places_of(column: Any, most: int) -> list[Any]:
     return list(counts.index[:8]) if len(counts) <= 200 else []
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, int | float | np.number):
         return float(value)
     return str(value.date()) if hasattr(value, "date") else str(value)

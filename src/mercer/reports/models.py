@@ -10,6 +10,7 @@ from mercer.arrays import n_rows, take_rows
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.formulas import mathml
 from mercer.reports.summaries import shortened
+from mercer.tables.kinds import described as described_columns
 
 # Rows of the Gram matrix whose spectrum is shown, and columns whose scales are.
 SPECTRUM_ROWS = 300
@@ -80,6 +81,42 @@ def relevances(model: Any, kernel: Kernel) -> dict[str, float] | None:
     most = max(found.values()) or 1.0
     ordered = sorted(found.items(), key=lambda item: -item[1])[:MOST_SCALES]
     return {name: value / most for name, value in ordered}
+
+
+SORTS = {
+    "value": "value",
+    "rank": "rank",
+    "missing": "flag for missing values",
+    "level": "indicators of {} categories",
+    "mean": "target mean of the category",
+    "frequency": "frequency of the category",
+}
+
+
+def uses(coding: Any, n_columns: int) -> list[str] | None:
+    """What a model makes of each column, in words; None if its coding does not say."""
+    sorts, owners = getattr(coding, "sorts_", None), getattr(coding, "owners_", None)
+    if sorts is None or owners is None:
+        return None
+    found = []
+    for k in range(n_columns):
+        own = [sort for sort, owner in zip(sorts, owners.tolist(), strict=True) if owner == k]
+        words = [str(SORTS.get(s) or s).format(own.count(s)) for s in dict.fromkeys(own)]
+        if k in coding.texts_:
+            words.append("text, by a kernel on sequences")
+        if k in coding.identifiers_:
+            words = [f"left out: {coding.identifiers_[k]}"]
+        found.append(", ".join(words) or "left out: it has one value only")
+    return found
+
+
+def profile(model: Any, X: Any, kinds: list[str]) -> list[dict[str, Any]]:
+    """The columns of a table as they were read, and what the model makes of each."""
+    rows = described_columns(X, kinds)
+    used = uses(getattr(model, "coding_", None), len(rows))
+    if used is not None:
+        rows = [{**row, "used as": words} for row, words in zip(rows, used, strict=True)]
+    return rows
 
 
 def spectrum(model: Any) -> list[float] | None:

@@ -43,6 +43,7 @@ figcaption { color: var(--muted); font-size: .88rem; } figcaption b { color: var
   display: block; }
 pre { background: var(--shade); padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere;
   font-size: .82rem; line-height: 1.4; }
+code { overflow-wrap: anywhere; }
 .formula { overflow-x: auto; padding: .6rem 0; font-size: 1.15rem; } math { max-width: 100%; }
 details { margin: .8rem 0; } summary { cursor: pointer; font-weight: 600; }
 .wide { overflow-x: auto; } .wide td { overflow-wrap: break-word; max-width: 24rem; }
@@ -54,13 +55,20 @@ ul.proof { padding-left: 0; border: 0; } ul.proof li { margin: .35rem 0; }
   padding: .3rem .7rem;
   overflow-wrap: anywhere; } .claim i { color: var(--muted); font-style: normal;
   font-size: .85rem; display: block; }
+@page { margin: 1.6cm; }
 @media print { :root { --ink: #000; --ground: #fff; --muted: #444; --line: #bbb; --shade: #f3f3f3;
   --blue: #1d5687; --orange: #a04f00; color-scheme: light; } body { font-size: 10.5pt;
   max-width: none; padding: 0; }
-  figure, tr, .card, .note { break-inside: avoid; } h2, h3 { break-after: avoid; } }
+  figure, tr, .card, .note { break-inside: avoid; } h2, h3, summary { break-after: avoid; }
+  .plots { display: block; } figure.plot { display: inline-block; width: 47%; margin-right: 2%;
+  vertical-align: top; } figure.plot.broad { display: block; width: 85%; }
+  details::details-content { content-visibility: visible; display: block; } }
 """
+# Plots with a panel per column.
+BROAD = ("Partial dependence", "Residuals by column", "What if: one row with other values")
 TITLES = {
     "scores": "Scores",
+    "structure": "Structure",
     "predictions": "Predictions on held-out rows",
     "density": "Density",
     "columns": "Columns",
@@ -99,6 +107,7 @@ def _section(summary: dict[str, Any], number: int, alone: bool) -> str:
     plots = figures(summary, number)
     inside = {
         "scores": _scores(summary),
+        "structure": _structure(summary),
         "predictions": _predictions(summary),
         "columns": _columns(summary),
         "kernel": _kernel(summary),
@@ -109,7 +118,8 @@ def _section(summary: dict[str, Any], number: int, alone: bool) -> str:
         if name == "kernel":
             text, drawn = text + drawn, ""
         if drawn or text:
-            parts.append(f"<{level}>{title}</{level}>\n{drawn}{text}")
+            inner = text + drawn if name == "structure" else drawn + text
+            parts.append(f"<{level}>{title}</{level}>\n{inner}")
     if summary.get("tried"):
         parts.append(_tried(summary["tried"]))
     return "".join(parts)
@@ -160,6 +170,11 @@ def _interval(ends: Any) -> str:
     return "" if low is None else f"{rounded(low)} to {rounded(high)}"
 
 
+def _structure(summary: dict[str, Any]) -> str:
+    lines = (summary.get("structure") or {}).get("words")
+    return "".join(f"<p>{escape(str(line))}</p>\n" for line in lines or [])
+
+
 def _predictions(summary: dict[str, Any]) -> str:
     parts = []
     if summary.get("by class"):
@@ -177,6 +192,23 @@ def _predictions(summary: dict[str, Any]) -> str:
         parts.append(_details("By class", _rows(rows), is_open=len(rows) <= 12))
     if (summary.get("held out") or {}).get("worst"):
         parts.append(_details("Largest errors", _rows(summary["held out"]["worst"])))
+    if summary.get("similar rows"):
+        case = summary["similar rows"]
+        words = (
+            f"<p>The training rows most similar to row {case['row']}, the one with the largest "
+            "error, by the kernel of the model (1 for an equal row).</p>"
+        )
+        parts.append(_details("Similar training rows", words + _rows(case["rows"])))
+    if summary.get("prediction intervals"):
+        rows = [
+            {
+                "coverage asked for": f"{row['coverage']:.0%}",
+                "observed": f"{rounded(row['observed'])} ({_interval(row['interval'])})",
+                "mean width": row["mean width"],
+            }
+            for row in summary["prediction intervals"]
+        ]
+        parts.append(_details("Prediction intervals as a table", _rows(rows)))
     if summary.get("calibration"):
         rows = [
             {
@@ -204,15 +236,18 @@ def _columns(summary: dict[str, Any]) -> str:
         hidden = ("range", "levels", "typical")
         rows = [{k: v for k, v in c.items() if k not in hidden} for c in summary["columns"][:300]]
         more = len(summary["columns"]) - len(rows)
+        left_out = (summary.get("left out") or {}).items()
+        rows += [{"name": name, "used as": f"left out: {why}"} for name, why in left_out]
         tail = f"<p>and {more:,} more columns</p>" if more > 0 else ""
-        parts.append(_details("Columns as they were read", _rows(rows) + tail))
+        parts.append(_details("Columns as they were read and used", _rows(rows) + tail))
     return "".join(parts)
 
 
 def _kernel(summary: dict[str, Any]) -> str:
     parts = []
     if summary.get("formula"):
-        parts.append(f'<div class="formula">{_checked_mathml(summary["formula"])}</div>\n')
+        formula = _checked_mathml(summary["formula"])
+        parts.append(f'<div class="formula" {_region("formula")}>{formula}</div>\n')
     if summary.get("kernel"):
         text = shortened(str(summary["kernel"]))
         parts.append(f"<p><code>{escape(text if len(text) < 400 else text[:399] + '…')}</code></p>")
@@ -261,22 +296,32 @@ def _tree(proof: Any, depth: int = 0) -> str:
 
 
 def _tried(tried: list[dict[str, Any]]) -> str:
-    """Candidates in the order tried, the best marked."""
-    key, sign = ("error", 1) if "error" in tried[0] else ("score", -1)
-    values = [sign * row[key] for row in tried if isinstance(row.get(key), int | float)]
-    best, marked, rows = min(values, default=None), False, []
-    for row in tried:
-        is_best = not marked and best is not None and row.get(key) == sign * best
-        marked |= is_best
+    """Candidates in the order tried; those compared on the same rows, by the same loss, together.
+
+    The best of each comparison is marked.
+    """
+    groups: dict[str, list[int]] = {}
+    for k, row in enumerate(tried):
+        if isinstance(row.get("error"), int | float):
+            groups.setdefault(_compared(str(row.get("kernel"))), []).append(k)
+    best = {min(places, key=lambda k: tried[k]["error"]) for places in groups.values()}
+    rows = []
+    for k, row in enumerate(tried):
         shown = {name: shortened(v) if isinstance(v, str) else v for name, v in row.items()}
-        rows.append({"": "best" if is_best else "", **shown})
+        rows.append({"": "best" if k in best else "", **shown})
     words = (
-        "<p>Leave-one-out squared errors on training rows, in the order tried. Errors of different "
-        "numbers of rows are not comparable; the smallest is marked.</p>"
-        if key == "error"
-        else "<p>Scores by cross-validation on training rows; the largest is marked.</p>"
+        "<p>Leave-one-out errors on training rows, in the order tried: squared errors, and "
+        "logistic losses where the name says so. Errors by the same loss on the same rows are "
+        "comparable; the smallest of them is marked and was used from there on.</p>"
     )
-    return _details("Candidates", words + _rows(rows, best=[r[""] == "best" for r in rows]))
+    return _details("Candidates", words + _rows(rows, best=[k in best for k in range(len(rows))]))
+
+
+def _compared(name: str) -> str:
+    """The loss and the rows of a candidate, which its name holds."""
+    loss = "logistic" if name.startswith("logistic") else "squared"
+    rows = name.rpartition(", ")[2] if name.endswith(" rows") else ""
+    return f"{loss} {rows}"
 
 
 def _plots(plots: list[Plot]) -> str:
@@ -284,14 +329,20 @@ def _plots(plots: list[Plot]) -> str:
 
 
 def _plot(plot: Plot) -> str:
-    broad = " broad" if plot.title == "Partial dependence" else ""
+    broad = " broad" if plot.title in BROAD else ""
     caption = f"<figcaption><b>{escape(plot.title)}</b>{escape(plot.words)}</figcaption>"
     return f'<figure class="plot{broad}">{plot.svg}{caption}</figure>\n'
 
 
 def _details(title: str, inside: str, is_open: bool = False) -> str:
     shown = " open" if is_open else ""
+    inside = inside.replace('aria-label="table"', f'aria-label="{escape(title)}"')
     return f"<details{shown}><summary>{escape(title)}</summary>{inside}</details>\n"
+
+
+def _region(name: str) -> str:
+    """What makes a part that may scroll reachable by the keyboard."""
+    return f'tabindex="0" role="region" aria-label="{escape(name)}"'
 
 
 def _pairs(pairs: list[tuple[str, str]]) -> str:
@@ -309,7 +360,7 @@ def _rows(rows: list[dict[str, Any]], best: list[bool] | None = None) -> str:
         kind = ' class="best"' if best and best[k] else ""
         body += f"<tr{kind}>{''.join(_cell(row.get(name)) for name in names)}</tr>\n"
     return (
-        '<div class="wide" tabindex="0" role="region" aria-label="table"><table>\n'
+        f'<div class="wide" {_region("table")}><table>\n'
         f"<thead><tr>{''.join(heads)}</tr></thead>\n<tbody>{body}</tbody></table></div>\n"
     )
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 import mercer
 from mercer.arrays import n_rows
+from mercer.reports import cases
 from mercer.reports import importances as importance
 from mercer.reports.comparison import compared
 from mercer.reports.evaluation import evaluated
-from mercer.reports.models import described
+from mercer.reports.models import described, profile
 from mercer.reports.scores import HeldOut, checked_metric
 from mercer.reports.summaries import facts, plain
-from mercer.tables.kinds import described as profile
 from mercer.whole_files import write_whole
 
 
@@ -114,6 +114,9 @@ def report(
     known = y if y_train is None else np.asarray(y_train)
     chosen = checked_metric(metric, task, y)
     held = held_out(model, X, y, task)
+    training = None
+    if X_train is not None and y_train is not None:
+        training = Training(X_train, known, np.arange(len(known)))
     summary: dict[str, Any] = {
         "kind": "report",
         "data": title or "",
@@ -122,12 +125,12 @@ def report(
         "target": getattr(y, "name", None),
         "columns": _profile(model, X),
         **evaluated(held, known, chosen),
-        **explained(model, X, y, task, random_state),
+        **explained(model, X, held, random_state, training=training),
         "advice": [],
         **described(model),
         "mercer": mercer.__version__,
     }
-    if X_train is not None and y_train is not None:
+    if training is not None:
         summary["trained on"], summary["tested on"] = len(known), len(y)
         summary["comparison"] = compared(held, X, X_train, known, chosen, random_state)
         summary["comparison metric"] = summary["score"]["name"]
@@ -144,17 +147,50 @@ def held_out(model: Any, X: Any, y: np.ndarray, task: str) -> HeldOut:
     return HeldOut(task, y, predicted, np.asarray(model.classes_), model.predict_proba(X))
 
 
-def explained(model: Any, X: Any, y: np.ndarray, task: str, random_state: int) -> dict[str, Any]:
-    """Importances, partial dependence and interactions, where X is a table."""
+class Training(NamedTuple):
+    """The training rows of a model, and their numbers in the data."""
+
+    X: Any
+    y: np.ndarray
+    numbers: np.ndarray
+
+
+def explained(
+    model: Any,
+    X: Any,
+    held: HeldOut,
+    random_state: int,
+    numbers: np.ndarray | None = None,
+    training: Training | None = None,
+) -> dict[str, Any]:
+    """Importances, partial dependence, interactions, residuals by column, and one row in detail.
+
+    Parameters
+    ----------
+    X : the rows of ``held``
+    numbers : (n,) array, optional
+        What the report calls these rows.
+    training : Training, optional
+        For the training rows that are most similar to the row shown in detail.
+    """
+    y, task = held.y, held.task
     losses = importance.importances(model, X, y, task, random_state)
-    if not losses:
-        return {"importances": None}
-    top = [row["column"] for row in losses if row["mean"] > 0]
-    return {
-        "importances": losses,
-        "dependence": importance.dependence(model, X, top, random_state),
-        "interactions": importance.interactions(model, X, top, random_state),
-    }
+    top = [row["column"] for row in losses or [] if row["mean"] > 0]
+    names = top or (importance.column_names(X) or [])
+    found: dict[str, Any] = {"importances": losses}
+    if losses:
+        found["dependence"] = importance.dependence(model, X, top, random_state)
+        found["interactions"] = importance.interactions(model, X, top, random_state)
+    if task == "regression":
+        found["residuals by column"] = cases.residuals_by_column(X, held, names)
+        found["prediction intervals"] = cases.interval_coverage(model, X, y)
+    row = cases.largest_error(held)
+    number = row if numbers is None else int(numbers[row])
+    found["what if"] = cases.what_if(model, X, held, row, number, names)
+    if training is not None:
+        near = cases.nearest_training_rows(model, X, row, *training)
+        found["similar rows"] = {"row": number, "rows": near} if near else None
+    return found
 
 
 def _task_of(model: Any) -> str:
@@ -171,4 +207,4 @@ def _profile(model: Any, X: Any) -> list[dict[str, Any]]:
     kinds = getattr(getattr(model, "coding_", None), "kinds_", None)
     if kinds is None or len(kinds) != X.shape[1]:
         kinds = ["number" if d.kind in "biufM" else "category" for d in X.dtypes]
-    return profile(X, kinds)
+    return profile(model, X, kinds)

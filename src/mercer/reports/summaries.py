@@ -89,12 +89,17 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def shortened(text: str) -> str:
-    """The text of a kernel with lists of scales as their number and long decimals rounded."""
+    """The text of a kernel with lists of scales and columns as their number, and fewer digits."""
+
+    def columns(match: re.Match) -> str:
+        n = match.group(1).count(",") + 1
+        return match.group() if n <= 3 else f".on(<{n} columns>)"
 
     def counted(match: re.Match) -> str:
         n = match.group(1).count(",") + 1
         return match.group() if n <= 3 else f"scales=<{n} values>"
 
+    text = re.sub(r"\.on\(\[(\d+(?:, \d+)*)\]\)", columns, text)
     text = re.sub(r"scales=array\(\[([^\]]*)\]\)", counted, text)
     text = re.sub(r"scales=\[([^\]]*)\]", counted, text)
     return re.sub(r"-?\d*\.\d{5,}(e-?\d+)?", lambda m: f"{float(m.group()):.4g}", text)

@@ -166,7 +166,7 @@ class BoxLoss(PointwiseLoss):
     r"""Piecewise linear: ``l = max over lo <= t <= hi of t (y - f) - tube |t|``.
 
     That is ``hi max(0, r - tube) - lo max(0, -r - tube)`` with ``r = y - f``. The dual of its
-    machine is a quadratic programme over the box.
+    machine is a quadratic program over the box.
     """
 
     tube: float = 0.0

@@ -34,7 +34,7 @@ class TableCoding(TransformerMixin, BaseEstimator):
     """A table of numbers, categories and texts as points.
 
     Numbers are moved and scaled, and so are days, written or as times; a gap becomes the median,
-    and a coordinate that tells of it is added where there were gaps in training. Categories at
+    and an indicator of it is added where there were gaps in training. Categories at
     distance one from each other take a coordinate per level, with rare and unseen levels in one
     place. Texts and sequences are left as they are, for a string kernel.
 
@@ -383,7 +383,7 @@ def _declared_categories(X: Any) -> set[int]:
 
 
 def _table(rows: list | tuple) -> np.ndarray:
-    """A list of rows, whose numbers stay numbers beside words."""
+    """A list of rows, whose numbers stay numbers although others are words."""
     plain = np.asarray(rows)
     return plain if plain.dtype.kind in "biuf" or plain.ndim != 2 else np.array(rows, dtype=object)
 

@@ -9,7 +9,7 @@ from mercer import KernelMachineClassifier, KernelMachineRegressor
 from mercer import kernels as K
 from mercer.arrays import as_numpy
 from mercer.estimators.losses import Loss
-from mercer.solvers.risk.span import Span
+from mercer.solvers.risk.feature_span import FeatureSpan
 from tensor_devices import DEVICE, WAYS, tensor, torch, use
 
 RNG = np.random.default_rng(0)
@@ -144,8 +144,8 @@ def test_points_of_the_host_are_brought_to_the_centres(dtype, few_rows, monkeypa
 def test_a_span_of_tensors_is_that_of_arrays(fit_intercept, keep):
     Phi = RNG.normal(size=(50, 4))
     parts = [slice(0, 30), slice(30, 50)]
-    expected = Span.of(Phi, fit_intercept)
-    span = Span(lambda: [(i, tensor(Phi[i])) for i in parts], 50, 4, fit_intercept, keep)
+    expected = FeatureSpan.of(Phi, fit_intercept)
+    span = FeatureSpan(lambda: [(i, tensor(Phi[i])) for i in parts], 50, 4, fit_intercept, keep)
     z, u = RNG.normal(size=(span.p, 2)), RNG.normal(size=(50, 2))
     h = RNG.uniform(size=50)
     for ours, theirs in (

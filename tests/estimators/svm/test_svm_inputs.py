@@ -292,7 +292,7 @@ def test_many_points_are_solved_class_by_class_and_given_back_in_order(kernel, m
     options = {"kernel": kernel, "gamma": 0.1, "tol": 1e-7, "C": 3.0}
     plain = SVC(**options).fit(points, y)
     left_out = SVC(**options).leave_one_out(points, y)
-    monkeypatch.setattr("mercer.estimators.svm.rounding.FEW_POINTS", 10)
+    monkeypatch.setattr("mercer.estimators.svm.training.FEW_POINTS", 10)
     ordered = SVC(**options).fit(points, y)
     assert_array_equal(ordered.support_, plain.support_)
     assert_allclose(ordered.dual_coef_, plain.dual_coef_, atol=1e-4)

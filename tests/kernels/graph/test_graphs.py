@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 
+import networkx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from mercer import kernels as K
+from mercer.kernels.graph.collections import parse_graphs
 from mercer.kernels.graph.files import read_tu
-from mercer.kernels.graph.graphs import Graph, parse_graphs
+from mercer.kernels.graph.graphs import Graph
 from mercer.kernels.graph.joined import join
 from mercer.kernels.graph.kernels import RandomWalk, ShortestPath
 from mercer.kernels.graph.refinement import WeisfeilerLehman
@@ -420,3 +424,24 @@ def test_what_is_not_a_collection_is_refused(tmp_path):
 
 def test_a_graph_is_shown_by_its_size():
     assert repr(Graph.parse((TRIANGLE, None))) == "<Graph of 3 nodes and 3 edges>"
+
+
+def test_attributes_that_are_no_labels_are_warned_of_and_chosen():
+    graph = networkx.path_graph(3)
+    networkx.set_node_attributes(graph, dict(enumerate("CNC")), "atom")
+    networkx.set_edge_attributes(graph, 2, "order")
+    with pytest.warns(UserWarning, match=r"attribute 'atom' and no .*node_label='atom'"):
+        (plain,) = parse_graphs([graph])
+    assert set(plain.node_labels) == {None}
+    (chosen,) = K.from_networkx([graph], node_label="atom", edge_label="order")
+    assert chosen.node_labels == ("C", "N", "C")
+    assert set(chosen.edge_labels) == {2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (bare,) = K.from_networkx([graph], node_label=None)
+    assert same(bare, plain)
+    del graph.nodes[1]["atom"]
+    with pytest.raises(ValueError, match="object 0: the node attribute 'atom' is missing"):
+        K.from_networkx([graph], node_label="atom")
+    with pytest.raises(TypeError, match="object 0 is a str, not a networkx graph"):
+        K.from_networkx(["C"])

@@ -1,4 +1,4 @@
-"""Quadratic programmes of explicit features: coordinate descent against the other solvers."""
+"""Quadratic programs of explicit features: coordinate descent against the other solvers."""
 
 from __future__ import annotations
 

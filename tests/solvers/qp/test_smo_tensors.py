@@ -32,7 +32,7 @@ def at_hand(monkeypatch):
 
 
 def pair_of(form, m=30, kind="rbf", C=2.0, dtype=np.float64, seed=0):
-    """A programme on the host, and the same on the device."""
+    """A problem on the host, and the same on the device."""
     X = np.random.default_rng(seed).normal(size=(m, 3)).astype(dtype)
     X = X + 1e4 if kind == "far" else X
     program = make(form, FORMULAS[kind](X.astype(np.float64)), C)

@@ -262,7 +262,7 @@ def test_the_best_intercept_beats_a_grid(loss):
 
 
 def test_quantile_intercept_is_a_quantile():
-    """With a kernel of zeros nothing but the bias can fit: a linear programme in one unknown."""
+    """With a kernel of zeros nothing but the bias can fit: a linear problem in one unknown."""
     y = np.random.default_rng(1).normal(size=21)
     machine = piecewise_linear_dual(np.zeros((21, 21)), y, Quantile(0.8), 1.0).value
     n = len(y)

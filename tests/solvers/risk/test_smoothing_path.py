@@ -9,9 +9,9 @@ from scipy.optimize import check_grad
 
 from mercer.solvers.losses import Absolute, EpsilonInsensitive, Hinge, Quantile
 from mercer.solvers.result import Status
+from mercer.solvers.risk.feature_span import FeatureSpan
 from mercer.solvers.risk.piecewise import piecewise_linear_primal
 from mercer.solvers.risk.smoothing_path import Rounded, smoothing_path
-from mercer.solvers.risk.span import Span
 
 RNG = np.random.default_rng(0)
 PHI = RNG.normal(size=(200, 8))
@@ -51,7 +51,7 @@ def test_the_rounded_loss_is_its_definition(name):
 def test_it_finds_what_interior_points_find(name, lam, fit_intercept, weighted):
     loss, y = LOSSES[name]
     loss = loss.weighted(WEIGHT if weighted else None)
-    span = Span.of(PHI, fit_intercept)
+    span = FeatureSpan.of(PHI, fit_intercept)
     expected = piecewise_linear_primal(span, y, [loss], lam, tol=1e-10).value.z.ravel()
     result = smoothing_path(span, y, loss, lam, tol=1e-7)
     assert result.status is Status.CONVERGED
@@ -67,6 +67,6 @@ def test_it_finds_what_interior_points_find(name, lam, fit_intercept, weighted):
 
 def test_steps_are_limited():
     loss, y = LOSSES["hinge"]
-    result = smoothing_path(Span.of(PHI, True), y, loss, 1e-3, tol=1e-12, max_iter=3)
+    result = smoothing_path(FeatureSpan.of(PHI, True), y, loss, 1e-3, tol=1e-12, max_iter=3)
     assert result.status is Status.MAX_ITER
     assert 1e-12 < result.gap < 10

@@ -3,6 +3,7 @@
 #include "mercer/machine.hpp"
 #include "mercer/simd.hpp"
 
+void bind_boosting(nb::module_& module);
 void bind_suffixes(nb::module_& module);
 void bind_tables(nb::module_& module);
 void bind_coordinate_descent(nb::module_& module);
@@ -17,6 +18,7 @@ void bind_working_sets(nb::module_& module);
 NB_MODULE(MERCER_MODULE, module) {
   module.def("machine_level", &mercer::machine_level);
   module.attr("vector_bytes") = mercer::vector_bytes;
+  bind_boosting(module);
   bind_pairs(module);
   bind_stored(module);
   bind_online(module);

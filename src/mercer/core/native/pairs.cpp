@@ -101,7 +101,7 @@ class Pairs {
       require(block || mercer::Statistic(kind) != mercer::Statistic::given, "a block is needed");
       const bool tangent = mercer::Statistic(kind) == mercer::Statistic::difference_product ||
                            mercer::Statistic(kind) == mercer::Statistic::sign_product;
-      require(!tangent || d % 2 == 0, "points beside their tangents");
+      require(!tangent || d % 2 == 0, "points with their tangents");
       mercer::Leaf<T> leaf;
       leaf.kind = mercer::Statistic(kind);
       leaf.X = X.data(), leaf.Y = Y.data();

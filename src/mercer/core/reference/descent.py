@@ -1,4 +1,4 @@
-"""Quadratic programmes of explicit features, one variable at a time: the twin in NumPy."""
+"""Quadratic programs of explicit features, one variable at a time: the twin in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quadratic programmes solved a working set at a time: the native routines and their NumPy twin.
+"""Quadratic programs solved a working set at a time: the native routines and their NumPy twin.
 
 A `Problem` carries the coefficients a of
 
@@ -54,7 +54,7 @@ class Problem:
         Curvature below which rounding makes it.
     """
 
-    inner = 0.1  # a small programme is solved to this share of the violation
+    inner = 0.1  # a small problem is solved to this share of the violation
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ def box_gap(r: np.ndarray, a: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> flo
 
 
 class _Small:
-    """The programme over a working set."""
+    """The problem over a working set."""
 
     def __init__(self, problem: Problem, Q: np.ndarray):
         index = problem.set

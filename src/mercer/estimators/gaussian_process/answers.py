@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.estimators.gaussian_process.prediction import squeezed
 from mercer.estimators.inputs import validate_query
 from mercer.kernels import Constant, Kernel, Sum
 
@@ -62,6 +63,28 @@ def summands(kernel: Kernel) -> list[Kernel]:
     return [] if isinstance(kernel, Constant) and kernel.value == 0 else [kernel]
 
 
-def squeezed(values: np.ndarray) -> np.ndarray:
-    """Without the last axis, if that is of one target."""
-    return values[..., 0] if values.shape[-1] == 1 else values
+def parts_of(model: Any, X: Any) -> list[Part]:
+    """The posterior of each term of the kernel, in the units of the targets."""
+    posterior = model.posterior_
+    kernel = posterior.prior.kernel
+    if kernel is None:
+        raise ValueError("predict_parts needs a kernel of this library, or one converted to it")
+    scales = np.broadcast_to(model._y_train_std, posterior.problem.Y.shape[1])
+    found = []
+    for term in summands(kernel):
+        mean = posterior.mean(X, part=term) * scales
+        std = np.sqrt(posterior.variance(X, part=term))[:, None] * scales
+        found.append(Part(term, squeezed(mean), squeezed(std)))
+    return found
+
+
+def leave_one_out_of(model: Any, posterior: Any) -> LeaveOneOut:
+    """What an exact posterior predicts for each training target from all others."""
+    mean, variance = posterior.leave_one_out()
+    Y, scale = posterior.problem.Y, model._y_train_std
+    z = (Y - mean) ** 2 / variance[:, None]
+    density = -0.5 * (z + np.log(2 * np.pi * variance)[:, None]) - np.log(scale)
+    std = np.sqrt(variance)[:, None] * np.broadcast_to(scale, Y.shape[1])
+    mean = mean * scale + model._y_train_mean
+    one = 0 if model._flat else slice(None)
+    return LeaveOneOut(mean[:, one], std[:, one], density[:, one])

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from mercer._sklearn import StrOptions
+from mercer.estimators.constraints import at_least
 from mercer.estimators.fitting import warn_of_convergence
+from mercer.kernels import Kernel
 from mercer.solvers.evidence import inducing_search, iterative_search
 from mercer.solvers.evidence.covariance import NOISE
 from mercer.solvers.evidence.exact import ExactEngine
@@ -23,6 +26,16 @@ ENGINES = {"auto", "exact", "iterative", "inducing"}
 # Points up to which "auto" factorises C, and up to which it uses all pairs of points.
 EXACT_AT_MOST, PAIRS_AT_MOST = 6000, 30_000
 N_INDUCING = 512
+# Hyperparameters that may be at their lower bound without a warning.
+QUIET = (NOISE,)
+# Parameters of the search, as regression and classification declare them.
+OPTIMIZER: dict = {
+    "kernel": [str, Kernel, callable, None],
+    "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
+    "n_restarts_optimizer": [at_least(0)],
+    "copy_X_train": ["boolean"],
+    "random_state": ["random_state"],
+}
 
 
 def make_engine(estimator: Any, problem: EvidenceProblem, Z: Any = None) -> tuple[Engine, str]:
@@ -184,6 +197,3 @@ def described(covariance: Any) -> dict[str, float]:
     """The value of each hyperparameter by name."""
     values = np.exp(np.asarray(covariance.theta, dtype=float))
     return dict(zip(covariance.names, values.tolist(), strict=True))
-
-
-QUIET = (NOISE,)

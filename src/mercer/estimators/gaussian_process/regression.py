@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError
 from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -16,52 +15,25 @@ from mercer._sklearn import StrOptions
 from mercer.arrays.remote import is_collection, over_blocks
 from mercer.estimators.constraints import NON_NEGATIVE, POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit
+from mercer.estimators.gaussian_process import prediction
 from mercer.estimators.gaussian_process.answers import (
     FunctionSample,
     LeaveOneOut,
     Part,
-    squeezed,
-    summands,
+    leave_one_out_of,
+    parts_of,
 )
-from mercer.estimators.gaussian_process.covariances import (
-    checked_priors,
-    kernel_at,
-    kernel_object,
-    make_covariance,
-    refuse_compound,
-)
-from mercer.estimators.gaussian_process.engine import (
-    ENGINES,
-    QUIET,
-    combined,
-    described,
-    make_engine,
-    searched,
-)
-from mercer.estimators.gaussian_process.mean import MEANS, mean_basis
+from mercer.estimators.gaussian_process.attributes import set_attributes
+from mercer.estimators.gaussian_process.covariances import kernel_at, refuse_compound
+from mercer.estimators.gaussian_process.engine import ENGINES, OPTIMIZER, combined
+from mercer.estimators.gaussian_process.mean import MEANS
+from mercer.estimators.gaussian_process.posteriors import evidence_at, extended, learned_posterior
 from mercer.estimators.gaussian_process.sampling import gaussian_samples
-from mercer.estimators.gaussian_process.sklearn_kernels import is_sklearn_kernel
-from mercer.estimators.gaussian_process.training import (
-    copied,
-    joined,
-    singular_advice,
-    variance_of,
-)
+from mercer.estimators.gaussian_process.training import check_count, copied, normalised
 from mercer.estimators.inputs import input_tags, takes_vectors, validate_query
 from mercer.estimators.labels import validate_supervised
 from mercer.estimators.scores import Regressor
-from mercer.kernels import Kernel
-from mercer.solvers.evidence.covariance import NOISE
-from mercer.solvers.evidence.problem import EvidenceProblem
 from mercer.solvers.evidence.samples import function_samples
-
-OPTIMIZER: dict = {
-    "kernel": [str, Kernel, callable, None],
-    "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
-    "n_restarts_optimizer": [at_least(0)],
-    "copy_X_train": ["boolean"],
-    "random_state": ["random_state"],
-}
 
 
 class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
@@ -231,27 +203,13 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         """
         refuse_compound(self.kernel)
         X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True)
-        self._check_targets(y)
+        check_count(y, self.n_targets)
         X = copied(X) if self.copy_X_train else X
-        Y = self._normalised(np.asarray(y, dtype=np.float64))
-        noise = self._known_noise(self.alpha, len(Y))
-        template = kernel_object(self.kernel, X)
-        learns = self.noise == "learn" or (self.noise == "auto" and self._has_own_kernel())
-        fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
-        covariance = make_covariance(
-            template, X, learns_noise=learns, scale=variance_of(Y), bounds=self.bounds
-        )
-        priors = checked_priors(self.priors, covariance.names)
-        problem = EvidenceProblem(covariance, X, Y, noise + fixed, mean_basis(self.mean, X))
-        engine, reason = make_engine(self, problem)
-        quiet = () if self.bounds and NOISE in self.bounds else QUIET
-        engine, search = searched(self, engine, problem, priors=priors, quiet=quiet)
-        self._flat, self._fixed_noise, self._template = y.ndim == 1, fixed, template
-        try:
-            posterior = engine.posterior(search.value)
-        except LinAlgError as error:
-            raise LinAlgError(singular_advice(kernel_at(template, covariance), X)) from error
-        self._keep(posterior)
+        y = np.asarray(y, dtype=np.float64)
+        Y, self._y_train_mean, self._y_train_std = normalised(y, self.normalize_y)
+        self._flat = y.ndim == 1
+        posterior, search, reason = learned_posterior(self, X, Y)
+        set_attributes(self, posterior)
         self.result_ = combined(posterior.result, search, reason)
         return self
 
@@ -278,17 +236,8 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         alpha = self.alpha if alpha is None else alpha
         known = {"reset": False} if takes_vectors(self.kernel) else {}
         X, y = validate_supervised(self, X, y, multi_output=True, y_numeric=True, **known)
-        old = self.posterior_.problem
-        Y = (np.asarray(y, dtype=np.float64) - self._y_train_mean) / self._y_train_std
-        Y = Y.reshape(len(Y), -1)
-        if Y.shape[1] != old.Y.shape[1]:
-            raise ValueError(f"y has {Y.shape[1]} targets; fit was with {old.Y.shape[1]}")
-        noise = self._known_noise(alpha, len(Y)) + self._fixed_noise
-        whole = joined(old.X, X)
-        posterior = self._exact("partial_fit").extended(
-            whole, X, np.vstack([old.Y, Y]), np.append(old.noise, noise)
-        )
-        self._keep(posterior)
+        posterior = extended(self, self._exact("partial_fit"), X, y, alpha)
+        set_attributes(self, posterior)
         self.result_ = replace(posterior.result, method="exact: the Cholesky factor was extended")
         return self
 
@@ -331,20 +280,8 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
     @over_blocks
     def _predicted(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
         X = validate_query(self, X)
-        if not hasattr(self, "posterior_"):
-            return self._of_prior(X, return_std, return_cov, include_noise)
-        posterior = self.posterior_
-        mean = squeezed(posterior.mean(X) * self._y_train_std + self._y_train_mean)
-        if not (return_std or return_cov):
-            return mean
-        errors = posterior.prior.errors(X) + self._fixed_noise if include_noise else 0.0
-        scales = np.broadcast_to(self._y_train_std, posterior.problem.Y.shape[1])
-        if return_cov:
-            cov = posterior.covariance(X)
-            cov[np.diag_indices_from(cov)] += errors
-            return mean, squeezed(cov[..., None] * scales**2)
-        std = np.sqrt(posterior.variance(X) + errors)
-        return mean, squeezed(std[:, None] * scales)
+        of = prediction.of_posterior if hasattr(self, "posterior_") else prediction.of_prior
+        return of(self, X, return_std, return_cov, include_noise)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Samples of the targets at new points; before `fit` from the prior.
@@ -397,17 +334,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         list of Part, in the order of the kernel
         """
         check_is_fitted(self, "posterior_")
-        X, posterior = validate_query(self, X), self.posterior_
-        kernel = posterior.prior.kernel
-        if kernel is None:
-            raise ValueError("predict_parts needs a kernel of this library, or one converted to it")
-        scales = np.broadcast_to(self._y_train_std, posterior.problem.Y.shape[1])
-        found = []
-        for term in summands(kernel):
-            mean = posterior.mean(X, part=term) * scales
-            std = np.sqrt(posterior.variance(X, part=term))[:, None] * scales
-            found.append(Part(term, squeezed(mean), squeezed(std)))
-        return found
+        return parts_of(self, validate_query(self, X))
 
     def log_marginal_likelihood(
         self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True
@@ -433,12 +360,9 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
-        theta = np.asarray(theta, dtype=float)
-        problem = self.posterior_.problem
-        engine, _ = make_engine(self, problem, getattr(self.posterior_, "Z", None))
-        found = engine.evidence(theta, gradient=eval_gradient)
+        found, covariance = evidence_at(self, np.asarray(theta, dtype=float), eval_gradient)
         if not clone_kernel:
-            self.kernel_ = kernel_at(self._template, problem.covariance.at(theta))
+            self.kernel_ = kernel_at(self._template, covariance)
         value = np.float64(found.value)  # which scikit-learn returns
         return (value, found.gradient) if eval_gradient else value
 
@@ -453,93 +377,12 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
             Mean, standard deviation and log density of each target, with its noise.
         """
         check_is_fitted(self, "posterior_")
-        mean, variance = self._exact("leave_one_out").leave_one_out()
-        Y = self.posterior_.problem.Y
-        z = (Y - mean) ** 2 / variance[:, None]
-        density = -0.5 * (z + np.log(2 * np.pi * variance)[:, None]) - np.log(self._y_train_std)
-        std = np.sqrt(variance)[:, None] * np.broadcast_to(self._y_train_std, Y.shape[1])
-        mean = mean * self._y_train_std + self._y_train_mean
-        return LeaveOneOut(*(a[:, 0] if self._flat else a for a in (mean, std, density)))
-
-    # What these are made of.
-
-    def _has_own_kernel(self) -> bool:
-        """Whether the kernel is one of this library's, or becomes one."""
-        return self.kernel is not None and not is_sklearn_kernel(self.kernel)
+        return leave_one_out_of(self, self._exact("leave_one_out"))
 
     def _exact(self, method: str) -> Any:
         if not hasattr(self.posterior_, "L"):
             raise ValueError(f"{method} needs engine='exact'; this model was fitted otherwise")
         return self.posterior_
-
-    def _check_targets(self, y: np.ndarray) -> None:
-        seen = 1 if y.ndim == 1 else y.shape[1]
-        if self.n_targets is not None and self.n_targets != seen:
-            raise ValueError(
-                "The number of targets seen in `y` is different from the parameter `n_targets`. "
-                f"Got {seen} != {self.n_targets}."
-            )
-
-    def _normalised(self, y: np.ndarray) -> np.ndarray:
-        """The targets (n, t) that the kernel is of; shift and scale are kept."""
-        self._y_train_mean = np.zeros(y.shape[1:] or 1)
-        self._y_train_std = np.ones(y.shape[1:] or 1)
-        if self.normalize_y:
-            self._y_train_mean, spread = y.mean(axis=0), y.std(axis=0)
-            negligible = spread <= 10 * np.finfo(np.float64).eps * np.abs(self._y_train_mean)
-            self._y_train_std = np.where(negligible | (spread == 0), 1.0, spread)
-        return ((y - self._y_train_mean) / self._y_train_std).reshape(len(y), -1)
-
-    def _known_noise(self, alpha: Any, n: int) -> np.ndarray:
-        alpha = np.ravel(np.asarray(alpha, dtype=np.float64))
-        if len(alpha) not in (1, n):
-            raise ValueError(
-                "alpha must be a scalar or an array with same number of entries as y. "
-                f"({len(alpha)} != {n})"
-            )
-        if not np.all((alpha >= 0) & np.isfinite(alpha)):
-            raise ValueError("alpha has entries that are negative or not finite")
-        return np.broadcast_to(alpha, (n,)).copy()
-
-    def _keep(self, posterior: Any) -> None:
-        """Set the fitted attributes."""
-        prior, problem = posterior.prior, posterior.problem
-        self.posterior_ = posterior
-        self.kernel_ = kernel_at(self._template, prior)
-        self.hyperparameters_ = described(prior)
-        self.noise_ = (getattr(prior, "noise", None) or 0.0) + self._fixed_noise
-        self.evidence_ = posterior.evidence
-        self.log_marginal_likelihood_value_ = posterior.evidence.value
-        self.X_train_ = problem.X
-        self.y_train_ = problem.Y[:, 0] if self._flat else problem.Y
-        alpha = posterior.result.value
-        self.alpha_ = alpha[:, 0] if self._flat else alpha
-        if hasattr(posterior, "L"):
-            self.L_ = posterior.L
-        elif hasattr(self, "L_"):
-            del self.L_
-        std = np.sqrt(posterior.mean_covariance.diagonal())[:, None] * self._y_train_std
-        coef = posterior.mean_coefficients * self._y_train_std
-        if len(coef):
-            coef[0] += self._y_train_mean
-        self.mean_coef_ = coef[:, 0] if self._flat else coef
-        self.mean_coef_std_ = std[:, 0] if self._flat else std
-
-    def _of_prior(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
-        kernel = kernel_object(self.kernel, X, fixed_default=True)
-        covariance = make_covariance(kernel, X)
-        t = self.n_targets or 1
-        mean = squeezed(np.zeros((len(covariance.own(X)), t)))
-        fixed = 0.0 if isinstance(self.noise, str) else float(self.noise)
-        errors = covariance.errors(X) + fixed if include_noise else 0.0
-        if return_cov:
-            cov = covariance.gram(X)
-            cov[np.diag_indices_from(cov)] += errors
-            return mean, squeezed(np.repeat(cov[..., None], t, axis=-1))
-        if return_std:
-            std = np.sqrt(covariance.own(X) + errors)
-            return mean, squeezed(np.repeat(std[:, None], t, axis=-1))
-        return mean
 
     def __sklearn_tags__(self) -> Any:
         tags = input_tags(self, super().__sklearn_tags__())

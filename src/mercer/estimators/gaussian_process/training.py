@@ -14,6 +14,39 @@ def variance_of(Y: np.ndarray) -> float:
     return found if found > 0 else max(float(np.mean(Y**2)), 1e-300) if Y.any() else 1.0
 
 
+def check_count(y: np.ndarray, n_targets: int | None) -> None:
+    """Raise an error if y has another number of targets than the parameter says."""
+    seen = 1 if y.ndim == 1 else y.shape[1]
+    if n_targets is not None and n_targets != seen:
+        raise ValueError(
+            "The number of targets seen in `y` is different from the parameter `n_targets`. "
+            f"Got {seen} != {n_targets}."
+        )
+
+
+def normalised(y: np.ndarray, normalize: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The targets (n, t) less their mean over their standard deviation, and both."""
+    mean, std = np.zeros(y.shape[1:] or 1), np.ones(y.shape[1:] or 1)
+    if normalize:
+        mean, spread = y.mean(axis=0), y.std(axis=0)
+        negligible = spread <= 10 * np.finfo(np.float64).eps * np.abs(mean)
+        std = np.where(negligible | (spread == 0), 1.0, spread)
+    return ((y - mean) / std).reshape(len(y), -1), mean, std
+
+
+def known_noise(alpha: Any, n: int) -> np.ndarray:
+    """The known variance of the noise of each target, (n,)."""
+    alpha = np.ravel(np.asarray(alpha, dtype=np.float64))
+    if len(alpha) not in (1, n):
+        raise ValueError(
+            "alpha must be a scalar or an array with same number of entries as y. "
+            f"({len(alpha)} != {n})"
+        )
+    if not np.all((alpha >= 0) & np.isfinite(alpha)):
+        raise ValueError("alpha has entries that are negative or not finite")
+    return np.broadcast_to(alpha, (n,)).copy()
+
+
 def copied(X: Any) -> Any:
     """The points, in memory of their own."""
     return X.copy() if hasattr(X, "copy") else list(X)

@@ -13,10 +13,7 @@ from mercer._sklearn import CallbackSupportMixin, StrOptions
 from mercer.arrays import backend
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.array_support import ArraySupport
-from mercer.estimators.constraints import (
-    CLASS_WEIGHT,
-    KERNEL,
-)
+from mercer.estimators.constraints import CLASS_WEIGHT, KERNEL
 from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags

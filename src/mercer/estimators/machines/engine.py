@@ -9,18 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._sklearn import StrOptions
-from mercer.arrays import (
-    backend,
-    n_rows,
-    to_device_of,
-    to_float64,
-)
+from mercer.arrays import backend, n_rows, to_device_of, to_float64
 from mercer.arrays.remote import is_collection, is_remote
 from mercer.estimators.centres import centres_of
-from mercer.estimators.constraints import (
-    POSITIVE,
-    at_least,
-)
+from mercer.estimators.constraints import POSITIVE, at_least
 from mercer.estimators.labels import weight_unit
 from mercer.estimators.progress import reporter
 from mercer.estimators.training_gram import stored, training_gram
@@ -30,12 +22,12 @@ from mercer.solvers.losses import BoxLoss, Logistic, Loss, PointwiseLoss, check_
 from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.qp.piecewise_linear_risk import piecewise_linear_dual
 from mercer.solvers.result import Result
+from mercer.solvers.risk.feature_span import FeatureSpan, Solution
 from mercer.solvers.risk.lbfgs import lbfgs, span_lbfgs
 from mercer.solvers.risk.newton import newton
 from mercer.solvers.risk.piecewise import piecewise_linear_primal
 from mercer.solvers.risk.smoothing_path import smoothing_path
 from mercer.solvers.risk.softmax import softmax_machine
-from mercer.solvers.risk.span import Solution, Span
 from mercer.solvers.risk.span_newton import span_newton
 
 SOLVERS = {"auto", "exact", "nystrom"}
@@ -237,7 +229,7 @@ def _over_features(
     return _Fit(*expansion(z[: span.r]), intercept, results)
 
 
-def _in_span(machine: Any, span: Span, y: np.ndarray, loss: Loss, lam: float) -> Result:
+def _in_span(machine: Any, span: FeatureSpan, y: np.ndarray, loss: Loss, lam: float) -> Result:
     y = y if is_collection(y) else np.ascontiguousarray(y)
     name, reason, max_iter = _method(loss, y)
     stopping = _stopping(machine, max_iter)
@@ -275,7 +267,7 @@ def _stopping(machine: Any, max_iter: int | None) -> dict[str, Any]:
 
 def _span(
     machine: Any, X: Any, weight: np.ndarray | None, solver: str
-) -> tuple[Span, Callable[[np.ndarray], tuple[Any, np.ndarray]], Callable | None]:
+) -> tuple[FeatureSpan, Callable[[np.ndarray], tuple[Any, np.ndarray]], Callable | None]:
     """The span, what takes weights to points and coefficients, and products with the exact K.
 
     The last is None where the span has all the points, or where they are too many.
@@ -294,7 +286,7 @@ def _span(
             alpha[kept] = W @ w
             return X, operator.extend_coefficients(alpha)
 
-        return Span.of(Phi, machine.fit_intercept), at_points, None
+        return FeatureSpan.of(Phi, machine.fit_intercept), at_points, None
     centres = centres_of(machine, X, X.weights if is_remote(X) else weight)
     whitening, r = centres.whitening, len(centres.whitening.kept)
     product = None
@@ -302,13 +294,13 @@ def _span(
         span = X.span(centres, machine.fit_intercept)
         return span, lambda w: centres.expansion(X, whitening.apply(w)), product
     kept = 8 * n * r <= backend(centres.points).room(centres.points)
-    span = Span(lambda: centres.features(X), n, r, machine.fit_intercept, kept)
+    span = FeatureSpan(lambda: centres.features(X), n, r, machine.fit_intercept, kept)
     if n <= max(BOUND_UP_TO_POINTS_PER_CENTRE * r, BOUND_UP_TO_POINTS):
         product = centres.whole(X).__matmul__
     return span, lambda w: centres.expansion(X, whitening.apply(w)), product
 
 
-def _bounded(result: Result, span: Span, lam: float, product: Callable | None) -> Result:
+def _bounded(result: Result, span: FeatureSpan, lam: float, product: Callable | None) -> Result:
     """The result with a bound on the distance from the exact machine, where it is to be had.
 
     The dual at u with the exact K lies below the exact minimum, and the objective rises from there

@@ -13,20 +13,13 @@ from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
 from mercer.arrays import as_numpy, backend, to_cpu
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.array_support import ArraySupport
-from mercer.estimators.constraints import (
-    KERNEL,
-    NON_NEGATIVE,
-    POSITIVE,
-)
+from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, POSITIVE
 from mercer.estimators.decision_values import decision_values
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
 from mercer.estimators.intervals import PredictionIntervals
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import (
-    checked_weights,
-    validate_supervised,
-)
+from mercer.estimators.labels import checked_weights, validate_supervised
 from mercer.estimators.losses import Loss
 from mercer.estimators.machines.engine import (
     REGRESSION,

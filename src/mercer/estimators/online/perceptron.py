@@ -27,13 +27,7 @@ from mercer.estimators.labels import (
 )
 from mercer.estimators.scores import Classifier
 from mercer.estimators.training_gram import training_gram
-from mercer.operators import (
-    CorrectedGram,
-    DenseGram,
-    GramOperator,
-    TiledGram,
-    expansion,
-)
+from mercer.operators import CorrectedGram, DenseGram, GramOperator, TiledGram, expansion
 from mercer.solvers.online.perceptron import PerceptronState, perceptron
 
 # More entries than these take longer to store than to compute again where they are asked for.

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin
+from mercer.arrays import as_numpy, to_device_of
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.centres import centres_of
@@ -26,6 +27,7 @@ from mercer.estimators.labels import (
     class_labels,
     class_weights,
     most_likely,
+    nearest_probabilities,
     signed_targets,
     validate_supervised,
 )
@@ -43,7 +45,8 @@ class KernelRidgeClassifier(CallbackSupportMixin, Classifier, BaseEstimator):
                + \tfrac12 \alpha \lVert w \rVert^2, \qquad y_i \in \{-1, +1\}
 
     Two classes need one regression. More classes need one each, against the rest, with a shared
-    factorisation, and the class with the largest score is predicted. Scores are not probabilities.
+    factorisation, and the class with the largest score is predicted. `predict_proba` turns scores
+    into probabilities, which are not calibrated.
 
     Parameters
     ----------
@@ -265,6 +268,18 @@ result_
         """The class with the largest score, shape (m,)."""
         scores = self.decision_function(X)
         return most_likely(self.classes_, scores)
+
+    @over_blocks
+    def predict_proba(self, X: Any) -> np.ndarray:
+        r"""Probabilities of shape (m, n_classes): the nearest to (1 + f) / 2 with sum one.
+
+        A score f estimates :math:`2 P(\text{class} \mid x) - 1`, which minimises the expected
+        squared error. The regulariser moves scores towards zero, and probabilities towards equal
+        ones; for calibrated probabilities use scikit-learn's ``CalibratedClassifierCV``.
+        """
+        scores = self.decision_function(X)
+        found = nearest_probabilities(as_numpy(scores))
+        return to_device_of(found, scores)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

@@ -13,13 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._sklearn import Interval, StrOptions
-from mercer.arrays import (
-    is_tensor,
-    namespace,
-    refuse_tensors,
-    to_cpu,
-    to_device_of,
-)
+from mercer.arrays import is_tensor, namespace, refuse_tensors, to_cpu, to_device_of
 from mercer.arrays.remote import over_blocks
 from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.fitting import atomic_fit

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import (
-    row_blocks,
-)
+from mercer.arrays import row_blocks
 from mercer.estimators.smoothing.mixtures import LARGEST_GRID
 from mercer.kernels.smoothing.densities import quiet_log
 

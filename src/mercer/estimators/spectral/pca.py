@@ -11,14 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer._sklearn import CallbackSupportMixin, StrOptions
-from mercer.arrays import (
-    backend,
-    dtype_of,
-    refuse_masked,
-    refuse_tensors,
-    to_device_of,
-    to_float64,
-)
+from mercer.arrays import backend, dtype_of, refuse_masked, refuse_tensors, to_device_of, to_float64
 from mercer.arrays.libraries import to_input_type
 from mercer.arrays.remote import is_collection, over_blocks
 from mercer.estimators.array_support import ArraySupport

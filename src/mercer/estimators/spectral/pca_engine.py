@@ -6,11 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import (
-    is_single,
-    n_rows,
-    to_device_of,
-)
+from mercer.arrays import is_single, n_rows, to_device_of
 from mercer.arrays.remote import is_remote
 from mercer.estimators.progress import reporter
 from mercer.estimators.spectral.pca_nystrom import nystrom_components

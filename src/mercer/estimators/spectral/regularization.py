@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.solvers.spectral.canonical import (
-    WhitenedView,
-)
+from mercer.solvers.spectral.canonical import WhitenedView
 from mercer.solvers.spectral.held_out_correlation import leave_one_out_correlation
 
 # Candidates of "loo".

@@ -8,9 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import (
-    BaseEstimator,
-)
+from sklearn.base import BaseEstimator
 
 from mercer.arrays import (
     as_numpy,

@@ -18,8 +18,7 @@ from mercer.estimators.svm.path import (
     leave_one_out,
     regularisation_path,
 )
-from mercer.estimators.svm.rounding import are_few
-from mercer.estimators.svm.training import Training
+from mercer.estimators.svm.training import Training, are_few
 from mercer.operators import CorrectedGram, GramOperator
 from mercer.solvers.qp.class_pairs import ClassPairs, solve_class_pairs
 

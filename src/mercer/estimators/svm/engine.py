@@ -12,15 +12,7 @@ from sklearn.base import BaseEstimator
 
 from mercer import kernels as K
 from mercer._sklearn import CallbackSupportMixin, Interval, StrOptions
-from mercer.arrays import (
-    as_dense,
-    backend,
-    memory_budget,
-    n_rows,
-    take_rows,
-    to_cpu,
-    to_float64,
-)
+from mercer.arrays import as_dense, backend, memory_budget, n_rows, take_rows, to_cpu, to_float64
 from mercer.estimators.array_support import ArraySupport
 from mercer.estimators.constraints import KERNEL, POSITIVE
 from mercer.estimators.fitting import atomic_fit
@@ -29,24 +21,22 @@ from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.labels import validate_supervised
 from mercer.estimators.progress import reporter
 from mercer.estimators.svm.forms import Expansion, Form
-from mercer.estimators.svm.layout import pairwise_layout, sparse_like
-from mercer.estimators.svm.rounding import (
-    are_few,
-    expected_rounding,
-    may_be_single,
-    measured_rounding,
-    with_error,
-)
+from mercer.estimators.svm.layout import pairwise_layout
+from mercer.estimators.svm.rounding import expected_rounding, measured_rounding, with_error
 from mercer.estimators.svm.training import (
     NOT_FINITE,
     Solved,
     Task,
     Training,
+    are_few,
     end_points,
+    in_fastest_form,
+    is_function,
+    may_be_single,
     positive_weights,
     refuse_overflow,
+    sparse_like,
 )
-from mercer.estimators.svm.values import in_fastest_form, is_function
 from mercer.estimators.training_gram import refuse_indefinite_among, training_gram
 from mercer.operators import GramOperator
 from mercer.solvers.qp.restricted_gram import restrict
@@ -184,7 +174,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return self._set_fitted(training, Solved(operator, forms, results))
 
     def _forms(self, tasks: Sequence[Task], gram_matrix: Any) -> list[Form]:
-        """Every task as a quadratic programme on its part of the Gram matrix."""
+        """Every task as a quadratic program on its part of the Gram matrix."""
         return [self._form(restrict(gram_matrix, task.index), *task[1:]) for task in tasks]
 
     def _operator(self, training: Training, double: bool = True, store: bool = True) -> Any:

@@ -1,8 +1,8 @@
-r"""LIBSVM's five support vector machines as quadratic programmes, and back.
+r"""LIBSVM's five support vector machines as quadratic programs, and back.
 
 Each form is written in signed coefficients, so that the model is always
 :math:`f(x) = \sum_i \beta_i k(x, x_i) + b`. With an intercept the coefficients sum to zero, in the
-one-class machine to a given total; the programme's multipliers hold b and, in the ``nu`` forms, the
+one-class machine to a given total; the problem's multipliers hold b and, in the ``nu`` forms, the
 width of the margin or of the tube.
 """
 
@@ -23,7 +23,7 @@ SMALLEST = np.finfo(np.float64).tiny  # a bound may not be rounded to zero
 class Expansion(NamedTuple):
     """``f(x) = sum_i coefficients_i k(x, x_i) + intercept``, ``||w||``, and a width.
 
-    The width is half the distance between the levels of f of the programme's two groups: the rho
+    The width is half the distance between the levels of f of the problem's two groups: the rho
     of `nu_svc` and minus the epsilon of `nu_svr`; zero in the other forms.
     """
 
@@ -39,7 +39,7 @@ class Expansion(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A programme, whether its multipliers make an intercept, and the unit of its variables."""
+    """A problem, whether its multipliers make an intercept, and the unit of its variables."""
 
     program: QuadraticProgram
     has_intercept: bool

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 
 def pairwise_layout(coefficients: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
@@ -44,8 +42,3 @@ def pairwise_columns(layout: np.ndarray, n_support: np.ndarray) -> np.ndarray:
             rows = slice(ends[one], ends[one + 1])
             columns[rows, column] = layout[other, rows]
     return columns
-
-
-def sparse_like(points: Any, array: np.ndarray) -> Any:
-    """The array in the sparse form of the points, where they are sparse, as in scikit-learn."""
-    return type(points)(array) if sp.issparse(points) else array.copy()

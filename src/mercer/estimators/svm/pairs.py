@@ -21,10 +21,7 @@ from mercer.estimators.fitting import atomic_fit, warn_the_caller
 from mercer.estimators.inputs import is_precomputed, require_fitted, validate_query
 from mercer.estimators.labels import class_labels, validate_supervised
 from mercer.estimators.scores import Classifier
-from mercer.estimators.svm.engine import (
-    PARAMETERS,
-    SupportVectorMachine,
-)
+from mercer.estimators.svm.engine import PARAMETERS, SupportVectorMachine
 from mercer.estimators.svm.forms import Expansion
 from mercer.estimators.svm.layout import pairwise_columns
 from mercer.estimators.svm.training import Task, Training
@@ -160,7 +157,8 @@ class PairwiseMachine(Classifier, SupportVectorMachine):
         self._set_layout(training, points, dual, levels, margins)
         self._refuse_indefinite_support(training, operator)
         if len(self.classes_) < MANY_CLASSES:
-            self.pair_coef_ = pairwise_columns(dual, self.n_support_)
+            two = len(self.classes_) == 2
+            self.pair_coef_ = dual.T.copy() if two else pairwise_columns(dual, self.n_support_)
         self._set_result(found.result)
         self.n_iter_ = found.n_iter.astype(np.int32)
         return self

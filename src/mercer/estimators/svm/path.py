@@ -13,9 +13,7 @@ from mercer._sklearn import without_listeners
 from mercer.arrays import backend, take_rows
 from mercer.arrays.torch_state import learning
 from mercer.estimators.fitting import validate_parameters, warn_of_convergence
-from mercer.estimators.svm.engine import (
-    SupportVectorMachine,
-)
+from mercer.estimators.svm.engine import SupportVectorMachine
 from mercer.estimators.svm.training import Solved, Task, Training, end_points, positive_weights
 from mercer.operators import GramOperator
 from mercer.solvers.result import Result
@@ -95,8 +93,8 @@ def regularisation_path(
     cv: Any = None,
 ) -> RegularisationPath:
     """Fit the machine for each C, upward, each from where the last ended; see ``SVC.path``."""
-    prices = np.asarray(Cs, dtype=np.float64)
-    if prices.ndim != 1 or not len(prices):
+    penalties = np.asarray(Cs, dtype=np.float64)
+    if penalties.ndim != 1 or not len(penalties):
         raise ValueError(f"Cs={Cs!r}; expected a sequence of values of C, at least one")
     if cv is not None and validation is not None:
         raise ValueError("cv and validation were both given; expected one way to score")
@@ -107,7 +105,7 @@ def regularisation_path(
     operator = first._operator(training, store=stored)
     folds = [] if cv is None else _folds(first, training, sample_weight, cv)
     trainings = [training, *(fold.training for fold in folds)]
-    learned = learn(first, trainings, operator, prices)
+    learned = learn(first, trainings, operator, penalties)
     machines = next(learned)
     scores = fold_scores = None
     if validation is not None:
@@ -116,18 +114,18 @@ def regularisation_path(
         held_out = zip(folds, learned, strict=True)
         fold_scores = np.array([[m.score(*fold.given) for m in fits] for fold, fits in held_out]).T
         scores = fold_scores.mean(axis=1)
-    return RegularisationPath(prices, machines, scores, fold_scores)
+    return RegularisationPath(penalties, machines, scores, fold_scores)
 
 
 def _upward(
-    first: SupportVectorMachine, trainings: list[Training], operator: GramOperator, prices: Any
+    first: SupportVectorMachine, trainings: list[Training], operator: GramOperator, penalties: Any
 ) -> Iterator[list]:
-    """For each training, machines like the first for each price, one from where another ended."""
+    """For each training, estimators like the first for each C, each started where another ended."""
     for training in trainings:
-        machines: list = [None] * len(prices)
+        machines: list = [None] * len(penalties)
         starts, last = None, 1.0
-        for i in np.argsort(prices, kind="stable"):
-            fitted = _like(first, prices[i])
+        for i in np.argsort(penalties, kind="stable"):
+            fitted = _like(first, penalties[i])
             if starts is not None:
                 moved = zip(starts, training.tasks, strict=True)
                 starts = [_at_price(a, task.weight, last, fitted.C) for a, task in moved]
@@ -139,16 +137,16 @@ def _upward(
 
 
 def _at_once(
-    first: SupportVectorMachine, trainings: list[Training], operator: GramOperator, prices: Any
+    first: SupportVectorMachine, trainings: list[Training], operator: GramOperator, penalties: Any
 ) -> Iterator[list]:
     """The same with all of them solved together, which a device is made for."""
-    forms = [_like(first, C)._forms(part.tasks, operator) for part in trainings for C in prices]
+    forms = [_like(first, C)._forms(part.tasks, operator) for part in trainings for C in penalties]
     flat = [form for some in forms for form in some]
     results = iter(first._solve(flat, [None] * len(flat), first._limits()))
     remaining = iter(forms)
     for training in trainings:
         machines = []
-        for C, some in zip(prices, remaining, strict=False):
+        for C, some in zip(penalties, remaining, strict=False):
             fitted = _like(first, C)
             fitted._set_fitted(training, Solved(operator, some, [next(results) for _ in some]))
             if not fitted.result_.status.ok:
@@ -162,7 +160,7 @@ LEARN = {"native": (_upward, True), "torch": (_at_once, False)}
 
 
 def _like(first: SupportVectorMachine, C: Any) -> Any:
-    """A machine of another price, which knows of the data what the first does."""
+    """The estimator with another C, and the training data of the first."""
     fitted = clone(first).set_params(C=float(C))
     validate_parameters(fitted)
     vars(fitted).update({name: value for name, value in vars(first).items() if name.endswith("_")})
@@ -214,7 +212,7 @@ def _require_both_sides(
 
 
 def _at_price(a: np.ndarray, weight: np.ndarray, last: float, C: float) -> np.ndarray:
-    """Where to start at price C from the end at the last: what was at its bound stays there.
+    """Where to start at C from the end at the last: what was at its bound stays there.
 
     Examples
     --------
@@ -283,7 +281,7 @@ def _values(machine: SupportVectorMachine, training: Training) -> tuple[np.ndarr
             worst, n_refits = _worse(worst, again), n_refits + 1
     if not worst.status.ok:
         name = type(machine).__name__
-        warn_of_convergence(f"{name} stopped early with a point left out. {worst.message}")
+        warn_of_convergence(f"{name} stopped early without one of the points. {worst.message}")
     return training.as_given(values), n_refits
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.arrays import is_single, take_rows, to_float64
+from mercer.arrays import take_rows, to_float64
 from mercer.estimators.svm.forms import Form
 from mercer.solvers.qp.row_cache import origin
 from mercer.solvers.result import Result
@@ -15,19 +15,8 @@ from mercer.solvers.result import Result
 if TYPE_CHECKING:
     from mercer.estimators.svm.training import Training
 
-# Up to so many points a kernel in float32 saves no time; of more, so many show its rounding.
-FEW_POINTS = 1024
+# Points of more at which the rounding of a kernel in float32 is measured.
 AUDITED = 64
-
-
-def are_few(n: int) -> bool:
-    """Whether kernels of n points in float64 take no longer than in float32."""
-    return n <= FEW_POINTS
-
-
-def may_be_single(X: Any) -> bool:
-    """Whether X is a dense array of float32 of many points."""
-    return isinstance(X, np.ndarray) and is_single(X) and not are_few(len(X))
 
 
 def expected_rounding(forms: list[Form]) -> float:

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import kernels as K
 from mercer.arrays import (
     as_vectors,
     backend,
     is_single,
     is_tensor,
     like,
-    memory_budget,
     n_rows,
     take_rows,
     to_cpu,
@@ -24,10 +22,9 @@ from mercer.arrays.libraries import is_recorded
 from mercer.estimators.decision_values import expansion_of_tensor
 from mercer.estimators.inputs import is_precomputed, require_fitted, validate_query
 from mercer.estimators.prediction_cache import cached_sum, has_fast_sum, packed_sums
+from mercer.estimators.svm.training import in_fastest_form, is_function
 from mercer.operators import expansion
 
-# Kernels of sparse points with more than this fraction of non-zeros are faster from dense points.
-DENSE_FROM = 0.01
 # Of a given matrix all columns are multiplied, most by zero, if one in so many is needed: to copy
 # columns takes longer.
 COLUMNS_PER_SUPPORT_VECTOR = 4
@@ -113,23 +110,6 @@ def _single_is_enough(machine: Any, X: Any) -> bool:
     largest = np.sqrt(ends[0] * ends[1])
     rounding = 16 * np.finfo(np.float32).eps * largest * machine._largest_norm()
     return bool(rounding <= machine.tol)
-
-
-def is_function(kernel: Any) -> bool:
-    """Whether the parameter is a function of the user's."""
-    return callable(kernel) and not isinstance(kernel, K.Kernel)
-
-
-def in_fastest_form(X: Any, kernel: Any) -> Any:
-    """X for the kernel: dense where sparse points have so many entries that it is faster.
-
-    A function of the user's sees what the user gave.
-    """
-    if not sp.issparse(X) or is_function(kernel):
-        return X
-    n, d = X.shape
-    few = X.nnz <= DENSE_FROM * n * d or X.dtype.itemsize * n * d > memory_budget()
-    return X if few else X.toarray()
 
 
 def _given_product(K: Any, columns: np.ndarray, V: np.ndarray) -> np.ndarray:

@@ -7,7 +7,8 @@ from typing import Any
 
 from mercer._sklearn import Interval
 from mercer.kernels.domains import GRAPHS, Domain
-from mercer.kernels.graph.graphs import Graph, parse_graphs
+from mercer.kernels.graph.collections import parse_graphs
+from mercer.kernels.graph.graphs import Graph
 from mercer.kernels.structured import ExplicitKernel
 
 ROUNDS = Interval(Integral, 0, None, closed="left")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,12 @@ from mercer.kernels.graph.edges import coded_edges, coded_nodes, pairs_of
 from mercer.kernels.labels import Numbering
 from mercer.kernels.ragged import ragged_arange
 
-MISSING = object()
-
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Graph:
     """An undirected simple graph: no self-loops, no parallel edges, no weights.
 
-    Make one with `from_edges`, `from_adjacency` or `parse`; `parse_graphs` and `read_tu` make many.
+    Made by `from_edges`, `from_adjacency` or `parse`; many by `from_networkx` or `read_tu`.
 
     Attributes
     ----------
@@ -194,7 +191,7 @@ class Graph:
             a dict with the key "edges" and any of "node_labels", "edge_labels" and "n_nodes"; an
             adjacency matrix ``A`` (array or sparse) or ``(A, node_labels)`` as in
             `from_adjacency`; or any object with ``nodes`` and ``edges`` as networkx has them, whose
-            labels are the attributes "label" of nodes and edges. Other attributes are not used.
+            labels are the attributes "label" of nodes and edges; `from_networkx` takes others.
         """
         return cls._parse(Labels(), x)
 
@@ -203,7 +200,7 @@ class Graph:
         if isinstance(x, Graph):
             return x
         if hasattr(x, "nodes") and hasattr(x, "edges"):
-            return _from_networkx(labels, x)
+            return from_views(labels, x)
         if isinstance(x, Mapping):
             unknown = set(x) - {"edges", "node_labels", "edge_labels", "n_nodes"}
             if unknown or "edges" not in x:
@@ -225,10 +222,11 @@ class Graph:
 
 
 class Labels:
-    """The alphabets that graphs read together share."""
+    """The alphabets that graphs read together share, and the attributes of networkx with labels."""
 
-    def __init__(self) -> None:
+    def __init__(self, node_label: str | None = "label", edge_label: str | None = "label") -> None:
         self.nodes, self.edges = Numbering(), Numbering()
+        self.node_label, self.edge_label = node_label, edge_label
 
     def split(
         self,
@@ -284,79 +282,11 @@ class Labels:
         ]
 
 
-def parse_graphs(X: Sequence[Any]) -> list[Graph]:
-    """Many graphs, each in any of the forms of `Graph.parse`; an error says which one is wrong."""
-    labels = Labels()
-    found: list[Any] = []
-    views = _Views(labels)
-    for number, x in enumerate(X):
-        try:
-            found.append(x if isinstance(x, Graph) or views.take(x) else Graph._parse(labels, x))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"object {number}: {error}") from None
-    waiting = iter(views.graphs())
-    return [x if isinstance(x, Graph) else next(waiting) for x in found]
-
-
-class _Views:
-    """Simple graphs of networkx, read through `nodes` and `adjacency` and put together at once."""
-
-    def __init__(self, labels: Labels) -> None:
-        self.labels = labels
-        self.sizes: list[int] = []
-        self.degrees: list[int] = []
-        self.neighbours: list[int] = []
-        self.node_codes: list[int] = []
-        self.edge_codes: list[int] = []
-
-    def take(self, x: Any) -> bool:
-        """Read a graph; False, and nothing is done, where it is of another kind, or irregular."""
-        if not hasattr(x, "adjacency") or not hasattr(x, "nodes"):
-            return False
-        if x.is_directed() or x.is_multigraph():
-            return False
-        around = [neighbours for _, neighbours in x.adjacency()]
-        position = dict(zip(x, range(len(around)), strict=True))
-        nodes = [label for _, label in x.nodes(data="label", default=MISSING)]
-        edges = [data.get("label", MISSING) for part in around for data in part.values()]
-        ends = [position[node] for node in chain.from_iterable(around)]
-        degrees = list(map(len, around))
-        for given in (nodes, edges):
-            if MISSING in given:
-                if given.count(MISSING) < len(given):
-                    return False
-                given[:] = [None] * len(given)
-        if any(node in part for node, part in zip(position, around, strict=True)):
-            return False  # a self-loop
-        self.node_codes += self.labels.nodes.codes(nodes, "node", position)
-        try:
-            self.edge_codes += map(self.labels.edges.__getitem__, edges)
-        except (TypeError, ValueError):
-            del self.node_codes[len(self.node_codes) - len(nodes) :]
-            return False
-        self.sizes.append(len(around))
-        self.degrees += degrees
-        self.neighbours += ends
-        return True
-
-    def graphs(self) -> list[Graph]:
-        offsets = np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
-        degrees = np.array(self.degrees, dtype=np.int64)
-        first = np.repeat(np.repeat(offsets[:-1], self.sizes), degrees)
-        return self.labels.split(
-            offsets,
-            np.repeat(np.arange(len(degrees)), degrees),
-            np.array(self.neighbours, dtype=np.int64) + first,
-            self.node_codes,
-            self.edge_codes,
-        )
-
-
 def _is_matrix(x: Any) -> bool:
     return sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype != object)
 
 
-def _from_networkx(labels: Labels, x: Any) -> Graph:
+def from_views(labels: Labels, x: Any) -> Graph:
     """A graph from an object with networkx's views; its class is never imported."""
     for question, trait, advice in (
         (
@@ -374,17 +304,18 @@ def _from_networkx(labels: Labels, x: Any) -> Graph:
             raise ValueError(f"a graph is a {type(x).__name__}, which {trait}; {advice}")
     nodes = dict(x.nodes(data=True))
     edges = list(x.edges(data=True))
-    labelled = [node for node, data in nodes.items() if "label" in data]
+    of_node, of_edge = labels.node_label, labels.edge_label
+    labelled = [node for node, data in nodes.items() if of_node in data]
     if labelled and len(labelled) < len(nodes):
-        missing = next(node for node, data in nodes.items() if "label" not in data)
+        missing = next(node for node, data in nodes.items() if of_node not in data)
         raise ValueError(
-            f"the node {missing!r} of a graph has no attribute 'label' though others have; "
+            f"the node {missing!r} of a graph has no attribute {of_node!r} though others have; "
             "label all nodes or none"
         )
-    edge_labels = {(u, v): data["label"] for u, v, data in edges if "label" in data}
+    edge_labels = {(u, v): data[of_edge] for u, v, data in edges if of_edge in data}
     return Graph._from_edges(
         labels,
         [(u, v) for u, v, _ in edges],
-        {node: data.get("label") for node, data in nodes.items()},
+        {node: data.get(of_node) for node, data in nodes.items()},
         edge_labels or None,
     )

@@ -18,9 +18,10 @@ from scipy.sparse.csgraph import dijkstra
 from mercer import core
 from mercer._sklearn import Interval, Options
 from mercer.kernels.domains import GRAPHS, Domain
+from mercer.kernels.graph.collections import parse_graphs
 from mercer.kernels.graph.features import ROUNDS, GraphFeatures
 from mercer.kernels.graph.graphlets import class_edges, graphlet_counts
-from mercer.kernels.graph.graphs import Graph, parse_graphs
+from mercer.kernels.graph.graphs import Graph
 from mercer.kernels.graph.joined import Joined, join
 from mercer.kernels.graph.walks import check_convergence, walk_sums
 from mercer.kernels.keys import KeyVocabulary

@@ -16,11 +16,7 @@ from mercer.kernels.budget import BYTES_PER_NAME, quantity, refuse_oversized
 from mercer.kernels.domains import SETS, Domain
 from mercer.kernels.labels import joined, label_bytes
 from mercer.kernels.sequences import describe
-from mercer.kernels.structured import (
-    ExplicitKernel,
-    PairwiseKernel,
-    same_objects,
-)
+from mercer.kernels.structured import ExplicitKernel, PairwiseKernel, same_objects
 from mercer.kernels.vocabulary import sparse_rows
 
 # 2^n is a float64 up to this n.

@@ -10,15 +10,7 @@ from scipy.special import gammaln, logsumexp
 from sklearn.utils import check_random_state
 
 from mercer.arrays import like, namespace, row_blocks
-from mercer.expressions import (
-    Expression,
-    PairMatrix,
-    Point,
-    View,
-    exp,
-    over,
-    statistic,
-)
+from mercer.expressions import Expression, PairMatrix, Point, View, exp, over, statistic
 from mercer.expressions.arithmetic import evaluate
 
 

@@ -19,14 +19,7 @@ from sklearn.utils import check_random_state
 
 from mercer import core
 from mercer.arrays import backend, row_major
-from mercer.expressions import (
-    Point,
-    View,
-    positive,
-    sqrt,
-    statistic,
-    step,
-)
+from mercer.expressions import Point, View, positive, sqrt, statistic, step
 from mercer.kernels.smoothing.window import Columns, FormulaKernel, RadialKernel, SmoothingKernel
 
 # Features up to which an executor sums Gaussians from differences faster than from dot products.

@@ -15,9 +15,7 @@ from mercer.kernels.budget import BYTES_PER_WORD, quantity, refuse_oversized
 from mercer.kernels.domains import STRINGS, Domain
 from mercer.kernels.ragged import ragged_arange
 from mercer.kernels.sequences import Symbols, join, parse_sequence, spell
-from mercer.kernels.structured import (
-    ExplicitKernel,
-)
+from mercer.kernels.structured import ExplicitKernel
 from mercer.kernels.vocabulary import WordVocabulary
 
 POSITIVE = Interval(Integral, 1, None, closed="left")

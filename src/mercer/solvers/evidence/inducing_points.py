@@ -33,8 +33,9 @@ def pivots(covariance: Covariance, X: Any, m: int, random_state: int = 0) -> np.
     >>> import numpy as np
     >>> from mercer import kernels as K
     >>> from mercer.solvers.evidence.covariance import of_kernel
-    >>> pivots(of_kernel(K.RBF(), ()), np.array([[0.0], [0.0], [9.0]]), 3).tolist()
-    [0, 2]
+    >>> X = np.array([[0.0], [0.0], [9.0]])  # the first two are equal
+    >>> X[pivots(of_kernel(K.RBF(), ()), X, 3)].ravel().tolist()
+    [0.0, 9.0]
     """
     rng, n = np.random.RandomState(random_state), n_rows(X)
     most = max(m, int(memory_budget() // (16 * m)))

@@ -1,4 +1,4 @@
-"""Every regulariser of a Nyström fit at once, and what it predicts of points left out."""
+"""Every regulariser of a Nyström fit at once, and its predictions of held-out points."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class NystromPath:
 
 
 class LeaveOneOutErrors(Totals):
-    """Weighted squared errors of points left out, the mean over targets: (a,), and the weight."""
+    """Weighted leave-one-out squared errors, the mean over targets: (a,), and the weight."""
 
     def __init__(self, a: int):
         self.errors, self.weight = np.zeros(a), 0.0

@@ -12,7 +12,6 @@ import numpy as np
 from mercer import core
 from mercer.core.reference.working_sets import State
 from mercer.solvers.qp.quadratic_program import LARGEST_GAP, Solution
-from mercer.solvers.qp.smo_search import set_size
 from mercer.solvers.result import Result, Status
 
 # Steps of one pair after which other methods than `smo` may be faster.
@@ -77,7 +76,7 @@ def solve_class_pairs(
     first, second = np.triu_indices(len(sizes), 1)
     count = sizes[first] + sizes[second]
     different, which = np.unique(count, return_inverse=True)
-    q = np.array([set_size(int(n)) for n in different], dtype=np.int64)[which]
+    q = np.array([core.working_set_size(int(n)) for n in different], dtype=np.int64)[which]
     threads = core.threads(int(np.sum(count.astype(float) ** 2)), 0)
     found = core.solver().solve_pairs(
         K, starts, column, C, q, fit_intercept, tol, LARGEST_GAP, _MOST_STEPS, threads

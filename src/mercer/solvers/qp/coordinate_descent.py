@@ -1,4 +1,4 @@
-"""Coordinate descent: quadratic programmes of explicit features, without their Gram matrix."""
+"""Coordinate descent: quadratic programs of explicit features, without their Gram matrix."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def descend(
     seconds_left: Callable[[], float],
     report: Callable[[int, float], Any],
 ) -> tuple[np.ndarray, int] | None:
-    """A point near the solution of a programme whose matrix is that of explicit features.
+    """A point near the solution of a problem whose matrix is that of explicit features.
 
     Each step optimises one variable at the cost of one row of features. Sums hold to about the
     tolerance, not exactly: another solver makes them so, and certifies the result.
@@ -50,7 +50,7 @@ def descend(
 
     Returns
     -------
-    (n,) array and the steps taken, or None where the programme is not of this kind, its bounds are
+    (n,) array and the steps taken, or None where the problem is not of this kind, its bounds are
     infinite, or so few steps would not do for all variables.
     """
     n = len(program.p)

@@ -128,7 +128,7 @@ def solve_free(
 ) -> np.ndarray:
     """Solve the optimality conditions of the free variables, the others held where they are.
 
-    The programme's K is as it is `stored`.
+    The problem's K is as it is `stored`.
 
     Free points may be dependent, so the system is solved by proximal steps: a tiny multiple of the
     identity makes it definite, and repeating the step takes its effect away.

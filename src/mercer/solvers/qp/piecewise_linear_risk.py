@@ -1,4 +1,4 @@
-"""Machines with a piecewise linear loss, by the quadratic programme that is their dual."""
+"""Machines with a piecewise linear loss, by the quadratic program that is their dual."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def piecewise_linear_dual(
     lo, hi = loss.box(y)
     # A point of no weight has no room to move.
     used = np.flatnonzero(hi > lo)
-    # The programme in units of y, whatever they are.
+    # The problem in units of y, whatever they are.
     size = float(np.max(np.abs(y))) or 1.0
     box, tube = (lo / lam / size, hi / lam / size), loss.tube / size
     program = _program(K, y / size, used, *box, tube, fit_intercept)

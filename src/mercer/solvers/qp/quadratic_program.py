@@ -1,4 +1,4 @@
-"""The quadratic programme behind every support vector machine, and its certificates."""
+"""The quadratic program behind every support vector machine, and its certificates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mercer.solvers.qp.restricted_gram import RestrictedGram, restrict
 from mercer.solvers.result import Monitor, Result, Status
 
 # The largest relative duality gap of an answer that counts as found. LIBSVM's measure, the largest
-# violation, leaves the objective undecided by up to the sum of all prices times that violation;
+# violation, leaves the objective undecided by up to the sum of all C_i times that violation;
 # within a hundredth of the optimum, what is missing is less than a change of C by as much makes.
 LARGEST_GAP = 1e-2
 
@@ -376,7 +376,7 @@ def certified_result(
     status: Status | None = None,
     method: str,
 ) -> Result:
-    """Measure ``a``, unless it has been, and tell how the solver ended.
+    """Measure ``a``, unless it has been, and report how the solver ended.
 
     Ok only if the violation is within tol and the gap within `LARGEST_GAP`.
     """

@@ -16,10 +16,10 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class CachedRows:
-    """The rows that working sets have asked for, shared by all programmes on one Gram matrix.
+    """The rows that working sets have asked for, shared by all problems on one Gram matrix.
 
     Memory is reserved for all rows, and taken for those computed. Of a row, only the runs of
-    columns are computed that belong to the points of a programme that asks: with a programme per
+    columns are computed that belong to the points of a problem that asks: with a problem per
     pair of classes and the points class by class, less than half of most rows.
 
     Parameters
@@ -27,14 +27,14 @@ class CachedRows:
     K : ndarray or Gram operator of shape (n, n)
         An array is used as it is.
     parts : sequence of int64 arrays
-        The columns of each programme.
+        The columns of each problem.
 
     Attributes
     ----------
     rows : ndarray of shape (n, n)
         The first ones are filled; float32 where K is, else float64.
     slots : list of int64 ndarrays of shape (n,)
-        For each programme, which of them is the row of each point, -1 for none.
+        For each problem, which of them is the row of each point, -1 for none.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class CachedRows:
         self.have = np.zeros((n, len(self.runs)), dtype=bool)
 
     def fetch(self, needed: Sequence[tuple[int, np.ndarray]]) -> None:
-        """Have rows for programmes, given by number: each as far as its columns go."""
+        """Have rows for problems, given by number: each as far as its columns go."""
         wanted = np.zeros_like(self.have)
         for program, points in needed:
             wanted[points] |= self.takes[program]
@@ -96,7 +96,7 @@ def _whole(parts: Sequence[np.ndarray], n: int) -> tuple[list[slice], np.ndarray
 
 
 def _runs(parts: Sequence[np.ndarray], n: int) -> tuple[list[slice], np.ndarray]:
-    """Runs of columns that the same programmes take, and which programme takes which.
+    """Runs of columns that the same problems take, and which problem takes which.
 
     One run of all columns where they are too short to be worth a pass of their own.
 

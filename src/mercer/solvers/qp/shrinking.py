@@ -1,4 +1,4 @@
-"""Which variables a programme over all may still move: the others can be left out for a while."""
+"""Which variables a problem over all may still move: the others can be left out for a while."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Returns:
 
 
 def undecided(program: QuadraticProgram, a: np.ndarray, F: np.ndarray, most: int) -> np.ndarray:
-    """Points that the programme may still move, at most so many, sorted.
+    """Points that the problem may still move, at most so many, sorted.
 
     A variable at a bound is decided where no other of its group violates the optimality conditions
     together with it. Where the undecided are too many, the worst violators come first, as

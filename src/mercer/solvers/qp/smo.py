@@ -56,7 +56,7 @@ def smo(
     program : QuadraticProgram
     tol : float
         Largest violation of the optimality conditions, as in LIBSVM; where the relative duality
-        gap is still above a hundredth then, as with a high price, the search goes on.
+        gap is still above a hundredth then, as with a large C, the search goes on.
     max_iter : int, optional
         Number of steps at most; as in LIBSVM, the larger of ten million and 100 n if None.
     max_time : float, optional
@@ -116,16 +116,16 @@ def smo_together(
     report: Callable[[int, float], bool | None] | None = None,
     watches: Sequence[Watch | None] | None = None,
 ) -> list[Result]:
-    """Minimise programmes on parts of one Gram matrix by `smo`, at the same time.
+    """Minimise problems on parts of one Gram matrix by `smo`, at the same time.
 
-    Where the whole matrix fits the budget, a row that one programme has asked for serves the
+    Where the whole matrix fits the budget, a row that one problem has asked for serves the
     others; where it does not, they are solved one after the other.
 
     Parameters
     ----------
     programs : sequence of QuadraticProgram
     tol, max_iter, max_time, budget, report
-        As for `smo`; steps are counted per programme, and reported for all together.
+        As for `smo`; steps are counted per problem, and reported for all together.
     starts : sequence, optional
         Where each starts.
     watches : sequence, optional
@@ -162,7 +162,7 @@ def smo_together(
 
 
 def _by_rows(searches: list[Search], K: Any, limits: Budget, parts: bool) -> None:
-    """Solve programmes on one Gram matrix, or parts of it, whose rows are cached."""
+    """Solve problems on one Gram matrix, or parts of it, whose rows are cached."""
     diagonal = np.asarray(K.diagonal(), dtype=np.float64)
     columns = [
         origin(search.program.K)[1] if parts else np.arange(len(diagonal), dtype=np.int64)
@@ -176,7 +176,7 @@ def _by_rows(searches: list[Search], K: Any, limits: Budget, parts: bool) -> Non
     going = [search for search in searches if not search.over]
     work = _MULTIPLICATIONS_BEFORE_FIRST_REPORT if limits.report else _MULTIPLICATIONS_PER_LOOK
     while going:
-        # About what it takes to solve a programme whose variables all fit a working set.
+        # About what it takes to solve a problem whose variables all fit a working set.
         likely = min(work, sum(3.0 * len(s.a) ** 2 for s in going))
         states, steps = solver.advance(
             [search.problem for search in going],
@@ -210,7 +210,7 @@ def _look(
 
 
 def _by_products(search: Search, limits: Budget, budget: float) -> None:
-    """Solve a programme whose Gram matrix is too large to be stored.
+    """Solve a problem whose Gram matrix is too large to be stored.
 
     Rows are computed where they are needed, and not kept, as long as few of them come back. Then
     it is time to shrink: the points that may still move, or as many as have room for their part

@@ -24,16 +24,12 @@ _MOST_REFRESHES = 20
 _STEPS_PER_UNBOUNDED_CHECK = 64
 # Rounds of coordinate descent at most, where another method is there to take over.
 _DESCENT_ROUNDS = 300
-# Up to so many variables all are in one working set.
-_ONE_SET_UP_TO_VARIABLES = 1000
-# The most variables that a working set is made larger for, as in working_sets.hpp.
-LARGEST_WORKING_SET = 1024
 # Steps, the violation and the point; true ends the search.
 Watch = Callable[[int, float, np.ndarray], bool]
 
 
 class Search:
-    """One programme on its way: the point, its gradient and how it is doing."""
+    """One problem on its way: the point, its gradient and how it is doing."""
 
     def __init__(
         self,
@@ -101,7 +97,7 @@ class Search:
             program.n_groups,
             column,
             None if program.signs is None else _double(program.signs),
-            set_size(n),
+            core.working_set_size(n),
             self.tol,
             flat,
         )
@@ -112,7 +108,7 @@ class Search:
         return left if self.bounded else min(left, _STEPS_PER_UNBOUNDED_CHECK)
 
     def steps_until_report(self, work: float) -> int:
-        """Steps before whoever listens is to hear of them, after about so many multiplications."""
+        """Steps between reports, after about so many multiplications."""
         if self.limits.report is None:
             return self.steps_left
         return min(self.steps_left, int(work / len(self.a)) + 1)
@@ -192,15 +188,6 @@ class Search:
         np.clip(a, program.lo, program.hi, out=a)
         self.F[:] = program.gradient(a)
         return False
-
-
-def set_size(n: int) -> int:
-    """Variables at a time: all of few, then so many that rows, rounds and steps cost alike."""
-    return (
-        max(n, 2)
-        if n <= _ONE_SET_UP_TO_VARIABLES
-        else int(min(max(2.5 * n**0.5, 64), LARGEST_WORKING_SET))
-    )
 
 
 def _double(values: np.ndarray) -> np.ndarray:

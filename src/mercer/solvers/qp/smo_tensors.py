@@ -42,7 +42,7 @@ _MOST_PROGRAMS = 2**15
 
 
 def is_on_device(program: QuadraticProgram) -> bool:
-    """Whether the programme's Gram matrix is one of tensors."""
+    """Whether the problem's Gram matrix is one of tensors."""
     return isinstance(origin(program.K)[0], TensorGram)
 
 
@@ -55,9 +55,9 @@ def smo_tensors(
     starts: Sequence[np.ndarray | None],
     report: Callable[[int, float], bool | None] | None,
 ) -> list[Result]:
-    """Minimise programmes on parts of one Gram matrix of tensors, as many at a time as have room.
+    """Minimise problems on parts of one Gram matrix of tensors, as many at a time as have room.
 
-    Working sets as in `smo`, of all programmes in one launch; kernel values are in float32 as long
+    Working sets as in `smo`, of all problems in one launch; kernel values are in float32 as long
     as that leads on, and gradients in float64 are computed afresh until those satisfy the
     conditions, too.
 
@@ -67,7 +67,7 @@ def smo_tensors(
         With finite bounds, and all with sums to keep or all without, whose K are parts of one
         `TensorGram`.
     tol, max_iter, max_time, report
-        As for `smo`; steps are counted per programme, and reported for all together.
+        As for `smo`; steps are counted per problem, and reported for all together.
     starts : sequence
         Where each starts, None for zero.
     """
@@ -107,7 +107,7 @@ def smo_tensors(
 
 
 class _End(NamedTuple):
-    """Where a programme ended; with no status where that is for its certificate to tell."""
+    """Where a problem ended; with no status where its certificate decides."""
 
     solution: Solution
     status: Status | None
@@ -124,7 +124,7 @@ def _together(
     max_iter: int | None,
     before: int,
 ) -> list[_End]:
-    """Minimise programmes at the same time; others before them have taken so many steps."""
+    """Minimise problems at the same time; others before them have taken so many steps."""
     points = [program.feasible(start) for program, start in zip(programs, starts, strict=True)]
     gram: TensorGram = origin(programs[0].K)[0]
     batch = _Batch(programs, points, gram, max_iter)
@@ -207,7 +207,7 @@ class _Matrix:
 
 
 class _Batch:
-    """Programmes side by side: rows of tensors, made up to one length with variables that rest."""
+    """Problems side by side: rows of tensors, made up to one length with variables that rest."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class _Batch:
             self.size //= 2
 
     def point(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """The variables and the gradient of a programme."""
+        """The variables and the gradient of a problem."""
         n = len(self.programs[i].p)
         return as_numpy(self.a[i, :n]).copy(), as_numpy(self.F[i, :n]).copy()
 
@@ -284,7 +284,7 @@ class _Batch:
         return rising, torch.where(a > self.lo[rows], F, -torch.inf)
 
     def violation(self, rows: Any) -> Any:
-        """LIBSVM's measure for each programme, (B,)."""
+        """LIBSVM's measure for each problem, (B,)."""
         rising, falling = self._levels(rows)
         if not self.groups:
             return torch.maximum(-rising.amin(dim=1), falling.amax(dim=1)).clamp(min=0)
@@ -294,7 +294,7 @@ class _Batch:
             worst = torch.maximum(worst, high - low)
         return worst
 
-    def advance(self, going: list[int], target: list[float], matrix: _Matrix, tell: Any) -> None:
+    def advance(self, going: list[int], target: list[float], matrix: _Matrix, report: Any) -> None:
         """Working set after working set, until the violations are on target or fall no more."""
         rows = torch.as_tensor(going, device=self.device)
         patience = _ROUNDS_WITHOUT_PROGRESS[not matrix.single] * (1 + self.a.shape[1] // self.size)
@@ -312,7 +312,7 @@ class _Batch:
             alive, worst, steps = torch.stack(
                 [open_.sum().double(), violation.max(), self.steps.sum().double()]
             ).tolist()
-            if tell(int(steps), worst) or not alive:
+            if report(int(steps), worst) or not alive:
                 return
             if alive < len(rows):
                 kept = None if kept is None else kept[open_]
@@ -320,7 +320,7 @@ class _Batch:
             kept = self._round(rows, violation, kept, matrix)
 
     def _round(self, rows: Any, violation: Any, kept: Any, matrix: _Matrix) -> Any:
-        """One working set of each of these programmes; the variables that were new in it."""
+        """One working set of each of these problems; the variables that were new in it."""
         chosen, new = self._select(rows, kept)
         a = torch.gather(self.a[rows], 1, chosen)
         F, lo, hi, sign = (

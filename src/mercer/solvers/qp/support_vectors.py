@@ -94,7 +94,7 @@ def solve_programs(
     budget: float | None = None,
     report: Callable[[int, float], bool | None] | None = None,
 ) -> list[Result]:
-    """Minimise programmes on parts of one Gram matrix, whose rows they share.
+    """Minimise problems on parts of one Gram matrix, whose rows they share.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _interior_one(program: QuadraticProgram, tol: float, limits: Budget) -> Resu
 
 
 def joint_result(results: list[Result]) -> Result:
-    """One `Result` for several programmes: all solutions, the worst status and the largest gap."""
+    """One `Result` for several problems: all solutions, the worst status and the largest gap."""
     if len(results) == 1:
         return results[0]
     worst = min(results, key=lambda result: (result.status.ok, -result.gap))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.cached import cached_property
+from mercer.core import LARGEST_WORKING_SET, working_set_size
 from mercer.solvers.measured import (
     NS_PER_CUBE,
     NS_PER_ENTRY,
@@ -17,7 +18,6 @@ from mercer.solvers.measured import (
 )
 from mercer.solvers.qp.interior_point import low_rank
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
-from mercer.solvers.qp.smo_search import LARGEST_WORKING_SET, set_size
 
 # Points from which "auto" estimates the rank of K, and so the cost of the interior-point method.
 _POINTS_FOR_RANK = 400
@@ -70,10 +70,10 @@ class SwitchRule:
         if self._active_sets_pay(n_iter, a):
             self.switches = self.tries_active_sets = self._tried = True
             return True
-        if n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._price():
+        if n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._cost_of_switching():
             return False
-        price = self._price()
-        self.switches = self._left(n_iter) > price * max(1.0, price / n_iter) ** 0.5
+        cost = self._cost_of_switching()
+        self.switches = self._left(n_iter) > cost * max(1.0, cost / n_iter) ** 0.5
         return self.switches
 
     def go_on(self) -> None:
@@ -83,15 +83,15 @@ class SwitchRule:
     def _active_sets_pay(self, n_iter: int, a: np.ndarray) -> bool:
         if self._tried:
             return False
-        price = self._price_of_active_sets(a)
-        worth = min(n_iter, self._left(n_iter)) > _COST_FRACTION_BEFORE_ACTIVE_SETS * price
+        cost = self._cost_of_active_sets(a)
+        worth = min(n_iter, self._left(n_iter)) > _COST_FRACTION_BEFORE_ACTIVE_SETS * cost
         return worth and not self.few_features
 
-    def _price_of_active_sets(self, a: np.ndarray) -> float:
+    def _cost_of_active_sets(self, a: np.ndarray) -> float:
         """How many steps they will cost as much as."""
         m, n = self.program.n_points, len(a)
         free = np.count_nonzero((a > self.program.lo) & (a < self.program.hi))
-        size = min(set_size(n) + 1.5 * free, LARGEST_WORKING_SET, n)
+        size = min(working_set_size(n) + 1.5 * free, LARGEST_WORKING_SET, n)
         share = min(self.lowest[-1][1] / self.first, 1.0) if self.first < np.inf else 1.0
         rounds = _ROUNDS_NEAR_SOLUTION + _ROUNDS_PER_VIOLATION * share
         entries = NS_PER_ENTRY * m**2 + NS_PER_FREE_ENTRY * free**2
@@ -104,7 +104,7 @@ class SwitchRule:
         sample = np.unique(np.linspace(0, m - 1, min(m, _POINTS_FOR_RANK)).astype(int))
         return low_rank(_block(self.program.K, sample)) is not None
 
-    def _price(self) -> float:
+    def _cost_of_switching(self) -> float:
         """How many steps interior points will cost as much as."""
         m = self.program.n_points
         dense = min(STEPS_PER_SQUARE * m**2, STEPS_PER_CUBE * m**3)

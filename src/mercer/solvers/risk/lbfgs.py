@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.losses import Loss
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.risk.span import Solution, Span, certified
+from mercer.solvers.risk.feature_span import FeatureSpan, Solution, certified
 from mercer.solvers.risk_problem import Machine, Risk
 
 
@@ -76,7 +76,7 @@ def lbfgs(
     system = Eigensystem(np.asarray(K, dtype=np.float64))
     kept = system.values > system.cutoff
     V, scale = system.vectors[:, kept], np.sqrt(system.values[kept])
-    span = Span.of(V * scale, fit_intercept)
+    span = FeatureSpan.of(V * scale, fit_intercept)
     result = span_lbfgs(
         span, y, loss, lam, tol=tol, max_iter=max_iter, max_time=max_time, report=report
     )
@@ -90,7 +90,7 @@ def lbfgs(
 
 
 def span_lbfgs(
-    span: Span,
+    span: FeatureSpan,
     y: np.ndarray,
     loss: Loss,
     lam: float,

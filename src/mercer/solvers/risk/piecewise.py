@@ -13,7 +13,7 @@ from mercer.solvers.losses import BoxLoss
 from mercer.solvers.predictor_corrector import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import EPS
-from mercer.solvers.risk.span import Solution, Span
+from mercer.solvers.risk.feature_span import FeatureSpan, Solution
 
 # So many steps in a row that do not halve the gap are taken as the work of rounding, near the end.
 _STEPS_WITHOUT_PROGRESS = 8
@@ -21,7 +21,7 @@ _NEAR_SOLUTION = 1e-3
 
 
 def piecewise_linear_primal(
-    span: Span,
+    span: FeatureSpan,
     y: np.ndarray,
     losses: Sequence[BoxLoss],
     lam: float,
@@ -41,7 +41,7 @@ def piecewise_linear_primal(
 
     Parameters
     ----------
-    span : Span
+    span : FeatureSpan
     y : ndarray of shape (n,)
     losses : sequence of q BoxLoss
         In the order that their predictions must have.
@@ -59,7 +59,7 @@ def piecewise_linear_primal(
     --------
     >>> import numpy as np
     >>> from mercer.solvers.losses import Quantile
-    >>> span = Span.of(np.zeros((5, 1)), fit_intercept=True)
+    >>> span = FeatureSpan.of(np.zeros((5, 1)), fit_intercept=True)
     >>> y = np.array([1.0, 2.0, 3.0, 4.0, 100.0])
     >>> piecewise_linear_primal(span, y, [Quantile(0.3), Quantile(0.5)], 1.0).value.z[-1].round(4)
     array([2., 3.])
@@ -128,7 +128,7 @@ class _Pieces:
 class _CentralPath:
     """Coordinates, slacks s and t of the hinges, and multipliers a and c - a."""
 
-    def __init__(self, span: Span, y: np.ndarray, losses: Sequence[BoxLoss], lam: float):
+    def __init__(self, span: FeatureSpan, y: np.ndarray, losses: Sequence[BoxLoss], lam: float):
         self.span, self.y, self.losses, self.lam = span, y, losses, lam
         self.pieces = _Pieces.of(y, losses)
         self.penalty = span.penalties(lam)[:, None]

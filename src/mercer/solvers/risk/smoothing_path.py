@@ -10,7 +10,7 @@ from mercer.arrays.remote import numbers
 from mercer.solvers.losses import BoxLoss, PointwiseLoss
 from mercer.solvers.result import Monitor, Result, Status
 from mercer.solvers.ridge_problem import EPS
-from mercer.solvers.risk.span import Solution, Span, certified
+from mercer.solvers.risk.feature_span import FeatureSpan, Solution, certified
 from mercer.solvers.risk.span_newton import span_newton
 
 # At first the loss is as good as quadratic: few of the mean residual's slopes are at their bounds.
@@ -52,7 +52,7 @@ class Rounded(PointwiseLoss):
 
 
 def smoothing_path(
-    span: Span,
+    span: FeatureSpan,
     y: np.ndarray,
     loss: BoxLoss,
     lam: float,
@@ -71,7 +71,7 @@ def smoothing_path(
 
     Parameters
     ----------
-    span : Span
+    span : FeatureSpan
     y : ndarray of shape (n,)
     loss : BoxLoss
     lam : float
@@ -88,7 +88,7 @@ def smoothing_path(
     --------
     >>> import numpy as np
     >>> from mercer.solvers.losses import Absolute
-    >>> span = Span.of(np.zeros((5, 1)), fit_intercept=True)
+    >>> span = FeatureSpan.of(np.zeros((5, 1)), fit_intercept=True)
     >>> y = np.array([1.0, 2.0, 3.0, 4.0, 100.0])
     >>> smoothing_path(span, y, Absolute(), 1.0).value.z.round(3)
     array([0., 3.])

@@ -10,7 +10,7 @@ from scipy.linalg import cho_solve
 from mercer.arrays.factorisation import factorised
 from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.risk.span import Solution, Span, solve_scaled
+from mercer.solvers.risk.feature_span import FeatureSpan, Solution, solve_scaled
 from mercer.solvers.risk.span_newton import SINGLE, searched
 from mercer.solvers.risk_problem import relative_gap
 
@@ -42,7 +42,7 @@ def _probabilities(f: np.ndarray) -> np.ndarray:
 
 
 def softmax_machine(
-    span: Span,
+    span: FeatureSpan,
     T: np.ndarray,
     lam: float,
     *,
@@ -61,7 +61,7 @@ def softmax_machine(
 
     Parameters
     ----------
-    span : Span
+    span : FeatureSpan
     T : ndarray of shape (n, k)
         One where the point is of the class, else zero.
     lam : float
@@ -78,7 +78,7 @@ def softmax_machine(
     Examples
     --------
     >>> import numpy as np
-    >>> span = Span.of(np.eye(3), fit_intercept=False)
+    >>> span = FeatureSpan.of(np.eye(3), fit_intercept=False)
     >>> softmax_machine(span, np.eye(3), 1.0).value.z.round(4)[0]
     array([ 0.4897, -0.2448, -0.2448])
 
@@ -111,7 +111,7 @@ def softmax_machine(
         d -= d.mean(axis=1, keepdims=True)
         linear, quadratic = float(np.sum(penalty * z * d)), float(np.sum(penalty * d**2))
         step, before = searched(span, loss, T, f, d, linear, quadratic), gap
-        # Where rounding hides the decrease of the objective the gap may still tell of one.
+        # Where rounding hides the decrease of the objective the gap may still show one.
         z = z + (step or 1.0) * d
         f = span.predict(z)
         g = span.gather(loss.gradient(T, f)) + penalty * z
@@ -126,7 +126,7 @@ def softmax_machine(
 
 
 def _certified(
-    span: Span,
+    span: FeatureSpan,
     loss: Loss,
     T: np.ndarray,
     lam: float,
@@ -151,7 +151,9 @@ def _values(loss: Loss, T: np.ndarray, f: np.ndarray) -> list[float]:
     return [loss.value(T, f)]
 
 
-def _by_factor(span: Span, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarray) -> np.ndarray:
+def _by_factor(
+    span: FeatureSpan, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarray
+) -> np.ndarray:
     """The Newton step from the Hessian, whose blocks are ``Phi^T s (p_c [c=d] - p_c p_d) Phi``.
 
     What is the same for all classes has no curvature but lam's; it is given the mean one of the
@@ -172,7 +174,7 @@ def _by_factor(span: Span, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarr
 
 
 def _by_products(
-    span: Span, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarray, accuracy: float
+    span: FeatureSpan, P: np.ndarray, s: np.ndarray, lam: float, g: np.ndarray, accuracy: float
 ) -> np.ndarray:
     """The Newton step by conjugate gradients, until the residual is so much smaller than g."""
     penalty = span.penalties(lam)

@@ -9,15 +9,15 @@ import numpy as np
 
 from mercer.solvers.losses import Loss, PointwiseLoss
 from mercer.solvers.result import Monitor, Result, Status
+from mercer.solvers.risk.feature_span import FeatureSpan, certified
 from mercer.solvers.risk.newton import NEAR, PATH_START, along, step_along
-from mercer.solvers.risk.span import Span, certified
 
 # float32 curvatures serve where the regulariser is at least this share of their sum.
 SINGLE = 1e-6
 
 
 def span_newton(
-    span: Span,
+    span: FeatureSpan,
     y: np.ndarray,
     loss: Loss,
     lam: float,
@@ -36,7 +36,7 @@ def span_newton(
 
     Parameters
     ----------
-    span : Span
+    span : FeatureSpan
     y : ndarray of shape (n,)
     loss : Loss
         With ``curvature``; see `mercer.solvers.losses`.
@@ -56,7 +56,7 @@ def span_newton(
     --------
     >>> import numpy as np
     >>> from mercer.solvers.losses import Squared
-    >>> span = Span.of(np.array([[1.0], [2.0]]), fit_intercept=False)
+    >>> span = FeatureSpan.of(np.array([[1.0], [2.0]]), fit_intercept=False)
     >>> span_newton(span, np.array([1.0, 2.0]), Squared(), 5.0).value.z
     array([0.5])
     """
@@ -101,7 +101,7 @@ def span_newton(
 
 
 def searched(
-    span: Span,
+    span: FeatureSpan,
     loss: Loss,
     y: np.ndarray,
     f: np.ndarray,

@@ -1,4 +1,4 @@
-// Quadratic programmes over a box, and how far a point is from their optimum.
+// Quadratic programs over a box, and how far a point is from their optimum.
 //
 //   minimise 1/2 a'Qa + p'a   over   lo <= a <= hi,   the sum of a over each group as it is,
 //

@@ -1,4 +1,4 @@
-// Quadratic programmes whose matrix is Phi Phi^T, one variable at a time: each step costs what one
+// Quadratic programs whose matrix is Phi Phi^T, one variable at a time: each step costs what one
 // row of Phi has entries, since w = Phi^T a is kept.
 #pragma once
 

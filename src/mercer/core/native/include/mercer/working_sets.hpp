@@ -1,4 +1,4 @@
-// Quadratic programmes over a box, a working set of variables at a time: which variables to work
+// Quadratic programs over a box, a working set of variables at a time: which variables to work
 // on, the small programme over them solved by pairs, and the gradient of all the others after it.
 //
 //   minimise 1/2 a'Qa + p'a   over   lo <= a <= hi,   the sum of a over each group as it is,
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "mercer/box.hpp"
-#include "mercer/small_program.hpp"
+#include "mercer/subproblem.hpp"
 #include "mercer/threads.hpp"
 
 namespace mercer {

@@ -17,7 +17,7 @@ from mercer.solvers.risk_problem import best_intercept, shares
 Rows = tuple[slice, Any]
 
 
-class Span:
+class FeatureSpan:
     """Features of n points, and a column of ones where there is a bias.
 
     A machine's coordinates are ``z = (w, b)``, shape (p,) or (p, c) for c machines, with
@@ -56,7 +56,7 @@ class Span:
         self._kept = list(blocks()) if keep else None
 
     @classmethod
-    def of(cls, Phi: np.ndarray, fit_intercept: bool) -> Span:
+    def of(cls, Phi: np.ndarray, fit_intercept: bool) -> FeatureSpan:
         """The span of the columns of a matrix (n, r)."""
         n, r = Phi.shape
         return cls(lambda: [(slice(0, n), Phi)], n, r, fit_intercept)
@@ -211,7 +211,7 @@ class Certificate:
 
 
 def certified(
-    span: Span,
+    span: FeatureSpan,
     y: np.ndarray,
     loss: Loss,
     z: np.ndarray,

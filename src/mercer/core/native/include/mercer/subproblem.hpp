@@ -1,4 +1,4 @@
-// The quadratic programme over a few variables of a box, solved by pairs of them.
+// The quadratic program over a few variables of a box, solved by pairs of them.
 #pragma once
 
 #include <algorithm>

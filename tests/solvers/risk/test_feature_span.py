@@ -23,11 +23,11 @@ from mercer.solvers.losses import (
 from mercer.solvers.qp.piecewise_linear_risk import piecewise_linear_dual
 from mercer.solvers.result import Status
 from mercer.solvers.risk import softmax as softmax_module
+from mercer.solvers.risk.feature_span import FeatureSpan, certified, solve_scaled
 from mercer.solvers.risk.lbfgs import span_lbfgs
 from mercer.solvers.risk.newton import newton
 from mercer.solvers.risk.piecewise import piecewise_linear_primal
 from mercer.solvers.risk.softmax import Softmax, softmax_machine
-from mercer.solvers.risk.span import Span, certified, solve_scaled
 from mercer.solvers.risk.span_newton import span_newton
 from mercer.solvers.risk_problem import balanced
 
@@ -53,7 +53,9 @@ def problem(loss, n=40, r=6, seed=0):
 def in_pieces(Phi, fit_intercept, keep):
     """The same span, its features a few rows at a time."""
     parts = [slice(i, min(i + 7, len(Phi))) for i in range(0, len(Phi), 7)]
-    return Span(lambda: ((rows, Phi[rows]) for rows in parts), *Phi.shape, fit_intercept, keep)
+    return FeatureSpan(
+        lambda: ((rows, Phi[rows]) for rows in parts), *Phi.shape, fit_intercept, keep
+    )
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -110,7 +112,7 @@ def test_interior_points_over_features_are_those_of_the_dual(loss, lam, fit_inte
 
 def test_lbfgs_over_features_agrees_and_certifies():
     Phi, y = problem(Huber(0.5))
-    span = Span.of(Phi, True)
+    span = FeatureSpan.of(Phi, True)
     first = span_lbfgs(span, y, Huber(0.5), 0.2, tol=1e-9)
     second = span_newton(span, y, Huber(0.5), 0.2, tol=1e-12)
     assert first.status is Status.CONVERGED
@@ -125,7 +127,7 @@ LEVELS = [0.1, 0.4, 0.5, 0.9]
 @pytest.mark.parametrize("lam", [1e-4, 0.05, 50.0])
 def test_ordered_quantiles_against_a_linear_programme_and_separate_fits(lam, fit_intercept):
     Phi, y = problem(Quantile(), n=60, r=8)
-    span = Span.of(Phi, fit_intercept)
+    span = FeatureSpan.of(Phi, fit_intercept)
     levels = [Quantile(level) for level in LEVELS]
     result = piecewise_linear_primal(span, y, levels, lam, tol=1e-10)
     assert result.status is Status.CONVERGED
@@ -145,9 +147,9 @@ def test_ordered_quantiles_without_penalty_are_a_linear_programme():
     whole = np.column_stack([Phi, np.ones(n)])
     levels = [0.4, 0.5]
     result = piecewise_linear_primal(
-        Span.of(Phi, True), y, [Quantile(level) for level in levels], 1e-7, tol=1e-9
+        FeatureSpan.of(Phi, True), y, [Quantile(level) for level in levels], 1e-7, tol=1e-9
     )
-    f = Span.of(Phi, True).predict(result.value.z)
+    f = FeatureSpan.of(Phi, True).predict(result.value.z)
     ours = sum(Quantile(q).value(y, f[:, j]) for j, q in enumerate(levels))
     cost = np.concatenate([np.zeros(2 * p), *(np.repeat([q, 1 - q], n) for q in levels)])
     none, unit = np.zeros((n, p)), np.eye(n)
@@ -174,7 +176,7 @@ def test_softmax_against_a_slow_optimiser(lam, fit_intercept, dense, monkeypatch
     rng = np.random.default_rng(0)
     Phi, weight = rng.normal(size=(50, 3)), rng.uniform(0.2, 2.0, size=50)
     T = np.eye(4)[rng.integers(4, size=50)]
-    span = Span.of(Phi, fit_intercept)
+    span = FeatureSpan.of(Phi, fit_intercept)
     loss, p = Softmax().weighted(weight), span.p
 
     def objective(z):
@@ -200,7 +202,7 @@ def test_the_gap_is_never_less_than_what_is_left_to_gain(seed, lam, scale, steps
     """Stopped early, a solver's certificate still bounds the distance from the minimum."""
     rng = np.random.default_rng(seed)
     Phi = scale * rng.normal(size=(15, 3))
-    span = Span.of(Phi, fit_intercept)
+    span = FeatureSpan.of(Phi, fit_intercept)
     y = rng.normal(size=15)
     for loss in (Huber(0.3), Logistic(), Quantile(0.8)):
         t = np.where(y > 0, 1.0, -1.0) if isinstance(loss, Logistic) else y
@@ -258,7 +260,7 @@ def test_a_certificate_without_a_conjugate_has_the_gap_at_the_gradient(fit_inter
     Phi, y = problem(Logistic())
     z = 0.1 * np.random.default_rng(2).normal(size=6 + fit_intercept)
     f, lam = Phi @ z[:6] + z[6:].sum(), 0.7
-    at = certified(Span.of(Phi, fit_intercept), y, Unknown(), z, f)
+    at = certified(FeatureSpan.of(Phi, fit_intercept), y, Unknown(), z, f)
     g = Logistic().gradient(y, f)
     assert_allclose(at.u, g)
     r = Phi.T @ g + lam * z[:6]
