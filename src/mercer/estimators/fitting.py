@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -23,6 +22,7 @@ from mercer.estimators.array_support import array_support
 from mercer.estimators.intervals import PredictionIntervals, remember_training
 from mercer.estimators.prediction_cache import drop_cache
 from mercer.estimators.progress import fit_callbacks
+from mercer.estimators.user_warnings import warn_the_caller
 from mercer.kernels.kernel import plain_key
 from mercer.memory_errors import explained_call, is_bare
 
@@ -31,8 +31,6 @@ PLAIN = {np.ndarray, type(None)}
 # Parameters that were found valid; as many as are remembered.
 _VALID: set[tuple] = set()
 MOST_VALID = 1024
-# Packages that call an estimator's fit on behalf of the user.
-BETWEEN = {"mercer", "sklearn", "joblib", "torch"}
 
 
 def atomic_fit(fit: Callable) -> Callable:
@@ -162,11 +160,3 @@ def _answer_tensors(estimator: Any, arguments: Sequence[Any], named: Mapping[str
 def warn_of_convergence(message: str) -> None:
     """Warn that a solver stopped early, or that the solution is not unique."""
     warn_the_caller(message, ConvergenceWarning)
-
-
-def warn_the_caller(message: str, category: type[Warning]) -> None:
-    """Warn, and point at the user's own line, however many calls lie between."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
