@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from mercer.estimators.gaussian_process.covariances import checked_priors, kernel_at
-from mercer.estimators.gaussian_process.engine import combined, learned
+from mercer.estimators.gaussian_process.engine import joint_result, learned
 from mercer.solvers.evidence.laplace import LabelProblem, LaplaceEngine, mean_logistic
 from mercer.solvers.evidence.problem import Covariance
 
@@ -39,7 +39,7 @@ class BinaryModel:
                 f"The kernel, {kernel_at(template, covariance)}, has values too large for the "
                 "search for the mode; set narrower bounds, or standardise the features"
             ) from error
-        self.result_ = combined(self.posterior.result, search)
+        self.result_ = joint_result(self.posterior.result, search)
         self.kernel_ = kernel_at(template, self.posterior.prior)
         self.X_train_, self.y_train_ = X, (code == 1).astype(int)
         self.log_marginal_likelihood_value_ = self.posterior.evidence.value
