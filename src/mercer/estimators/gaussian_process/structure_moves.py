@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.signal import lombscargle
 from scipy.special import ive
 
 from mercer.estimators.gaussian_process.answers import summands
@@ -336,6 +335,8 @@ def likely_periods(x: np.ndarray, y: np.ndarray, gap: float) -> list[float]:
     >>> [round(period, 2) for period in likely_periods(x, np.sin(2 * np.pi * x / 0.1), 1 / 119)[:1]]
     [0.1]
     """
+    from scipy.signal import lombscargle  # slow to import
+
     line = np.polynomial.Polynomial.fit(x, y, 1)
     left = y - line(x)
     scale = float(np.std(left))
