@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._sklearn import StrOptions
+from mercer.arrays import DROP, refuse_masked
 from mercer.arrays.threads import one_blas_thread
 from mercer.estimators.constraints import POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit, warn_of_convergence
@@ -189,6 +190,8 @@ class StructureSearch(Regressor, BaseEstimator):
         self : StructureSearch
         """
         self._check_components()
+        refuse_masked(X)
+        refuse_masked(y, "y", DROP)
         X, days = _without_dates(X)
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         self.low_, self.span_ = X.min(axis=0), np.ptp(X, axis=0)
@@ -309,6 +312,7 @@ class StructureSearch(Regressor, BaseEstimator):
 
     def _query(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        refuse_masked(X)
         X, _ = _without_dates(X)
         return self._scaled(validate_data(self, X, reset=False, dtype=np.float64))
 
