@@ -139,9 +139,9 @@ class StructureSearch(Regressor, BaseEstimator):
     >>> search = StructureSearch(("linear", "periodic"), unit="month").fit(month, y)
     >>> print(search.describe())
     Sum of 2 parts and noise:
-    1. a rising linear trend; 79 % of the variance
-    2. a yearly pattern; 20 % of the variance
-    Noise of standard deviation 0.19; 0.3 % of the variance.
+    1. a rising linear trend; 86 % of the variance
+    2. a yearly pattern; 22 % of the variance
+    Noise of standard deviation 0.19; 0.4 % of the variance.
     """
 
     _parameter_constraints: dict = {
