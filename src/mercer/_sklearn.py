@@ -36,7 +36,7 @@ is_scalar_nan = _missing.is_scalar_nan
 check_first_classes = multiclass._check_partial_fit_first_call
 one_vs_rest_scores = multiclass._ovr_decision_function
 
-# Attributes in which an estimator keeps its callbacks, and the context of the fit they hear of.
+# Attributes in which an estimator keeps its callbacks, and the context of the fit they observe.
 LISTENERS = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
 # Callbacks came with scikit-learn 1.9.
 HAS_CALLBACKS = find_spec("sklearn.callback") is not None

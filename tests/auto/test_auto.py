@@ -19,8 +19,9 @@ from mercer import KernelRidge
 from mercer import kernels as K
 from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, automatic, table_search
 from mercer.auto.leave_one_out import Slopes, best_alpha, least_alpha, left_out, weighed
-from mercer.auto.search import Clock, median_distance
+from mercer.auto.search import median_distance
 from mercer.solvers.eigensystem import Eigensystem
+from mercer.solvers.result import Budget
 from mercer.tables.coding import TableCoding
 
 
@@ -290,10 +291,10 @@ def test_columns_that_say_nothing():
 
 def test_the_time_that_is_left_bounds_the_last_fit(monkeypatch):
     X, y = make_friedman1(900, n_features=6, noise=0.5, random_state=1)
-    monkeypatch.setattr(Clock, "seconds", property(lambda clock: 0.0))
+    monkeypatch.setattr(Budget, "seconds", property(lambda budget: 0.0))
     exact = AutoKernelRegressor(max_time=1e6).fit(X, y)
     assert len(exact.model_.dual_coef_) == 900
-    monkeypatch.setattr(Clock, "seconds", property(lambda clock: 1e6))
+    monkeypatch.setattr(Budget, "seconds", property(lambda budget: 1e6))
     few = AutoKernelRegressor(max_time=1.0).fit(X, y)
     assert len(few.model_.dual_coef_) == automatic._FEWEST_CENTRES
     assert few.score(X, y) > 0.5
@@ -408,7 +409,7 @@ def test_weights_that_leave_too_little():
         AutoKernelRegressor().fit(X, y, sample_weight=-np.ones(len(y)))
 
 
-TWINS = "the kernel is chosen left one out, and a row of weight two is left out as a whole"
+TWINS = "the kernel is chosen by leave-one-out, which removes a row of weight two as a whole"
 REPEATED = {
     f"check_sample_weight_equivalence_on_{kind}_data": TWINS for kind in ("dense", "sparse")
 }

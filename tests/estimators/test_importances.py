@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from mercer import SVC, SVR, KernelDensity, KernelRidge, feature_importances
+from mercer import (
+    SVC,
+    SVR,
+    AutoKernelClassifier,
+    KernelDensity,
+    KernelRidge,
+    feature_importances,
+)
 from mercer import kernels as K
 from mercer.estimators.position_weights import PositionWeights, is_within
 
@@ -136,9 +146,31 @@ def test_several_functions_have_several_lists():
 
 def test_what_has_no_substrings_is_refused():
     with pytest.raises(TypeError, match="no weights for substrings"):
-        feature_importances(SVC().fit([[0.0], [1.0]], [0, 1]))
-    with pytest.raises(TypeError, match="no coefficients"):
+        feature_importances(SVC(kernel=K.Subsequence(2)).fit(["ab", "cd"], [0, 1]))
+    with pytest.raises(TypeError, match="neither decision_function nor predict"):
         feature_importances(KernelDensity().fit([[0.0], [1.0]]))
+
+
+def test_features_of_a_linear_function_change_it_by_their_spread():
+    X = np.random.default_rng(0).normal(size=(500, 3)) * [1.0, 5.0, 1.0]
+    model = KernelRidge(kernel="linear", alpha=1e-6).fit(X, X @ [2.0, 1.0, 0.0])
+    found = feature_importances(model).features
+    assert [name for name, _ in found] == [1, 0, 2]
+    # x - x' of a permuted feature has twice its variance.
+    expected = np.sqrt(2) * np.array([2.0, 1.0, 0.0]) * X.std(axis=0)
+    assert [change for _, change in found] == pytest.approx(expected[[1, 0, 2]], rel=0.1, abs=1e-6)
+
+
+def test_features_of_tables_and_pipelines_have_names():
+    table = pd.DataFrame({"a": np.arange(40.0), "b": ["u", "v"] * 20, "c": [1.0] * 40})
+    model = AutoKernelClassifier().fit(table, table.b == "u")
+    found = feature_importances(model, table, n_largest=2).features
+    assert found[0][0] == "b"
+    assert len(found) == 2
+    with pytest.raises(ValueError, match="pass some, such as the training points"):
+        feature_importances(model)
+    piped = make_pipeline(StandardScaler(), SVC()).fit(table[["a", "c"]], table.a > 19)
+    assert feature_importances(piped, table[["a", "c"]]).features[0][0] == "a"
 
 
 def test_a_model_without_support_vectors_is_refused():

@@ -90,8 +90,8 @@ class Backend:
 
     def shares_memory(self, A: Any, tensor: Any) -> bool:
         """Whether A has its numbers where a tensor has."""
-        on_host = isinstance(A, np.ndarray) and tensor.device.type == "cpu"
-        return on_host and np.may_share_memory(A, tensor_as_numpy(tensor))
+        in_memory = isinstance(A, np.ndarray) and tensor.device.type == "cpu"
+        return in_memory and np.may_share_memory(A, tensor_as_numpy(tensor))
 
     def apply(self, function: Callable[[Any], Any], A: Any) -> Any:
         """A function of arrays at each entry; one of a recorded tensor is torch's own."""

@@ -81,6 +81,7 @@ def as_vectors(X: Any, name: str = "X") -> Array:
     except (TypeError, ValueError, OverflowError) as error:
         refuse_dates(X, name)
         refuse_text(X, name)
+        refuse_objects(X, name)
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} is not an array of numbers of shape (n, d): {error}") from error
     if sp.issparse(array) and not array.has_canonical_format:
@@ -146,6 +147,18 @@ def refuse_text(X: Any, name: str = "X") -> None:
             raise ValueError(
                 f"{name} has the text {shown} at {place}, where a kernel on vectors needs a "
                 f"number; {advice}"
+            ) from None
+
+
+def refuse_objects(X: Any, name: str = "X") -> None:
+    """Raise a TypeError that names the first object in place of a number, if there is one."""
+    for where, value in np.ndenumerate(np.asarray(X, dtype=object)):
+        if value is not None and not hasattr(type(value), "__float__"):
+            place = f"row {where[0]}" if where else "its only entry"
+            raise TypeError(
+                f"{name} has an object of type {type(value).__name__} at {place}, where a kernel "
+                "on vectors needs a number; for objects of your own pass a function of two of "
+                "them, kernels.FromFunction(f)"
             ) from None
 
 

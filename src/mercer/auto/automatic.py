@@ -19,11 +19,12 @@ from mercer.auto import combination
 from mercer.auto.graph_search import GraphSearch
 from mercer.auto.leave_one_out import best_alpha, least_alpha, left_out, weighed
 from mercer.auto.novelty import novelty
-from mercer.auto.search import Clock, Search, take
+from mercer.auto.search import Search, take
 from mercer.auto.table_search import TableSearch
 from mercer.estimators import KernelRidge, KernelRidgeCV
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.estimators.inputs import require_fitted
+from mercer.solvers.result import Budget
 from mercer.solvers.ridge_problem import float32_is_small
 from mercer.tables.coding import TableCoding
 from mercer.tables.graphs import is_of_graphs
@@ -57,16 +58,16 @@ class AutoKernel(BaseEstimator):
 
     def _search(self, X: Any, Y: np.ndarray, weight: np.ndarray | None, groups: Any) -> Search:
         """Choose the coding and the kernel for targets (n, t)."""
-        clock, random = Clock(self.max_time), check_random_state(self.random_state)
+        budget, random = Budget(max_time=self.max_time), check_random_state(self.random_state)
         with one_blas_thread():
             roots = None if weight is None else np.sqrt(weight)
             if sp.issparse(X):
-                search = Search(X, Y, clock, random, roots)
+                search = Search(X, Y, budget, random, roots)
             elif is_of_graphs(X):
-                search = GraphSearch(X, Y, clock, random, roots)
+                search = GraphSearch(X, Y, budget, random, roots)
             else:
                 search = TableSearch(
-                    X, Y, clock, random, roots, groups=groups, quality=self.quality
+                    X, Y, budget, random, roots, groups=groups, quality=self.quality
                 )
             try:
                 search.run()
@@ -100,7 +101,7 @@ class AutoKernel(BaseEstimator):
                 weight=weight,
                 groups=groups,
                 seed=search.seed,
-                seconds=search.clock.left(),
+                seconds=search.budget.time_left,
                 quality=self.quality,
             )
         except KeyboardInterrupt:
@@ -109,7 +110,7 @@ class AutoKernel(BaseEstimator):
     def _centres(self, search: Search) -> int | None:
         """How many centres the final fit is on; None where there is time for an exact one."""
         n = len(search.Y)
-        work = search.clock.left() / max(FACTORISATIONS * search.pace, 1e-300)
+        work = search.budget.time_left / max(FACTORISATIONS * search.pace, 1e-300)
         if n <= EXACT_AT_MOST and n**3 <= work:
             return None
         return min(int(np.clip(np.sqrt(work / n), _FEWEST_CENTRES, _CENTRES)), n)
@@ -147,7 +148,7 @@ class AutoKernel(BaseEstimator):
             "leave_one_out": error,
             "left_one_out": error,  # the name of the key before
             "baseline": float(np.average(np.mean((Y - mean) ** 2, axis=1), weights=weight)),
-            "seconds": search.clock.seconds,
+            "seconds": search.budget.seconds,
         }
 
     def _name_columns(self, search: Search, X: Any, y: np.ndarray, task: str) -> None:
@@ -185,14 +186,14 @@ class AutoKernel(BaseEstimator):
         self, points: Any, Y: np.ndarray, weight: np.ndarray | None, search: Search
     ) -> np.ndarray:
         """Fit with the best regulariser on many rows; returns leave-one-out predictions (n, t)."""
-        n, clock, targets = len(Y), search.clock, search.Y
+        n, budget, targets = len(Y), search.budget, search.Y
         G = weighed(np.asarray(self.kernel_(points), dtype=np.float64), search.roots)
         rows = np.sort(search.rows(PATH_ROWS))
 
         def report(alpha: float, error: float) -> None:
             name = f"alpha {alpha:.3g}, {'all' if len(rows) == n else len(rows)} rows"
             search.note(name, self.coding_, error)
-            if clock.left() < 2 * FACTORISATIONS * search.pace * n**3:
+            if budget.time_left < 2 * FACTORISATIONS * search.pace * n**3:
                 raise TimeoutError
 
         part = G if len(rows) == n else G[np.ix_(rows, rows)]

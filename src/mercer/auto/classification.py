@@ -183,7 +183,10 @@ class AutoKernelClassifier(Classifier, AutoKernel):
         exact = C <= _LEFT_OUT_CLASSES or len(rows) == n
         left_out = found.left_out
         if len(rows) < n:
-            found = fit_likelihood(K, codes, C, lam, weight, leave_out=exact)
+            coef = np.zeros((n, found.coef.shape[1]))
+            coef[rows] = found.coef
+            begin = coef, found.intercept
+            found = fit_likelihood(K, codes, C, lam, weight, leave_out=exact, begin=begin)
         if exact and len(rows) < n:
             left_out, rows = found.left_out, np.arange(n)
             loss = mean_loss(left_out, codes, weight)
@@ -260,7 +263,7 @@ def _steepness(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None)
     """The factor on scores that makes the classes likeliest.
 
     Each row is taken to be of its class with probability 1 - 1/(n + 2), in the manner of Platt
-    (1999): scores that tell all classes apart would else make every probability 0 or 1.
+    (1999): otherwise scores that separate all classes would make every probability 0 or 1.
     """
     n, classes = scores.shape
     odd = 1 / (n + 2)

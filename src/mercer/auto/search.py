@@ -13,13 +13,14 @@ from scipy.optimize import minimize
 from mercer import kernels as K
 from mercer.auto.leave_one_out import GAIN, Slopes, best_alpha, weighed
 from mercer.kernels import Kernel
+from mercer.solvers.result import Budget
 from mercer.tables.coding import NUMBER, SCALINGS, TableCoding
 from mercer.tables.sparse import SPARSE_SCALINGS, SparseCoding
 
 # Rows for the first look at every candidate, and for scales of features one by one: shares of all,
 # since the search should take no longer than the last fit, within bounds.
-_FIRST_SHARE, _FIRST_ROWS = 4, (160, 400)
-_MORE_SHARE, _MORE_ROWS = 4, (200, 500)
+_FIRST_ONE_ROW_IN, _FIRST_ROWS = 4, (160, 400)
+_MORE_ONE_ROW_IN, _MORE_ROWS = 4, (200, 500)
 # Widths go by this factor from the median distance, at most so far.
 _FACTOR = 4.0
 _NARROWEST, _WIDEST = _FACTOR**-4, _FACTOR**4
@@ -52,24 +53,6 @@ BY_LENGTH: dict[str, Callable[[float], Kernel]] = {
 }
 
 
-class Clock:
-    """Seconds since the start, and whether they are spent."""
-
-    def __init__(self, limit: float | None):
-        self.begun, self.limit = time.perf_counter(), limit
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.begun
-
-    def stop(self) -> None:
-        """Spend the time that is left."""
-        self.limit = self.seconds
-
-    def left(self) -> float:
-        return np.inf if self.limit is None else max(0.0, self.limit - self.seconds)
-
-
 class Search:
     """Candidates tried one after another on a few hundred rows, best first by squared error.
 
@@ -78,7 +61,7 @@ class Search:
     X : table or CSR matrix
     Y : (n, t) array
         Targets, centred.
-    clock : Clock
+    budget : Budget
         Once half its time is spent, the best so far is taken.
     random : RandomState
     roots : (n,) array, optional
@@ -103,11 +86,11 @@ class Search:
         self,
         X: Any,
         Y: np.ndarray,
-        clock: Clock,
+        budget: Budget,
         random: np.random.RandomState,
         roots: np.ndarray | None = None,
     ):
-        self.X, self.clock, self.roots = X, clock, roots
+        self.X, self.budget, self.roots = X, budget, roots
         self.Y = Y if roots is None else roots[:, None] * Y
         self.order = random.permutation(len(Y))
         self.tried: list[dict[str, Any]] = []
@@ -116,8 +99,8 @@ class Search:
         self.coding: Any = self._fitted_coding()
         self.kernel: Kernel = K.Constant(1.0)
         self.pace, self.seed = 0.0, 0
-        self.few = int(np.clip(len(Y) // _FIRST_SHARE, *_FIRST_ROWS))
-        self.more = int(np.clip(len(Y) // _MORE_SHARE, *_MORE_ROWS))
+        self.few = int(np.clip(len(Y) // _FIRST_ONE_ROW_IN, *_FIRST_ROWS))
+        self.more = int(np.clip(len(Y) // _MORE_ONE_ROW_IN, *_MORE_ROWS))
         self.half = min(self.more, len(Y) // 2)
 
     def _fitted_coding(self) -> Any:
@@ -162,14 +145,14 @@ class Search:
 
     def stop(self) -> None:
         """End the search here: what is left is done as if the time was spent."""
-        self.clock.stop()
+        self.budget.end()
 
     def is_late(self, factorisations: float) -> bool:
         """Whether there is no time for so many factorisations, times cubed rows, and the fit."""
-        return self.clock.left() < self.pace * (factorisations + 2.0 * len(self.Y) ** 3)
+        return self.budget.time_left < self.pace * (factorisations + 2.0 * len(self.Y) ** 3)
 
     def _late(self) -> bool:
-        return self.clock.limit is not None and self.clock.seconds > 0.5 * self.clock.limit
+        return self.budget.max_time is not None and self.budget.seconds > 0.5 * self.budget.max_time
 
     def roots_of(self, rows: np.ndarray) -> np.ndarray | None:
         """What `weighed` takes for some rows."""
@@ -197,7 +180,7 @@ class Search:
         return error
 
     def note(self, name: str, coding: Any, error: float) -> None:
-        seconds = self.clock.seconds
+        seconds = self.budget.seconds
         self.tried.append(
             {"kernel": name, "scaling": coding.scaling, "error": error, "seconds": seconds}
         )
@@ -298,7 +281,7 @@ class Search:
     ) -> np.ndarray:
         """The scales, and alpha with them, by L-BFGS on the logarithm of the error.
 
-        A scale that the data do not tell stays near the others: its logarithm has a normal prior.
+        A scale that the data do not determine stays near others: its logarithm has a normal prior.
         """
         n, n_scales = len(slopes.Y), int(groups.max()) + 1
         begin = np.array([log_scales[groups == g].mean() for g in range(n_scales)])

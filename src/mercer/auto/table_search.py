@@ -8,7 +8,8 @@ import numpy as np
 
 from mercer.auto.leave_one_out import GAIN
 from mercer.auto.scales import Learnt, Part, Slopes, kernel_of, learn, start, widened
-from mercer.auto.search import Clock, Search
+from mercer.auto.search import Search
+from mercer.solvers.result import Budget
 from mercer.tables.coordinates import TableCoordinates
 
 # Rows of each of the two samples that scales are learnt on, and rows that the width and the
@@ -39,7 +40,7 @@ class TableSearch(Search):
         self,
         X: Any,
         Y: np.ndarray,
-        clock: Clock,
+        budget: Budget,
         random: np.random.RandomState,
         roots: np.ndarray | None = None,
         *,
@@ -50,7 +51,7 @@ class TableSearch(Search):
         self.targets, self.random = Y, random
         self.parts: list[Part] = []
         self._steps = _FAST_STEPS if quality == "fast" else _STEPS
-        super().__init__(X, Y, clock, random, roots)
+        super().__init__(X, Y, budget, random, roots)
 
     def _fitted_coding(self) -> Any:
         coding = TableCoordinates(random_state=self.random.randint(2**31 - 1))

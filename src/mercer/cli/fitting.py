@@ -100,7 +100,7 @@ def fit(
     chosen = checked_metric(metric, task, y)
     weights = _class_weights(class_weight, y)
     trainer = models.Trainer(task, max_time, random_state, chosen, weights)
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tested = _tested(data, trainer, share, cv, refit, step)
     held, model = tested.held, tested.trained.model
@@ -130,7 +130,7 @@ def fit(
         "tried": tested.trained.tried,
         "advice": [
             *advice,
-            *dict.fromkeys(_line(w.message) for w in heard if _is_advice(w)),
+            *dict.fromkeys(_line(w.message) for w in caught if _is_advice(w)),
         ],
         "mercer": mercer.__version__,
     }
@@ -362,11 +362,11 @@ def _described(model: Any, X: Any) -> list[dict[str, Any]]:
     return [{"name": name, "kind": "sparse numbers", "missing": 0, "holds": held}]
 
 
-def _is_advice(heard: warnings.WarningMessage) -> bool:
+def _is_advice(caught: warnings.WarningMessage) -> bool:
     from sklearn.exceptions import ConvergenceWarning
 
-    repeats = str(heard.message).startswith("The number of unique classes")  # as MANY_CLASSES
-    return issubclass(heard.category, ConvergenceWarning | UserWarning) and not repeats
+    repeats = str(caught.message).startswith("The number of unique classes")  # as MANY_CLASSES
+    return issubclass(caught.category, ConvergenceWarning | UserWarning) and not repeats
 
 
 def _read_as(data: Data) -> dict[str, str]:

@@ -64,5 +64,5 @@ def kept(value: Any, *identity: Any) -> Iterator[Kept]:
     finally:
         _HERE.pop(place, None)
         if client is not None and client.status == "running":
-            with suppress(Exception):  # the fit is over, or has an error of its own to tell
+            with suppress(Exception):  # the fit is over, or reports an error of its own
                 client.unregister_worker_plugin(f"mercer-{place}")

@@ -1,11 +1,10 @@
-"""Around every fit: parameters are validated, nothing is left half done, and warnings are heard."""
+"""Around every fit: parameters are validated, errors change nothing, early stops are warned of."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -23,6 +22,7 @@ from mercer.estimators.array_support import array_support
 from mercer.estimators.intervals import PredictionIntervals, remember_training
 from mercer.estimators.prediction_cache import drop_cache
 from mercer.estimators.progress import fit_callbacks
+from mercer.estimators.user_warnings import warn_the_caller
 from mercer.kernels.kernel import plain_key
 from mercer.memory_errors import explained_call, is_bare
 
@@ -31,16 +31,14 @@ PLAIN = {np.ndarray, type(None)}
 # Parameters that were found valid; as many as are remembered.
 _VALID: set[tuple] = set()
 MOST_VALID = 1024
-# Packages that call an estimator's fit on behalf of the user.
-BETWEEN = {"mercer", "sklearn", "joblib", "torch"}
 
 
 def atomic_fit(fit: Callable) -> Callable:
     """Around every ``fit``: parameters are validated, and it happens wholly or not at all.
 
-    An error or Ctrl-C leaves the estimator as it was before. Callbacks hear of begin and end, and
-    a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they are.
-    torch records nothing of a fit, and what is kept shares no memory with tensors given.
+    An error or Ctrl-C leaves the estimator as it was before. Callbacks are called at begin and end,
+    and a ``result_`` whose status is not ok is warned of. Dask collections are fitted where they
+    are. torch records nothing of a fit, and what is kept shares no memory with tensors given.
     """
 
     continues = fit.__name__ == "partial_fit"
@@ -160,13 +158,5 @@ def _answer_tensors(estimator: Any, arguments: Sequence[Any], named: Mapping[str
 
 
 def warn_of_convergence(message: str) -> None:
-    """Say that a solver stopped early, or could not tell between solutions."""
+    """Warn that a solver stopped early, or that the solution is not unique."""
     warn_the_caller(message, ConvergenceWarning)
-
-
-def warn_the_caller(message: str, category: type[Warning]) -> None:
-    """Warn, and point at the user's own line, however many calls lie between."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)

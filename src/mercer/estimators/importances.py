@@ -1,16 +1,16 @@
-"""Weights of substrings in models of sequences, and contributions of positions."""
+"""What models depend on: features of vectors; substrings and positions of sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels as K
-from mercer.arrays import as_dense
+from mercer.arrays import as_dense, n_rows, take_rows
 from mercer.estimators.position_weights import PositionWeights, is_within
 from mercer.kernels.algebra import Product
 from mercer.kernels.sequences import Symbols
@@ -18,14 +18,20 @@ from mercer.kernels.transformations import Normalized
 
 # Of substrings that contain one another only the heaviest are reported, among so many.
 CANDIDATES = 50
+# Points that features are permuted among, and permutations of each.
+MOST_POINTS, REPEATS = 500, 5
 
 
 @dataclass(frozen=True)
 class FeatureImportances:
-    """Weights of substrings, and contributions of positions of sequences.
+    """Features of vectors and what they change; for sequences, substrings and positions.
 
     Attributes
     ----------
+    features : list of (name, change)
+        For models of vectors: the root mean squared change of the model's functions when the
+        feature is permuted among the points, in decreasing order. Without names, the names are
+        positions.
     substrings : list of (substring, weight), one list per function of the model
         The substrings with the largest weights, in decreasing order; for `WeightedDegree`, pairs
         of a position and the word that starts there.
@@ -37,21 +43,30 @@ class FeatureImportances:
 
     substrings: list[list[tuple[Any, float]]]
     positions: list[np.ndarray]
+    features: list[tuple[Any, float]] = field(default_factory=list)
 
 
 def feature_importances(model: Any, X: Any = (), n_largest: int = 20) -> FeatureImportances:
-    r"""Weights of substrings in a model of sequences, and their sums at each position.
+    r"""Features that a model of vectors depends on, or substrings in a model of sequences.
 
-    The model is :math:`f(x) = \sum_u w_u \phi_u(x) + b` with a weight for every substring u.
+    A model of vectors is asked how much its functions change, :math:`\sqrt{E (f(x) - f(x'))^2}`,
+    when the values of one feature are permuted among the points. Targets are not used; for the loss
+    of score see `report` or ``sklearn.inspection.permutation_importance``.
+
+    A model of sequences is :math:`f(x) = \sum_u w_u \phi_u(x) + b` with a weight for every
+    substring u, which are listed, with their sums at each position of the sequences X.
 
     Parameters
     ----------
     model : fitted estimator
-        Its ``kernel_`` is `Spectrum`, `Mismatch`, `Gappy`, `Substring` or `WeightedDegree`,
-        possibly normalised or multiplied by a number, and it has coefficients ``dual_coef_``.
-    X : sequences to explain, optional
+        With ``decision_function`` or ``predict`` on vectors or tables; or with coefficients
+        ``dual_coef_`` and a ``kernel_`` that is `Spectrum`, `Mismatch`, `Gappy`, `Substring` or
+        `WeightedDegree`, possibly normalised or multiplied by a number.
+    X : points or sequences, optional
+        By default the training points that a model of vectors stores, of which at most 500 are
+        used. Needed for pipelines and models that store none.
     n_largest : int, default=20
-        Number of substrings listed for each function.
+        Number of features, or of substrings for each function, that are listed.
 
     Returns
     -------
@@ -70,6 +85,9 @@ def feature_importances(model: Any, X: Any = (), n_largest: int = 20) -> Feature
     True
     """
     check_is_fitted(model)
+    kernel = getattr(model, "kernel_", None)
+    if not isinstance(kernel, K.Kernel) or kernel.domain.is_vectors or hasattr(model, "coding_"):
+        return FeatureImportances([], [], _changes(model, X)[:n_largest])
     points, V = _expansion(model)
     if not len(V):
         raise ValueError(
@@ -94,6 +112,39 @@ def feature_importances(model: Any, X: Any = (), n_largest: int = 20) -> Feature
         [_apart(some, n_largest, inside) for some in largest],
         [factor * weights.along(x) for factor, x in zip(factors, asked, strict=True)],
     )
+
+
+def _changes(model: Any, X: Any) -> list[tuple[Any, float]]:
+    """The root mean squared change of f for each permuted feature, largest first."""
+    names_of = ("decision_function", "predict_proba", "predict")
+    function = next((getattr(model, name) for name in names_of if hasattr(model, name)), None)
+    if function is None:
+        raise TypeError(f"{type(model).__name__} has neither decision_function nor predict")
+    if not hasattr(X, "shape"):
+        given = X if len(X) else getattr(model, "X_fit_", getattr(model, "support_vectors_", None))
+        if given is None or (hasattr(model, "coding_") and not len(X)):
+            raise ValueError(
+                f"X: this {type(model).__name__} stores no points of the form that it takes; pass "
+                "some, such as the training points"
+            )
+        X = as_dense(given) if hasattr(given, "shape") else np.asarray(given)
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.permutation(n_rows(X))[:MOST_POINTS])
+    X = take_rows(X, rows) if hasattr(X, "iloc") else np.asarray(as_dense(take_rows(X, rows)))
+    before = np.asarray(function(X), dtype=float)
+    names = list(X.columns) if hasattr(X, "columns") else list(range(X.shape[1]))
+    found = []
+    for k, name in enumerate(names):
+        changes = []
+        for _ in range(REPEATS):
+            order, changed = rng.permutation(len(rows)), X.copy()
+            if hasattr(X, "iloc"):
+                changed.isetitem(k, X.iloc[order, k].set_axis(X.index))
+            else:
+                changed[:, k] = X[order, k]
+            changes.append(np.mean((np.asarray(function(changed), dtype=float) - before) ** 2))
+        found.append((name, float(np.sqrt(np.mean(changes)))))
+    return sorted(found, key=lambda pair: -pair[1])
 
 
 def _expansion(model: Any) -> tuple[Any, np.ndarray]:

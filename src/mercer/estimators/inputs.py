@@ -24,6 +24,7 @@ from mercer.arrays import (
     refuse_dates,
     refuse_masked,
     refuse_missing,
+    refuse_objects,
     refuse_text,
 )
 from mercer.core import symmetry
@@ -158,12 +159,13 @@ def comes_to_centres(estimator: Any, X: Any) -> bool:
 
 
 def validated(estimator: Any, X: Any, *y: Any, **check: Any) -> Any:
-    """scikit-learn's `validate_data`; a text, a date or a gap in X is named with its place."""
+    """scikit-learn's `validate_data`; what is no number in X is named with its place."""
     refuse_masked(X)
     try:
         return validate_data(estimator, X, *y, **check)
     except TypeError:
         refuse_dates(X)
+        refuse_objects(X)
         raise
     except ValueError:
         refuse_text(X)

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from mercer import kernels as K
 from mercer.arrays import backend
 from mercer.estimators.array_support import array_support
+from mercer.estimators.narrow_kernels import warn_if_narrow
 from mercer.kernels import Kernel
 
 
@@ -33,7 +34,8 @@ def resolve_kernel(estimator: Any, X: Any, sample_weight: np.ndarray | None = No
                 "a number"
             )
         fitted = clone(kernel).settled(X)
-        _ = fitted.domain
+        if fitted.domain.is_vectors and hasattr(estimator, "fit"):
+            warn_if_narrow(fitted, X)
         return fitted
     if isinstance(kernel, type):
         raise TypeError(f"kernel={kernel.__name__} is a class; pass an object: {kernel.__name__}()")

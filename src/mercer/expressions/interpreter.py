@@ -14,7 +14,7 @@ from mercer.expressions.nodes import Constant, Statistic
 from mercer.expressions.overflow import check_finite
 from mercer.expressions.points import LeafValues, given_leaf
 
-# Entries of a block of statistics that are computed outside the core and handed to it.
+# Entries of a block of statistics that are computed outside the core and passed to it.
 BLOCK = 2**21
 # Beyond so many columns a product with half the tiles of a symmetric matrix saves no time, and the
 # sums it keeps apart take memory.

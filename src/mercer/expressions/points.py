@@ -38,7 +38,7 @@ class LeafValues:
 
     Inputs are checked, mapped and prepared once. Statistics that the core computes itself are left
     to it; others (of sparse or structured points, or dot products of very many features, which BLAS
-    does best) are computed block by block and handed over.
+    does best) are computed block by block and passed on.
 
     Parameters
     ----------

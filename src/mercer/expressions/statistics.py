@@ -326,7 +326,7 @@ class PairStatistic:
     def leaf(self, F: Any, G: Any, dtype: Any, by_bits: bool = True) -> Leaf | None:
         """The statistic of prepared points for the core, or None where it does not take them.
 
-        ``by_bits`` where points whose features are 0 or 1 may be handed over as bits.
+        ``by_bits`` where points whose features are 0 or 1 may be passed as bits.
         """
         if self.native is None:
             return None

@@ -70,7 +70,7 @@ def refuse_tensors(parameters: Mapping[str, Any], X: Any) -> None:
 class TensorPairMatrix(PairMatrix):
     """An expression over all pairs of two tensors of points: blocks, products and the diagonal.
 
-    Triton kernels on a device that has them, torch's own operations elsewhere. What is returned
+    Triton kernels on a device that has them, otherwise the operations of torch. What is returned
     are tensors on the points' device; sums over many pairs are in float64.
 
     Parameters

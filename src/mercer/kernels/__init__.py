@@ -38,6 +38,7 @@ from mercer.kernels.vector.distance import (
 from mercer.kernels.vector.dot_product import Conjunction, Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.vector.histogram import Chi2, Min, Tanimoto
 from mercer.kernels.vector.transition import Transition, change_point
+from mercer.kernels.vector_kernel import ScaledKernel, VectorKernel
 
 __all__ = [
     "RBF",
@@ -75,6 +76,7 @@ __all__ = [
     "RandomWalk",
     "RationalQuadratic",
     "Rescaled",
+    "ScaledKernel",
     "SetConjunction",
     "SetIntersection",
     "SetJaccard",
@@ -89,6 +91,7 @@ __all__ = [
     "Tanimoto",
     "Transition",
     "Tree",
+    "VectorKernel",
     "WLOptimalAssignment",
     "WeightedDegree",
     "WeisfeilerLehman",

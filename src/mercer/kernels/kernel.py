@@ -77,7 +77,7 @@ class Kernel(ParameterMixin):
         """The kernel's formula on points seen through ``view``, parameters named from ``path``."""
         raise NotImplementedError(
             f"{type(self).__name__} must define build; a kernel of vectors derives from "
-            "mercer.kernels.vector_kernel.VectorKernel and defines formula and why"
+            "kernels.VectorKernel and defines formula and why"
         )
 
     @property

@@ -34,7 +34,8 @@ def parse_sequence(x: Any) -> Symbols:
     if not isinstance(x, list | tuple):
         raise TypeError(
             f"found {describe(x)} where a sequence was expected: "
-            "a str, bytes, or a list or tuple of hashable symbols"
+            "a str, bytes, or a list or tuple of hashable symbols; for objects of your own use "
+            "kernels.FromFunction"
         )
     for position, symbol in enumerate(x):
         try:

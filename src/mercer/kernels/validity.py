@@ -112,7 +112,7 @@ def valid(claim: str, rule: str, *premises: Proof | None) -> Validity:
 
 
 class Measurable(Protocol):
-    """What a kernel must tell for its Gram matrices to be judged."""
+    """What is needed of a kernel to judge its Gram matrices."""
 
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray: ...
 

@@ -25,12 +25,40 @@ if TYPE_CHECKING:
 
 
 class VectorKernel(Kernel, abstract=True):
-    """A kernel given by a formula over pair statistics: subclasses write `formula` and `why`."""
+    """A kernel on vectors given by a formula: derive from it to write one of your own.
+
+    A subclass has ``__init__``, which stores its parameters under their names, `formula`, and
+    ``why``, the reason for which it is a kernel, or a method `judge` where that depends on the
+    parameters. Gram matrices, products, gradients, sums with other kernels and grid search follow.
+
+    Examples
+    --------
+    >>> from mercer import SVC
+    >>> class Cauchy(VectorKernel):
+    ...     why = "a mixture of Gaussians of all widths"
+    ...     def __init__(self, gamma=1.0):
+    ...         self.gamma = gamma
+    ...     def formula(self, s, p):
+    ...         return 1 / (1 + p.gamma * s.sqdist)
+    >>> k = Cauchy(0.5)
+    >>> k([[0.0], [2.0]])[0].round(3).tolist(), (2 * k + 1).validity.status
+    ([1.0, 0.333], 'valid')
+    >>> SVC(kernel=k).fit([[0.0], [2.0]], ["a", "b"]).predict([[1.5]])
+    array(['b'], dtype='<U1')
+    """
 
     why: str = ""
 
     def formula(self, s: Statistics, p: Parameters) -> Expression:
-        """The kernel, as an expression over statistics ``s.sqdist`` and parameters ``p.gamma``."""
+        """The kernel, as an expression.
+
+        Parameters
+        ----------
+        s : statistics of a pair of points
+            ``s.dot``, ``s.sqdist``, ``s.l1``, ``s.minsum``, ``s.chi2``, ``s.conjunction``.
+        p : the parameters of the kernel, such as ``p.gamma``
+            With operators and the functions of `mercer.expressions`: exp, log, sqrt, tanh.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define formula(s, p)")
 
     def build(self, view: View, path: str) -> Expression:
@@ -71,7 +99,10 @@ class VectorKernel(Kernel, abstract=True):
 
 
 class ScaledKernel(VectorKernel, abstract=True):
-    """A vector kernel with ``scales``: one divisor per feature, k(x / s, z / s)."""
+    """A vector kernel with ``scales``: one divisor per feature, k(x / s, z / s).
+
+    Derive from it as from `VectorKernel`, and store ``scales=None`` in ``__init__``.
+    """
 
     _parameter_constraints: dict = {"scales": ["array-like", None]}
     scales: Any

@@ -33,6 +33,14 @@ class GramOperator(LinearOperator):
 
     Subclasses give products, rows and the diagonal. ``reason`` says why this form was chosen;
     ``pairs_of``, where the operator comes from a kernel, gives the kernel over the points.
+
+    Users need ``@``, `diagonal`, `rows`, `dense`, `derivative` and `gradient`. Solvers ask for more
+    where a form has a quicker way than these: `block` and `put` compute some columns of some rows,
+    into memory that is there (caches of rows); `combination` reads few columns; a
+    `symmetric_product` half the pairs; a `normal_product` each pair once for K and its transpose;
+    `part` keeps what is known of the points; `single` and `double` choose the precision of a
+    product; `features` gives the factor of small rank; `extend_coefficients` takes coefficients of
+    a corrected matrix to new points.
     """
 
     pairs_of: Callable[[], PairMatrix] | None = None

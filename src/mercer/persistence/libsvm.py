@@ -76,7 +76,7 @@ class Written(NamedTuple):
 def read_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
     """Read a model file of LIBSVM, as ``svm-train`` and ``svm_save_model`` write it.
 
-    What the file does not tell stays unset: ``dual_gap_``, ``margin_`` and ``result_``; the
+    What the file does not hold stays unset: ``dual_gap_``, ``margin_`` and ``result_``; the
     parameters C, nu and epsilon are at their defaults, and ``support_`` counts the support
     vectors of the file unless the kernel is precomputed.
 

@@ -22,7 +22,6 @@ from types import CodeType
 from typing import Any
 
 from mercer import auto, estimators, kernels
-from mercer.kernels import Kernel
 
 # Private or not, whatever fitted models are made of: for each module, ids and names there.
 PARTS = {
@@ -242,7 +241,7 @@ def _public() -> dict[str, Any]:
         found |= {name: getattr(module, name) for name in module.__all__}
     for name in kernels.__all__:
         value = getattr(kernels, name)
-        if isinstance(value, type) and issubclass(value, Kernel) and value is not Kernel:
+        if isinstance(value, type) and kernels.REGISTRY.get(name) is value:
             found[f"kernel.{name}"] = value
     return {RENAMED.get(name, name): value for name, value in found.items()}
 

@@ -82,7 +82,7 @@ class DecisionDisplay:
         estimator : classifier or OneClassSVM
             One of mercer's, or a pipeline that ends in one.
         X : array-like or DataFrame of shape (n, 2)
-            Points to show, which tell how far the picture reaches.
+            Points to show, which set the range of the axes.
         y : array-like of shape (n,), default=None
             Their classes, of a frontier 1 inside and -1 outside; by default those predicted.
         n_points : int, default=200

@@ -52,7 +52,7 @@ class PartsDisplay:
         ----------
         estimator : GaussianProcessRegressor or StructureSearch
         X : array-like of shape (n, d), default=None
-            Points that tell how far the curves reach; by default the training points.
+            Points that set the range of the curves; by default the training points.
         feature : int, default=0
             Along which feature; the others stay at their medians.
         level : float, default=0.95

@@ -107,7 +107,7 @@ class RegressionDisplay:
         estimator : regressor
             One of mercer's, or a pipeline that ends in one.
         X : array-like or DataFrame of shape (n, d), default=None
-            Points that tell how far the curve reaches; by default the training points, where the
+            Points that set the range of the curve; by default the training points, where the
             estimator keeps them.
         y : array-like of shape (n,), default=None
             Their targets, to show them. Without X, smoothers show their training points.
@@ -199,7 +199,7 @@ def _require_numbers(estimator: Any, last: Any) -> None:
 
 
 def regression_points(estimator: Any, X: Any) -> np.ndarray:
-    """The points that tell how far the curve reaches: (n, d)."""
+    """The points that set the range of the curve: (n, d)."""
     own = getattr(estimator, "X_fit_", getattr(estimator, "X_train_", None))
     kept = own if X is None else X
     if kept is None:

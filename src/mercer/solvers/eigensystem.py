@@ -31,7 +31,7 @@ class Eigensystem:
     vectors : ndarray or tensor of shape (n, n) or (n, n - 1)
     cutoff : float
         ``n * eps * values.max()``: eigenvalues below it are noise. A regulariser below it cannot
-        tell them from zero, and the solution of minimum norm is returned.
+        distinguish them from zero, and the solution of minimum norm is returned.
     rank : int
         Number of eigenvalues above the cut-off.
     seconds : float

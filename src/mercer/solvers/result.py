@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -113,7 +114,7 @@ class Result:
 
 
 class Budget:
-    """The steps and seconds that all stages of a fit may take together, and who hears of them.
+    """The steps and seconds that all stages of a fit may take together, and their report.
 
     Parameters
     ----------
@@ -152,6 +153,15 @@ class Budget:
     def seconds_left(self) -> float | None:
         """None for any number."""
         return None if self.max_time is None else max(0.0, self.max_time - self.seconds)
+
+    @property
+    def time_left(self) -> float:
+        """Seconds; infinite for any number."""
+        return math.inf if self.max_time is None else max(0.0, self.max_time - self.seconds)
+
+    def end(self) -> None:
+        """Leave no more time."""
+        self.max_time = self.seconds
 
     def steps_left(self, taken: int) -> int | None:
         """Steps left to a solver that has taken so many; None for any number."""

@@ -383,7 +383,7 @@ def _declared_categories(X: Any) -> set[int]:
 
 
 def _table(rows: list | tuple) -> np.ndarray:
-    """A list of rows, whose numbers stay numbers beside words."""
+    """A list of rows, whose numbers stay numbers although others are words."""
     plain = np.asarray(rows)
     return plain if plain.dtype.kind in "biuf" or plain.ndim != 2 else np.array(rows, dtype=object)
 

@@ -31,7 +31,7 @@ class Data:
     left_out : dict of str to str
         Columns that are not used, and why.
     is_text : bool
-        Whether numbers were read from text, which does not tell 1 from 1.0.
+        Whether numbers were read from text, where 1 and 1.0 may be the same.
     names : dict of str to array
         What the points are called, where the file says it.
     repeated : dict of str to list of str

@@ -35,7 +35,7 @@ class Reading(NamedTuple):
 
 
 def read_marked(frame: Any, comma_parts: bool, comma_decimals: bool) -> dict[str, str]:
-    """Make numbers of the columns whose values all have the same marks, and tell which.
+    """Make numbers of the columns whose values all have the same marks, and name these columns.
 
     Parameters
     ----------

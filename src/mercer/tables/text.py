@@ -19,7 +19,7 @@ MISSING = ["?"]
 MORE_FIELDS = "its lines have more fields than the first, which has the names"
 # Names of columns whose numbers of eight digits may be days.
 DAY_NAME = re.compile(r"date|day|datum|^tag$|tag$|time", re.IGNORECASE)
-# Lines that tell how a table is written.
+# Lines from which the form of a table is inferred.
 _HEAD = 20
 
 

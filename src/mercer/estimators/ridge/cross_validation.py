@@ -226,8 +226,8 @@ class KernelRidgeCV(
         self.loo_predictions_ = to_device_of(predictions[best].reshape(y.shape), X)
         warn_if_undetermined(system, alphas[[best]])
         result = solve_eigh(system, y, self.alpha_)
-        if (tell := reporter(self)) is not None:
-            tell(result.n_iter, result.gap)
+        if (report := reporter(self)) is not None:
+            report(result.n_iter, result.gap)
         intercept = to_device_of(system.intercept(y, result.value), X)
         return Fit(to_device_of(operator.extend_coefficients(result.value), X), result, intercept)
 

@@ -79,7 +79,7 @@ class RidgeUncertainty(PredictionIntervals):
         return found[:, 0] if model.dual_coef_.ndim == 1 else found
 
     def _spread(self, X: Any, P: np.ndarray, level: np.ndarray, alpha: float) -> np.ndarray:
-        """k(x, x) less what the training points tell of it, with the intercept's share: (m,)."""
+        """k(x, x) less the part that training points and intercept explain: (m,)."""
         model: Any = self
         points, weight = model.X_fit_, self._weights()
         found = np.array(model.kernel_.diag(to_float64(X)), dtype=float)

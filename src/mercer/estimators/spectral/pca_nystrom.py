@@ -142,7 +142,7 @@ class Largest(Totals):
 
 @dataclass(frozen=True)
 class _LargestScores:
-    """The largest of ``K coef - offset``, whose signs tell which way components point."""
+    """The largest of ``K coef - offset``, whose signs give the direction of the components."""
 
     coef: np.ndarray
     offset: np.ndarray

@@ -217,7 +217,8 @@ class Graph:
             return cls._from_edges(labels, *x)
         raise TypeError(
             f"a graph is of type {type(x).__name__}; expected (edges, node_labels), a dict with "
-            "'edges', an adjacency matrix as an array, a networkx graph or a mercer Graph"
+            "'edges', an adjacency matrix as an array, a networkx graph or a mercer Graph; for "
+            "objects of your own use kernels.FromFunction"
         )
 
 

@@ -46,7 +46,7 @@ def parse_set(x: Any) -> frozenset[Hashable]:
     except TypeError as error:
         raise TypeError(
             f"found {describe(x)} where a set was expected, or another iterable of hashable items "
-            f"({error})"
+            f"({error}); for objects of your own use kernels.FromFunction"
         ) from None
 
 

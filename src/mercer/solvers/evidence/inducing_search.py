@@ -31,7 +31,7 @@ def search(
     """The engine with the inducing points found, and theta.
 
     It begins at the highest maximum of the exact evidence of some rows. Where the bound has a
-    gradient by the inducing points they move; elsewhere they are chosen anew every few steps.
+    gradient by the inducing points they move; otherwise they are chosen anew every few steps.
 
     Parameters
     ----------

@@ -271,7 +271,7 @@ class IterativePosterior(Posterior):
         return found
 
     def _known(self, X: Any, own: np.ndarray, part: Kernel | None) -> tuple[np.ndarray, ...]:
-        """Bounds on what the targets tell of f(X), and what the mean's coefficients add."""
+        """Bounds on the variance of f(X) that the targets explain, and the share of the mean."""
         system, engine = self.system, self.engine
         if part is None:
             cross = self.prior.gram(self.problem.X, X)

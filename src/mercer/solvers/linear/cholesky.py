@@ -74,8 +74,8 @@ def solve_cholesky(
     beta = with_intercept(partial(shifted_solve, A), root, Y, lams, fit_intercept)
     alpha = root[:, None] * beta
     result = certified(monitor, K, alpha, Y, lams, weight, fit_intercept, "cholesky")
-    on_host = isinstance(A, np.ndarray)
-    lost = rounding_error_above(A, float(lams.min())) if on_host else None
+    in_memory = isinstance(A, np.ndarray)
+    lost = rounding_error_above(A, float(lams.min())) if in_memory else None
     if lost is None or not result.status.ok:
         return result
     advice = (

@@ -108,7 +108,7 @@ class Search:
         return left if self.bounded else min(left, _STEPS_PER_UNBOUNDED_CHECK)
 
     def steps_until_report(self, work: float) -> int:
-        """Steps before whoever listens is to hear of them, after about so many multiplications."""
+        """Steps between reports, after about so many multiplications."""
         if self.limits.report is None:
             return self.steps_left
         return min(self.steps_left, int(work / len(self.a)) + 1)

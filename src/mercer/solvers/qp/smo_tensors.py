@@ -107,7 +107,7 @@ def smo_tensors(
 
 
 class _End(NamedTuple):
-    """Where a problem ended; with no status where that is for its certificate to tell."""
+    """Where a problem ended; with no status where its certificate decides."""
 
     solution: Solution
     status: Status | None
@@ -294,7 +294,7 @@ class _Batch:
             worst = torch.maximum(worst, high - low)
         return worst
 
-    def advance(self, going: list[int], target: list[float], matrix: _Matrix, tell: Any) -> None:
+    def advance(self, going: list[int], target: list[float], matrix: _Matrix, report: Any) -> None:
         """Working set after working set, until the violations are on target or fall no more."""
         rows = torch.as_tensor(going, device=self.device)
         patience = _ROUNDS_WITHOUT_PROGRESS[not matrix.single] * (1 + self.a.shape[1] // self.size)
@@ -312,7 +312,7 @@ class _Batch:
             alive, worst, steps = torch.stack(
                 [open_.sum().double(), violation.max(), self.steps.sum().double()]
             ).tolist()
-            if tell(int(steps), worst) or not alive:
+            if report(int(steps), worst) or not alive:
                 return
             if alive < len(rows):
                 kept = None if kept is None else kept[open_]

@@ -111,7 +111,7 @@ def softmax_machine(
         d -= d.mean(axis=1, keepdims=True)
         linear, quadratic = float(np.sum(penalty * z * d)), float(np.sum(penalty * d**2))
         step, before = searched(span, loss, T, f, d, linear, quadratic), gap
-        # Where rounding hides the decrease of the objective the gap may still tell of one.
+        # Where rounding hides the decrease of the objective the gap may still show one.
         z = z + (step or 1.0) * d
         f = span.predict(z)
         g = span.gather(loss.gradient(T, f)) + penalty * z
