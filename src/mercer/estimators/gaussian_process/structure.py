@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._sklearn import StrOptions
+from mercer.arrays import DROP, refuse_masked
 from mercer.arrays.threads import one_blas_thread
 from mercer.estimators.constraints import POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit, warn_of_convergence
@@ -124,9 +125,9 @@ class StructureSearch(Regressor, BaseEstimator):
     >>> search = StructureSearch(("linear", "periodic"), unit="month").fit(month, y)
     >>> print(search.describe())
     Sum of 2 parts and noise:
-    1. a rising linear trend; 79 % of the variance
-    2. a yearly pattern; 20 % of the variance
-    Noise of standard deviation 0.19; 0.3 % of the variance.
+    1. a rising linear trend; 86 % of the variance
+    2. a yearly pattern; 22 % of the variance
+    Noise of standard deviation 0.19; 0.4 % of the variance.
     """
 
     _parameter_constraints: dict = {
@@ -175,6 +176,8 @@ class StructureSearch(Regressor, BaseEstimator):
         self : StructureSearch
         """
         self._check_components()
+        refuse_masked(X)
+        refuse_masked(y, "y", DROP)
         X, days = _without_dates(X)
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         self.low_, self.span_ = X.min(axis=0), np.ptp(X, axis=0)
@@ -295,6 +298,7 @@ class StructureSearch(Regressor, BaseEstimator):
 
     def _query(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        refuse_masked(X)
         X, _ = _without_dates(X)
         return self._scaled(validate_data(self, X, reset=False, dtype=np.float64))
 

@@ -350,7 +350,7 @@ def likely_periods(x: np.ndarray, y: np.ndarray, gap: float) -> list[float]:
     power = lombscargle(x, left / scale, 2 * np.pi * frequency)
     inside = np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:])) + 1
     best = inside[np.argsort(-power[inside])][:PEAKS]
-    return [1 / f for f in frequency[best]]
+    return (1 / frequency[best]).tolist()
 
 
 def amplitude_of(term: Kernel) -> float:
