@@ -77,9 +77,9 @@ class SwitchRule:
             self.switches = self.tries_active_sets = True
             self._next_try = _STEPS_BEFORE_NEXT_TRY * n_iter
             return True
-        if n_iter < max(
-            _STEPS_BEFORE_RANK, _COST_FRACTION_AT_FIRST_FORECAST * self._cost_of_switching()
-        ):
+        if n_iter < _STEPS_BEFORE_RANK:  # before which the rank is not worth computing
+            return False
+        if n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._cost_of_switching():
             return False
         cost = self._cost_of_switching()
         self.switches = self._left(n_iter) > cost * max(1.0, cost / n_iter) ** 0.5
