@@ -58,7 +58,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 import mercer
 import model_zoo
 from mercer import kernels as K
-from mercer.auto import BoostedPartitions
+from mercer.auto import BoostedPartitions, LeaveOneOutStacking, RecursiveFeatureMachine
 from mercer.estimators.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -345,6 +345,8 @@ def partitions():
     yield "partitions numbers", BoostedPartitions(**few).fit(X, y), X[::9]
     labels = np.digitize(y, [1.0, 2.0])
     yield "partitions classes", BoostedPartitions("classes", **few).fit(X, labels), X[::9]
+    yield "learned metric", RecursiveFeatureMachine(2).fit(X, y), X[::9]
+    yield "stacked", LeaveOneOutStacking().fit(X, y), X[::9]
     yield "combined numbers", mercer.AutoKernelRegressor("fast").fit(X, y), X[::9]
     for classes in (2, 3):
         model = mercer.AutoKernelClassifier("fast").fit(X, np.minimum(labels, classes - 1))

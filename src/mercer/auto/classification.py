@@ -183,7 +183,10 @@ class AutoKernelClassifier(Classifier, AutoKernel):
         exact = C <= _LEFT_OUT_CLASSES or len(rows) == n
         left_out = found.left_out
         if len(rows) < n:
-            found = fit_likelihood(K, codes, C, lam, weight, leave_out=exact)
+            coef = np.zeros((n, found.coef.shape[1]))
+            coef[rows] = found.coef
+            begin = coef, found.intercept
+            found = fit_likelihood(K, codes, C, lam, weight, leave_out=exact, begin=begin)
         if exact and len(rows) < n:
             left_out, rows = found.left_out, np.arange(n)
             loss = mean_loss(left_out, codes, weight)

@@ -19,8 +19,8 @@ from mercer.tables.sparse import SPARSE_SCALINGS, SparseCoding
 
 # Rows for the first look at every candidate, and for scales of features one by one: shares of all,
 # since the search should take no longer than the last fit, within bounds.
-_FIRST_SHARE, _FIRST_ROWS = 4, (160, 400)
-_MORE_SHARE, _MORE_ROWS = 4, (200, 500)
+_FIRST_ONE_ROW_IN, _FIRST_ROWS = 4, (160, 400)
+_MORE_ONE_ROW_IN, _MORE_ROWS = 4, (200, 500)
 # Widths go by this factor from the median distance, at most so far.
 _FACTOR = 4.0
 _NARROWEST, _WIDEST = _FACTOR**-4, _FACTOR**4
@@ -99,8 +99,8 @@ class Search:
         self.coding: Any = self._fitted_coding()
         self.kernel: Kernel = K.Constant(1.0)
         self.pace, self.seed = 0.0, 0
-        self.few = int(np.clip(len(Y) // _FIRST_SHARE, *_FIRST_ROWS))
-        self.more = int(np.clip(len(Y) // _MORE_SHARE, *_MORE_ROWS))
+        self.few = int(np.clip(len(Y) // _FIRST_ONE_ROW_IN, *_FIRST_ROWS))
+        self.more = int(np.clip(len(Y) // _MORE_ONE_ROW_IN, *_MORE_ROWS))
         self.half = min(self.more, len(Y) // 2)
 
     def _fitted_coding(self) -> Any:

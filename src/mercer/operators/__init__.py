@@ -1,6 +1,12 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
-from mercer.operators.choice import FEATURES_PAY, expansion, gram, gram_operator, small_feature_map
+from mercer.operators.choice import (
+    POINTS_PER_FEATURE,
+    expansion,
+    gram,
+    gram_operator,
+    small_feature_map,
+)
 from mercer.operators.gram import (
     CentredGram,
     CorrectedGram,
@@ -15,7 +21,7 @@ from mercer.operators.streams import streamed
 from mercer.operators.tensors import TensorGram
 
 __all__ = [
-    "FEATURES_PAY",
+    "POINTS_PER_FEATURE",
     "CentredGram",
     "CorrectedGram",
     "DenseGram",
