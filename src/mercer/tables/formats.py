@@ -14,6 +14,7 @@ import numpy as np
 from mercer.tables.data import Data
 from mercer.tables.frames import read_feather, read_json, read_parquet, read_spreadsheet
 from mercer.tables.identifiers import NAMES_SEQUENCES
+from mercer.tables.limits import refuse_gaps
 from mercer.tables.text import Table, names_are_values, read_table
 
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
@@ -117,7 +118,11 @@ def _fasta(content: bytes, header: bool) -> Data:
         words = " ".join(word for word in rest.split() if "=" not in word)
         records.append({**pairs, **({"description": words} if words else {})})
         ids.append(name)
-    frame = pandas.DataFrame(records[:-1])
+    records = records[:-1]
+    refuse_gaps(
+        len(records), len({k for record in records for k in record}), sum(map(len, records))
+    )
+    frame = pandas.DataFrame(records)
     for column in frame.columns.difference(["sequence", "description"]):
         numbers = pandas.to_numeric(frame[column], errors="coerce")
         frame[column] = numbers if numbers.notna().all() else frame[column]
