@@ -92,7 +92,9 @@ def _separator(text: str) -> str:
         return seen[0]
     if seen:
         try:
-            return csv.Sniffer().sniff("\n".join(lines), delimiters=DELIMITERS).delimiter
+            # The time of the search for quotes is quadratic in the length.
+            head = "\n".join(lines)[:_MOST_SNIFFED]
+            return csv.Sniffer().sniff(head, delimiters=DELIMITERS).delimiter
         except csv.Error:
             return ","
     widths = {len(line.split()) for line in lines}
