@@ -3,7 +3,7 @@
 import pathlib
 import sys
 
-# What pages are made from is a package beside them.
+# What pages are made from is a package next to them.
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 collect_ignore = ["conf.py"]

@@ -2,7 +2,7 @@
 A first look
 ============
 
-Every estimator once, on data sets that come with scikit-learn, beside the nearest thing
+Every estimator once, on data sets that come with scikit-learn, compared with the nearest thing
 scikit-learn has. Then what a kernel knows about itself, and a picture.
 
 It takes some seconds and writes ``first_look.png``.

@@ -92,7 +92,7 @@ panels[1].legend(loc="lower left", fontsize=9)
 plt.show()
 
 # %%
-# A permutation test tells the two cases apart without new points: shuffle one view and see how
+# A permutation test distinguishes the two cases without new points: shuffle one view and see how
 # often chance does as well. ``regularization="loo"`` chooses the penalty by leave-one-out; the test
 # makes the same allowance to every shuffle, so that its p-values stay exact.
 

@@ -40,9 +40,9 @@ PreImageDisplay.from_estimator(pca, noisy[some], shape=(8, 8), truth=clean[some]
 plt.show()
 
 # %%
-# How near they are to the digits without noise, beside as many components of plain PCA and of the
-# pre-image by regression. Every eigenpair has a residual: an eigenvalue of the Gram matrix lies
-# within it of the one found.
+# How near they are to the digits without noise, compared with as many components of plain PCA and
+# with the pre-image by regression. Every eigenpair has a residual: an eigenvalue of the Gram
+# matrix lies within it of the one found.
 
 
 def error(cleaned):

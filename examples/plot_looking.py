@@ -31,8 +31,8 @@ for ax, C in zip(axes, (0.3, 100.0), strict=True):
 
 # %%
 # The Gram matrix of digits, sorted by class: bright squares along the diagonal are classes that
-# the kernel tells from the others. The eigenvalues beside it fall fast: a few dozen directions
-# hold nearly all there is to see.
+# the kernel separates from the others. The eigenvalues to its right fall fast: a few dozen
+# directions hold nearly all there is to see.
 digits = load_digits()
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
 kernel = K.RBF(0.001)

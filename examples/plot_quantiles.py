@@ -32,7 +32,7 @@ print(together.result_.message)
 
 # %%
 # One by one, quantiles cross in places. Together, their order is a condition of the fit at the
-# training points; elsewhere predictions are put in order, which never raises their loss.
+# training points; at other points predictions are sorted, which never raises their loss.
 
 band = together.predict(grid)
 for name, curves in (("one by one", alone), ("together", band)):

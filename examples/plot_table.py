@@ -2,7 +2,7 @@
 Text and numbers in one table
 =============================
 
-A table often has a column of text beside columns of numbers. ``kernel.on(columns)`` says which
+A table often has a column of text and columns of numbers. ``kernel.on(columns)`` says which
 columns a kernel reads, and kernels on different columns add up and multiply like any others. There
 is no vectorising step, and grid search reaches every parameter.
 """

@@ -38,10 +38,17 @@ OUTSIDE = {
     Classifier: "_labels_in_tensors",  # where labels come from tensors
     BaseEstimator: "feature_names_in_ n_features_in_",
     GramOperator: "dtype shape",  # which SciPy's operators have
+    mercer.GaussianProcessRegressor: (
+        "L_ X_train_ _fixed_noise _template alpha_ evidence_ hyperparameters_ "
+        "log_marginal_likelihood_value_ mean_coef_ mean_coef_std_ noise_ posterior_ y_train_"
+    ),
     mercer.KernelCCA: "loo_scores_ regularizations_",
     mercer.KernelDensity: (
         "X_fit_ _bounds _total_weight adaptive bandwidth_ kernel_ local_bandwidths_ "
         "sample_weight_ selection_"
+    ),
+    mercer.KernelKMeans: (
+        "X_fit_ dual_coef_ inertia_ inertia_bound_ labels_ n_iter_ result_ squared_norms_"
     ),
     mercer.KernelMachineClassifier: MACHINE,
     mercer.KernelMachineRegressor: MACHINE,

@@ -17,6 +17,7 @@ SETTINGS = {
     "KernelCCA": {"regularization": 0.1},
     "KernelCentroidClassifier": {"kernel": "rbf"},
     "KernelDensity": {"bandwidth": "lscv"},
+    "KernelKMeans": {"n_clusters": 3},
     "KernelMachineClassifier": {"kernel": "rbf", "alpha": 0.1},
     "KernelMachineRegressor": {"kernel": "rbf", "alpha": 0.1, "loss": "huber"},
     "KernelPCA": {"kernel": "rbf", "n_components": 3},
@@ -25,6 +26,7 @@ SETTINGS = {
     "KernelRidgeCV": {"kernel": "rbf"},
     "KernelRidgeClassifier": {"kernel": "rbf", "alpha": 0.1},
     "KernelSGDClassifier": {"kernel": "rbf", "alpha": 0.01, "n_iter": 2000, "random_state": 0},
+    "KernelSpectralClustering": {"n_clusters": 3},
     "LocalLinearRegressor": {"bandwidth": 0.5},
     "NadarayaWatsonClassifier": {},
     "NadarayaWatsonRegressor": {},
@@ -59,7 +61,13 @@ def lesson(name: str, n: int) -> tuple[np.ndarray, ...]:
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n)
     if name == "KernelCCA":
         return X, X[:, :2] ** 2 + 0.3 * rng.normal(size=(n, 2))
-    if name in ("KernelPCA", "KernelDensity", "OneClassSVM"):
+    if name in (
+        "KernelPCA",
+        "KernelDensity",
+        "KernelKMeans",
+        "KernelSpectralClustering",
+        "OneClassSVM",
+    ):
         return (X,)
     return (X, (y > 0).astype(int) if is_classifier(made(name)) else y)
 
@@ -67,4 +75,5 @@ def lesson(name: str, n: int) -> tuple[np.ndarray, ...]:
 def said(model: BaseEstimator, X: np.ndarray) -> list[np.ndarray]:
     """All that the model says of points."""
     methods = ("decision_function", "predict_proba", "transform", "score_samples", "predict")
-    return [np.asarray(getattr(model, m)(X)) for m in methods if hasattr(model, m)]
+    found = [np.asarray(getattr(model, m)(X)) for m in methods if hasattr(model, m)]
+    return found or [model.labels_]

@@ -58,7 +58,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 import mercer
 import model_zoo
 from mercer import kernels as K
-from mercer.auto import BoostedPartitions
+from mercer.auto import BoostedPartitions, LeaveOneOutStacking, RecursiveFeatureMachine
 from mercer.estimators.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -285,6 +285,14 @@ def pipelines():
     yield "frames", framed.set_output(transform="default").fit(X), X[::9] + 0.1
 
 
+def clusters():
+    model = mercer.KernelKMeans(3, gamma=0.2).fit(IRIS)
+    yield "k-means", model, IRIS[::19]
+    centred = mercer.KernelKMeans(3, kernel=K.RBF(0.2), n_centers=9).fit(IRIS)
+    yield "k-means on centres", centred, IRIS[::19]
+    yield "spectral clusters", mercer.KernelSpectralClustering(2).fit(IRIS), IRIS[::19]
+
+
 def automatic():
     rng = np.random.default_rng(0)
     n = 60
@@ -337,6 +345,8 @@ def partitions():
     yield "partitions numbers", BoostedPartitions(**few).fit(X, y), X[::9]
     labels = np.digitize(y, [1.0, 2.0])
     yield "partitions classes", BoostedPartitions("classes", **few).fit(X, labels), X[::9]
+    yield "learned metric", RecursiveFeatureMachine(2).fit(X, y), X[::9]
+    yield "stacked", LeaveOneOutStacking().fit(X, y), X[::9]
     yield "combined numbers", mercer.AutoKernelRegressor("fast").fit(X, y), X[::9]
     for classes in (2, 3):
         model = mercer.AutoKernelClassifier("fast").fit(X, np.minimum(labels, classes - 1))
@@ -411,6 +421,7 @@ FAMILIES = (
     losses,
     objects,
     pipelines,
+    clusters,
     automatic,
     coordinates,
     partitions,

@@ -171,6 +171,10 @@ def gaussian_processes():
     yield "structure", search.fit(line, np.sin(3 * line[:, 0])), line[::5] + 0.1
     classes = mercer.GaussianProcessClassifier(1.0 * K.RBF(), optimizer=None)
     yield "process of classes", classes.fit(IRIS[::3], SPECIES[::3]), IRIS[::19]
+    classes = mercer.GaussianProcessClassifier(1.0 * K.RBF(), optimizer=None, n_inducing=5)
+    yield "process of classes on inducing points", classes.fit(X, Y_REG > 0), new
+    products = mercer.GaussianProcessRegressor(1.0 * K.RBF(), engine="iterative", mean="constant")
+    yield "process by products", products.fit(X, y), new
 
 
 def feature_maps():

@@ -21,7 +21,7 @@ from mercer.kernels.kernel import NoFiniteFeatureMap
 
 BLUE, ORANGE, GREY = "#1f77b4", "#d95f02", "#999999"
 
-# Letters of a formula that is too wide to stand beside a picture.
+# Letters of a formula that is too wide to stand next to a picture.
 LONG = 150
 # Where a module's kernels are shown; a kernel of another module is found under the last.
 GROUPS = {
@@ -151,7 +151,7 @@ def entry(name: str, kernel: K.Kernel, picture: str | None = None) -> str:
     if picture:
         image = [f"```{{image}} generated/{picture}", ":class: kernel-picture"]
         image += [f":alt: {name}: {_caption(kernel)}", "```\n"]
-        # A long formula takes the whole width, a short one stands beside the picture.
+        # A long formula takes the whole width, a short one stands next to the picture.
         lines.insert(3 if len(formula) > LONG else 1, "\n".join(image))
     facts = {
         "domain": str(kernel.domain).replace("its inputs", "whatever its parts take"),

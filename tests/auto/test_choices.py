@@ -157,3 +157,21 @@ def test_columns_that_identify_rows_are_named_and_not_learnt():
     assert "size" not in model.report_["possible_leaks"]
     changed = table.assign(mail="other", code="none")
     np.testing.assert_array_equal(model.predict_proba(changed), model.predict_proba(table))
+
+
+def test_a_callback_hears_of_every_stage_and_may_end_the_search():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = X[:, 0] + (X[:, 1] > 0) + 0.1 * rng.normal(size=150)
+    heard = []
+    model = AutoKernelRegressor("fast").fit(X, y, callback=heard.append)
+    assert [one["stage"] for one in heard] == [one["kernel"] for one in model.report_["tried"]]
+    bests = [one["best"] for one in heard]
+    assert bests == np.minimum.accumulate([one["error"] for one in heard]).tolist()
+    first = []
+    stopped = AutoKernelClassifier().fit(
+        X, y > 1, callback=lambda found: first.append(found["stage"]) or True
+    )
+    assert not any("times 2" in stage or "times 0.5" in stage for stage in first)
+    assert stopped.partitions_ is None
+    assert stopped.score(X, y > 1) > 0.9

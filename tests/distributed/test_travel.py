@@ -23,13 +23,13 @@ X = RNG.normal(size=(N, D))
 Y = np.column_stack([np.sin(X).sum(axis=1), X[:, 0]])
 POINTS = da.from_array(X, chunks=(1000, D))
 SETTINGS = {"gamma": 0.3, "solver": "nystrom", "n_centers": M, "random_state": 0}
-# What a message has beside numbers: names, shapes, the estimator with its parameters.
+# What a message has besides numbers: names, shapes, the estimator with its parameters.
 WORDS = 1500
 
 
 @pytest.fixture
 def travelled(monkeypatch):
-    """For each pass its name, bytes to a task beside its block, and bytes back from it."""
+    """For each pass its name, bytes to a task besides its block, and bytes back from it."""
     passes, computed = [], reduction._computed
 
     def noted(name, token, piece, common, blocks):

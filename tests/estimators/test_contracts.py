@@ -287,18 +287,19 @@ UNWEIGHTED = (
     "KernelCCA",
     "KernelPCA",
     "KernelPerceptron",
+    "KernelSpectralClustering",
 )
 
 
 @pytest.mark.parametrize("name", SCORED)
 def test_a_score_counts_a_weight_as_so_many_points(name):
     model = every_estimator.made(name).fit(*every_estimator.lesson(name, 40))
-    X, y = every_estimator.lesson(name, 30)
+    X, *y = every_estimator.lesson(name, 30)
     weight = np.random.default_rng(0).integers(0, 4, 30)
     times = np.repeat(np.arange(30), weight)
-    found = model.score(X, y, sample_weight=weight)
-    assert found == pytest.approx(model.score(X[times], y[times]), rel=1e-9)
-    assert found != pytest.approx(model.score(X, y), rel=1e-6)
+    found = model.score(X, *y, sample_weight=weight)
+    assert found == pytest.approx(model.score(X[times], *(A[times] for A in y)), rel=1e-9)
+    assert found != pytest.approx(model.score(X, *y), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", every_estimator.names())

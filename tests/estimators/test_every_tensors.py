@@ -1,4 +1,4 @@
-"""Every estimator given tensors: what it says and keeps are tensors beside them, and so on."""
+"""Every estimator given tensors: what it returns and stores are tensors on the same device."""
 
 from __future__ import annotations
 

@@ -285,11 +285,11 @@ def test_what_goes_point_by_point_takes_tensors_of_the_host_alone(model):
     expected = model.fit(X, y > 0).predict(NEW)
     found = model.fit(torch.as_tensor(X), labels).predict(torch.as_tensor(NEW))
     np.testing.assert_array_equal(found, expected)
-    elsewhere = torch.empty((70, 3), device="meta")
+    on_meta = torch.empty((70, 3), device="meta")
     with pytest.raises(TypeError, match=r"X is a tensor on meta, and .* pass X\.cpu\(\)\.numpy"):
-        model.fit(elsewhere, labels)
+        model.fit(on_meta, labels)
     with pytest.raises(TypeError, match="tensor on meta"):
-        model.predict(elsewhere)
+        model.predict(on_meta)
 
 
 def test_a_search_takes_tables_of_the_host_alone():
@@ -333,12 +333,12 @@ def test_approximate_maps_read_tensors_of_the_host_alone(phi):
     found = phi.fit(torch.as_tensor(X)).transform(torch.as_tensor(NEW))
     assert found.dtype == torch.float64
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    elsewhere = torch.empty((70, 3), device="meta")
+    on_meta = torch.empty((70, 3), device="meta")
     for method in (phi.fit, phi.transform):
         with pytest.raises(
             TypeError, match=r"on meta, and \w+Map computes in this machine's memory"
         ):
-            method(elsewhere)
+            method(on_meta)
 
 
 def test_kernels_are_checked_on_tensors():

@@ -110,7 +110,7 @@ def test_a_matrix_too_large_for_the_device_is_refused_and_auto_does_without(monk
         model.set_params(solver="cholesky").fit(tensor(X), tensor(y))
 
 
-@pytest.mark.skipif(DEVICE.type != "cpu", reason="tensors elsewhere are refused")
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="tensors on other devices are refused")
 def test_other_estimators_take_tensors_of_the_host_as_arrays():
     expected = mercer.SVC(kernel="rbf").fit(X, y > 0).decision_function(NEW)
     model = mercer.SVC(kernel="rbf").fit(tensor(X), tensor(y > 0))

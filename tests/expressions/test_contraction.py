@@ -117,3 +117,29 @@ def test_derivatives_by_points(k):
         step[j, feature] = h
         slope = (k(X, Z + step)[:, j] - k(X, Z - step)[:, j]) / (2 * h)
         assert found[j, feature] == pytest.approx(W[:, j] @ slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [k for k in COMPOSITES if is_joint(k.over(drawn(3)[0]))], ids=str)
+@pytest.mark.parametrize("single", [False, True])
+def test_tensors_by_tiles(k, single, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("mercer.expressions.contraction.TENSOR_TILE", 2**9)
+    monkeypatch.setattr("mercer.expressions.contraction.TENSOR_WIDEST", 2**4)
+    X, W = drawn(57)
+    Z, R = drawn(31, 1)[0], np.random.default_rng(2).standard_normal((57, 31))
+    U, V = np.random.default_rng(3).standard_normal((2, 57, 5))
+    tensor = lambda A: torch.tensor(A).to(torch.float32 if single else torch.float64)  # noqa: E731
+    if single:
+        X, Z = (A.astype(np.float32).astype(float) for A in (X, Z))
+    cases = [
+        (k.over(X), W, k.over(tensor(X)), torch.tensor(W)),
+        (k.over(X, Z), R, k.over(tensor(X), tensor(Z)), R),
+        (k.over(X), Outer(U, V, True), k.over(tensor(X)), Outer(*map(torch.tensor, (U, V)), True)),
+    ]
+    for pairs, weights, of_tensors, theirs in cases:
+        expected, found = contracted(pairs, weights), contracted(of_tensors, theirs)
+        size = max(np.abs(value).max() for value in expected.values())
+        for path, value in expected.items():
+            np.testing.assert_allclose(found[path], value, rtol=1e-5, atol=1e-5 * size)
+            if not single:
+                np.testing.assert_allclose(found[path], value, rtol=1e-9, atol=1e-12 * size)

@@ -1,4 +1,4 @@
-"""Points and constants at the ends of float32's range, over tensors, beside float64."""
+"""Points and constants at the ends of float32's range, over tensors, compared with float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions over tensors: torch's operations and Triton's kernels beside NumPy, in all forms."""
+"""Expressions over tensors: torch's operations and Triton's kernels against NumPy, in all forms."""
 
 from __future__ import annotations
 

@@ -54,6 +54,10 @@ TEXTS = {
     ],
     "tsv": [TABLE.to_csv(index=False, sep="\t").encode()],
     "libsvm": [svmlight(), b"1 qid:1 1:0.5 # a comment\n0 qid:2 3:1e3\n"],
+    "jsonl": [
+        TABLE.to_json(orient="records", lines=True).encode(),
+        TABLE.to_json(orient="records").encode(),
+    ],
     "fasta": [b">s kind=a\nACGT\n>t kind=b\nAC\nGG\n", b">only\nMKV*\n\n>none\n"],
 }
 
@@ -66,9 +70,65 @@ def archived(files: dict[str, bytes]) -> bytes:
     return content.getvalue()
 
 
+def binaries() -> dict[str, list[bytes]]:
+    """Files of the other forms; of those whose libraries are missing, none."""
+    rows = TABLE.assign(kind=pd.Categorical(["u", "v"] * 2), day=pd.to_datetime(TABLE["when"]))
+    found: dict[str, list[bytes]] = {}
+
+    def add(form: str, write) -> None:
+        content = io.BytesIO()
+        with contextlib.suppress(ImportError):
+            write(content)
+            found.setdefault(form, []).append(content.getvalue())
+
+    add("npz", lambda file: np.savez(file, X=np.ones((4, 2)), y=np.arange(4)))
+    add("xlsx", lambda file: rows.to_excel(file, index=False))
+    add("parquet", lambda file: rows.to_parquet(file))
+    add("parquet", lambda file: rows.set_index("b").to_parquet(file, compression="gzip"))
+    for packing in ("uncompressed", "zstd", "lz4"):
+        add("feather", lambda file, packing=packing: rows.to_feather(file, compression=packing))
+    return found
+
+
+BINARIES = binaries()
+FORMS = [*TEXTS, "tu", *BINARIES]
+
+
+def flipped(rng: np.random.Generator, content: bytes) -> bytes:
+    """With some bytes changed, and perhaps some numbers of four or eight bytes."""
+    changed = bytearray(content)
+    for _ in range(rng.choice([1, 2, 8])):
+        at = int(rng.integers(len(changed)))
+        size = int(rng.choice([1, 1, 4, 8]))
+        odd = [0, 1, 2, 255, 2**31 - 1, 2**32, 2**62, -1, -8, int(rng.integers(2**31))]
+        number = odd[rng.integers(len(odd))] % 2 ** (8 * size)
+        changed[at : at + size] = number.to_bytes(size, "little")
+    return bytes(changed[: len(content) if rng.integers(8) else at])
+
+
+def damaged_archive(rng: np.random.Generator, content: bytes) -> bytes:
+    """An archive whose parts are damaged, under right checksums."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    for _ in range(rng.integers(1, 3)):
+        name = str(rng.choice(list(files)))
+        text = not name.endswith(".npy")
+        files[name] = damaged(rng, files[name]) if text else flipped(rng, files[name])
+    return archived(files)
+
+
+def binary_file(rng: np.random.Generator, form: str) -> bytes:
+    content = BINARIES[form][rng.integers(len(BINARIES[form]))]
+    if form in ("npz", "xlsx") and rng.integers(8):
+        return damaged_archive(rng, content)
+    return flipped(rng, content)
+
+
 def data_file(rng: np.random.Generator) -> bytes:
     """The name of a form, a line, and a file."""
-    form = str(rng.choice([*TEXTS, "tu"]))
+    form = str(rng.choice(FORMS))
+    if form in BINARIES:
+        return form.encode() + b"\n" + binary_file(rng, form)
     if form == "tu":
         files = dict(COLLECTION)
         for _ in range(rng.integers(1, 3)):
@@ -117,8 +177,8 @@ def readable(error: Exception) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_files_of_data(check_data):
-    outcomes = fuzz("data", data_file, check_data, 500)
-    for form in (*TEXTS, "tu"):
+    outcomes = fuzz("data", data_file, check_data, 700)
+    for form in FORMS:
         assert outcomes[form]
         assert outcomes[f"refused as {form}"]
 

@@ -227,11 +227,11 @@ def test_measures_of_dependence_are_those_of_arrays(store, monkeypatch):
     L, other = K.Laplacian(0.5), X[:, :1] ** 2
     arrays = gram(K.RBF(0.3), X), gram(L, other)
     tensors = (gram(k, tensor(A), store=store) for k, A in ((K.RBF(0.3), X), (L, other)))
-    there, beside = tensors
+    there, other = tensors
     for found, expected in (
-        (hsic(there, beside, 9, random_state=0), hsic(*arrays, 9, random_state=0)),
+        (hsic(there, other, 9, random_state=0), hsic(*arrays, 9, random_state=0)),
         (mmd(there, second, 9, random_state=0), mmd(arrays[0], second, 9, random_state=0)),
     ):
         assert found.pvalue == expected.pvalue
         assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
-    assert centred_alignment(there, beside) == pytest.approx(centred_alignment(*arrays), rel=1e-10)
+    assert centred_alignment(there, other) == pytest.approx(centred_alignment(*arrays), rel=1e-10)

@@ -508,7 +508,7 @@ def test_states_that_repeat_zero_forever_are_refused(make, tmp_path):
 
 
 def test_folders_processes_and_printing_are_not_restored(tmp_path):
-    """A cache beside a model would be unpickled by the next fit."""
+    """A cache next to a model would be unpickled by the next fit."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

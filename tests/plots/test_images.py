@@ -1,4 +1,4 @@
-"""Every display beside the picture of it that was looked at: tests/plots/images.
+"""Every display compared with a picture that was looked at: tests/plots/images.
 
 ``MERCER_REDRAW=1 pytest tests/plots/test_images.py`` draws them anew; look at them before they are
 kept.

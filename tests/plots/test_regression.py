@@ -1,4 +1,4 @@
-"""Curves of regressors, with what each has beside them."""
+"""Curves of regressors, with what each shows besides."""
 
 from __future__ import annotations
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, get_lapack_funcs, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from mercer.arrays.lapack import factorise_upper
 
 # LAPACK factors at most so many rows at once: OpenBLAS with several threads crashes beyond 14,000.
 BLOCK = 8192
@@ -35,11 +37,9 @@ def factorised(A: np.ndarray, block: int = BLOCK) -> tuple[np.ndarray, bool]:
     array([1., 1.])
     """
     if len(A) <= block and A.flags.c_contiguous:
-        (potrf,) = get_lapack_funcs(("potrf",), (A,))
-        U, failed = potrf(A.T, lower=0, clean=0, overwrite_a=1)
-        if failed:
+        if not factorise_upper(A.T):
             raise LinAlgError("the matrix is not positive definite after rounding")
-        return U, False
+        return A.T, False
     for start in range(0, len(A), block):
         stop = min(start + block, len(A))
         done, panel = slice(0, start), A[start:, start:stop]

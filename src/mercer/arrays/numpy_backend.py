@@ -218,6 +218,21 @@ class Backend:
         factor = factorised(A)
         return lambda B: cho_solve(factor, B, check_finite=False)
 
+    def lower_half(self, A: Any, offset: int) -> Any:
+        """A on and below the diagonal ``j = i + offset``, of which it is half."""
+        found = np.tril(A, offset)
+        i = np.arange(max(0, -offset), min(len(A), A.shape[1] - offset))
+        found[i, i + offset] *= 0.5
+        return found
+
+    def sum_of_products(self, A: Any, B: Any) -> Any:
+        """Σ A_ij B_ij, a number on the device."""
+        return np.einsum("ij,ij", A, B)
+
+    def absolute(self, A: Any) -> Any:
+        """The absolute values, in A's place."""
+        return np.abs(A, out=A)
+
     def inner_products(self, F: Any) -> Any:
         """Fᵀ F; half of the products, in the order in which F is kept."""
         upper = blas.dsyrk(1.0, F, trans=1) if F.shape[1] else np.zeros((0, 0))

@@ -15,6 +15,10 @@ from threadpoolctl import ThreadpoolController
 # EPYC; where other processes use these cores too, two take 2 to 30 times as long.
 ONE_THREAD_ROWS = 300
 
+# The same for many Cholesky factorisations in a row, as in searches for hyperparameters: one thread
+# takes 1.5 times as long as two of an idle machine, which busy ones exceed 20 times.
+ONE_THREAD_CHOLESKY = 1000
+
 # One that a signal's handler may take again.
 _lock = threading.RLock()
 _inside: list[Any] = []
@@ -51,6 +55,6 @@ def one_blas_thread() -> Iterator[None]:
                 limits.restore_original_limits()
 
 
-def blas_threads(n: int) -> AbstractContextManager[None]:
-    """One thread of BLAS for the decomposition of a matrix of n rows, if n is small."""
-    return one_blas_thread() if n <= ONE_THREAD_ROWS else nullcontext()
+def blas_threads(n: int, most: int = ONE_THREAD_ROWS) -> AbstractContextManager[None]:
+    """One thread of BLAS for decompositions of matrices of n rows, if that is at most so many."""
+    return one_blas_thread() if n <= most else nullcontext()

@@ -146,6 +146,17 @@ class TorchBackend(Backend):
             raise np.linalg.LinAlgError("the matrix is not positive definite after rounding")
         return lambda B: torch.cholesky_solve(B, L)
 
+    def lower_half(self, A: Any, offset: int) -> Any:
+        found = A.tril(offset)
+        found.diagonal(offset).mul_(0.5)
+        return found
+
+    def sum_of_products(self, A: Any, B: Any) -> Any:
+        return (A * B).sum()
+
+    def absolute(self, A: Any) -> Any:
+        return A.abs_()
+
     def inner_products(self, F: Any) -> Any:
         return F.T @ F
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from numbers import Real
 from typing import Any
@@ -56,7 +57,14 @@ class AutoKernel(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def _search(self, X: Any, Y: np.ndarray, weight: np.ndarray | None, groups: Any) -> Search:
+    def _search(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        weight: np.ndarray | None,
+        groups: Any,
+        callback: Callable[[dict[str, Any]], Any] | None,
+    ) -> Search:
         """Choose the coding and the kernel for targets (n, t)."""
         budget, random = Budget(max_time=self.max_time), check_random_state(self.random_state)
         with one_blas_thread():
@@ -69,6 +77,7 @@ class AutoKernel(BaseEstimator):
                 search = TableSearch(
                     X, Y, budget, random, roots, groups=groups, quality=self.quality
                 )
+            search.callback = callback
             try:
                 search.run()
             except KeyboardInterrupt:
@@ -101,7 +110,7 @@ class AutoKernel(BaseEstimator):
                 weight=weight,
                 groups=groups,
                 seed=search.seed,
-                seconds=search.budget.time_left,
+                seconds=0.0 if search.is_stopped else search.budget.time_left,
                 quality=self.quality,
             )
         except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mercer.auto.automatic import FACTORISATIONS, PATH_ROWS, AutoKernel
 from mercer.auto.classes import METRICS, as_model, best_likelihood, best_offsets
 from mercer.auto.likelihood import fit_likelihood, mean_loss
 from mercer.auto.rows import required_target, table_of_rows, times_class_weight, weighted_rows
-from mercer.auto.search import Search
+from mercer.auto.search import LOGISTIC, Search
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.labels import (
     check_labels,
@@ -94,7 +95,12 @@ class AutoKernelClassifier(Classifier, AutoKernel):
 
     @atomic_fit
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        callback: Callable[[dict[str, Any]], Any] | None = None,
     ) -> AutoKernelClassifier:
         """Choose and fit.
 
@@ -108,7 +114,11 @@ class AutoKernelClassifier(Classifier, AutoKernel):
             out. Columns are scaled without weights.
         groups : array of shape (n,), optional
             Rows of a group, such as the visits of a patient, share a fold where target means of
-            categories are cross-fitted.
+            categories are cross-fitted, and where partitions are boosted.
+        callback : callable, optional
+            Called after each stage with a dict of its name (``stage``), its error, the ``best``
+            error so far and the ``seconds`` gone by. True ends the search: the final fit is that
+            of the best kernel so far.
         """
         refuse_missing_labels(y)
         y = column_or_1d(required_target(y), warn=True)
@@ -132,7 +142,7 @@ class AutoKernelClassifier(Classifier, AutoKernel):
         columns = slice(1, None) if len(shares) == 2 else slice(None)
         self.shares_ = shares[columns]
         Y = targets[:, columns] - self.shares_
-        search = self._search(X, Y, weight, groups)
+        search = self._search(X, Y, weight, groups, callback)
         points = search.all_points()
         self.loss_, all_codes, all_weight, rows = "squared", codes, weight, np.arange(len(codes))
         if self._centres(search) is None and not are_all_equal(points):
@@ -171,7 +181,7 @@ class AutoKernelClassifier(Classifier, AutoKernel):
         rows = np.sort(search.rows(PATH_ROWS))
 
         def report(lam: float, loss: float) -> None:
-            name = f"logistic loss, alpha {lam:.3g}, {'all' if len(rows) == n else len(rows)} rows"
+            name = f"{LOGISTIC}, alpha {lam:.3g}, {'all' if len(rows) == n else len(rows)} rows"
             search.note(name, self.coding_, loss)
             if search.is_late(FACTORISATIONS * len(rows) ** 3):
                 raise TimeoutError
@@ -183,11 +193,14 @@ class AutoKernelClassifier(Classifier, AutoKernel):
         exact = C <= _LEFT_OUT_CLASSES or len(rows) == n
         left_out = found.left_out
         if len(rows) < n:
-            found = fit_likelihood(K, codes, C, lam, weight, leave_out=exact)
+            coef = np.zeros((n, found.coef.shape[1]))
+            coef[rows] = found.coef
+            begin = coef, found.intercept
+            found = fit_likelihood(K, codes, C, lam, weight, leave_out=exact, begin=begin)
         if exact and len(rows) < n:
             left_out, rows = found.left_out, np.arange(n)
             loss = mean_loss(left_out, codes, weight)
-            search.note(f"logistic loss, alpha {lam:.3g}, all rows", self.coding_, loss)
+            search.note(f"{LOGISTIC}, alpha {lam:.3g}, all rows", self.coding_, loss)
         self.alpha_ = lam
         self.model_ = as_model(self.kernel_, points, found, codes, lam, weight, began)
         return left_out, rows

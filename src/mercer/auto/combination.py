@@ -60,7 +60,7 @@ def boosted(
 
 def tree_scores(coding: Any, points: Any, partitions: BoostedPartitions) -> np.ndarray:
     """Scores of points as the coding makes them."""
-    return partitions.scores(points[:, questions_of(coding)].astype(np.float64))
+    return partitions.scores_at(points[:, questions_of(coding)].astype(np.float32))
 
 
 def weights_for_numbers(

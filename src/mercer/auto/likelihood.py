@@ -55,6 +55,7 @@ def fit_likelihood(
     lam: float,
     weight: np.ndarray | None = None,
     leave_out: bool = True,
+    begin: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Scores:
     """Fit C classes, given as integers; for two classes the scores are those of the second.
 
@@ -69,6 +70,8 @@ def fit_likelihood(
     leave_out : bool, default=True
         Whether leave-one-out scores are wanted of more than two classes, which take a
         factorisation for each class; without, they are infinite.
+    begin : tuple of coefficients (n, c) and intercepts (c,), optional
+        A function to begin with, such as that of a part of the rows.
 
     Examples
     --------
@@ -78,8 +81,8 @@ def fit_likelihood(
     """
     weight = np.ones(len(codes)) if weight is None else weight
     if C == 2:
-        return _binary(K, codes, lam, weight)
-    return _softmax(K, codes, C, lam, weight, leave_out)
+        return _binary(K, codes, lam, weight, begin)
+    return _softmax(K, codes, C, lam, weight, leave_out, begin)
 
 
 def _factor(A: np.ndarray) -> np.ndarray:
@@ -98,11 +101,20 @@ def _inverse_diagonal(U: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", inverse, inverse).astype(np.float64)
 
 
-def _binary(K: np.ndarray, y: np.ndarray, lam: float, weight: np.ndarray) -> Scores:
+def _binary(
+    K: np.ndarray,
+    y: np.ndarray,
+    lam: float,
+    weight: np.ndarray,
+    begin: tuple[np.ndarray, np.ndarray] | None,
+) -> Scores:
     """Newton's method with step halving, each step a weighted least-squares problem."""
     n, dtype = len(y), K.dtype
     share = np.average(y, weights=weight)
     a, Ka, b = np.zeros(n), np.zeros(n), float(np.log(share / (1 - share)))
+    if begin is not None:
+        a, b = begin[0][:, 0], float(begin[1][0])
+        Ka = (K @ a.astype(dtype)).astype(np.float64)
     value = np.inf
     U = root = np.empty(0, dtype)
     for _ in range(_NEWTON):
@@ -153,7 +165,13 @@ def _binary_value(
 
 
 def _softmax(
-    K: np.ndarray, codes: np.ndarray, C: int, lam: float, weight: np.ndarray, leave_out: bool
+    K: np.ndarray,
+    codes: np.ndarray,
+    C: int,
+    lam: float,
+    weight: np.ndarray,
+    leave_out: bool,
+    begin: tuple[np.ndarray, np.ndarray] | None,
 ) -> Scores:
     """L-BFGS in the kernel's space, begun with (c K + λ)⁻¹ for a typical curvature c.
 
@@ -168,7 +186,12 @@ def _softmax(
     A.flat[:: n + 1] += lam
     U = _factor(A)
     a = Ka = np.zeros((n, C))
-    value, last, first = problem.value(a, Ka), None, 0.0
+    # The gradient that convergence is relative to is that of the shares alone.
+    first = float(np.vdot(*problem.gradient(a, Ka)))
+    if begin is not None:
+        a = begin[0]
+        Ka = (problem.K @ a.astype(K.dtype)).astype(np.float64)
+    value, last = problem.value(a, Ka), None
     history: list[tuple] = []
     for _ in range(_STEPS):
         g, Kg = problem.gradient(a, Ka)

@@ -239,9 +239,12 @@ class BoostedPartitions(TransformerMixin, BaseEstimator):
 
         Of two classes, those of the second; of more, up to a constant for each row.
         """
-        points = self._points(X)
+        return self.scores_at(self._points(X))
+
+    def scores_at(self, points: np.ndarray) -> np.ndarray:
+        """As `scores`, for points in float32 that need no checks."""
         sums = core.boosting_routines().partition_sums(
-            points,
+            np.ascontiguousarray(points),
             self.features_,
             self.thresholds_,
             self.values_,

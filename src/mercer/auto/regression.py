@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,12 @@ class AutoKernelRegressor(Regressor, AutoKernel):
 
     @atomic_fit
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        callback: Callable[[dict[str, Any]], Any] | None = None,
     ) -> AutoKernelRegressor:
         """Choose and fit.
 
@@ -94,7 +100,11 @@ class AutoKernelRegressor(Regressor, AutoKernel):
             out. Columns are scaled without weights.
         groups : array of shape (n,), optional
             Rows of a group, such as the visits of a patient, share a fold where target means of
-            categories are cross-fitted.
+            categories are cross-fitted, and where partitions are boosted.
+        callback : callable, optional
+            Called after each stage with a dict of its name (``stage``), its error, the ``best``
+            error so far and the ``seconds`` gone by. True ends the search: the final fit is that
+            of the best kernel so far.
         """
         refuse_words(self, y)
         y = check_y(required_target(y), multi_output=True, y_numeric=True, estimator=self)
@@ -104,7 +114,7 @@ class AutoKernelRegressor(Regressor, AutoKernel):
         y = y.reshape(len(y), -1)
         targets = Targets.of(y, weight)
         Y = targets.standardised(y)
-        search = self._search(X, Y, weight, groups)
+        search = self._search(X, Y, weight, groups, callback)
         left_out = self._fit_squares(search, Y, weight)
         one = slice(None) if y.shape[1] > 1 else 0
         self.y_mean_, self.y_scale_ = targets.mean[one], targets.scale[one]

@@ -6,8 +6,8 @@ import numpy as np
 
 from mercer.arrays import row_blocks
 
-# Training rows whose residuals an interval is from: at least so many, and this share of all.
-_FEWEST, _SHARE = 200, 0.1
+# Training rows whose residuals an interval is from: at least so many, and this fraction of all.
+_FEWEST_RESIDUALS, _FRACTION_OF_ROWS = 200, 0.1
 
 
 def sorted_residuals(left_out: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -41,7 +41,7 @@ def intervals(predicted: np.ndarray, known: np.ndarray, coverage: float) -> np.n
     [-85.0, 95.0]
     """
     n = known.shape[1]
-    k = min(n, max(_FEWEST, int(_SHARE * n)))
+    k = min(n, max(_FEWEST_RESIDUALS, int(_FRACTION_OF_ROWS * n)))
     # The rank of an end among k residuals and a new one.
     rank = int(np.ceil((1 + coverage) / 2 * (k + 1) - 1e-9))
     if rank > k:

@@ -19,8 +19,8 @@ from mercer.tables.sparse import SPARSE_SCALINGS, SparseCoding
 
 # Rows for the first look at every candidate, and for scales of features one by one: shares of all,
 # since the search should take no longer than the last fit, within bounds.
-_FIRST_SHARE, _FIRST_ROWS = 4, (160, 400)
-_MORE_SHARE, _MORE_ROWS = 4, (200, 500)
+_FIRST_ONE_ROW_IN, _FIRST_ROWS = 4, (160, 400)
+_MORE_ONE_ROW_IN, _MORE_ROWS = 4, (200, 500)
 # Widths go by this factor from the median distance, at most so far.
 _FACTOR = 4.0
 _NARROWEST, _WIDEST = _FACTOR**-4, _FACTOR**4
@@ -51,6 +51,9 @@ BY_LENGTH: dict[str, Callable[[float], Kernel]] = {
     "Matern(1.5)": lambda length: K.Matern(1.5, length),
     "Exponential": lambda length: K.Exponential(1 / length),
 }
+
+# How names of candidates begin whose error is the mean log loss.
+LOGISTIC = "logistic loss"
 
 
 class Search:
@@ -99,8 +102,10 @@ class Search:
         self.coding: Any = self._fitted_coding()
         self.kernel: Kernel = K.Constant(1.0)
         self.pace, self.seed = 0.0, 0
-        self.few = int(np.clip(len(Y) // _FIRST_SHARE, *_FIRST_ROWS))
-        self.more = int(np.clip(len(Y) // _MORE_SHARE, *_MORE_ROWS))
+        self.is_stopped = False
+        self.callback: Callable[[dict[str, Any]], Any] | None = None
+        self.few = int(np.clip(len(Y) // _FIRST_ONE_ROW_IN, *_FIRST_ROWS))
+        self.more = int(np.clip(len(Y) // _MORE_ONE_ROW_IN, *_MORE_ROWS))
         self.half = min(self.more, len(Y) // 2)
 
     def _fitted_coding(self) -> Any:
@@ -144,15 +149,16 @@ class Search:
         return np.zeros(0, dtype=np.int64)
 
     def stop(self) -> None:
-        """End the search here: what is left is done as if the time was spent."""
-        self.budget.end()
+        """End the search here; the final fit of the best kernel so far remains."""
+        self.is_stopped = True
 
     def is_late(self, factorisations: float) -> bool:
         """Whether there is no time for so many factorisations, times cubed rows, and the fit."""
         return self.budget.time_left < self.pace * (factorisations + 2.0 * len(self.Y) ** 3)
 
     def _late(self) -> bool:
-        return self.budget.max_time is not None and self.budget.seconds > 0.5 * self.budget.max_time
+        limit = self.budget.max_time
+        return self.is_stopped or (limit is not None and self.budget.seconds > 0.5 * limit)
 
     def roots_of(self, rows: np.ndarray) -> np.ndarray | None:
         """What `weighed` takes for some rows."""
@@ -184,6 +190,13 @@ class Search:
         self.tried.append(
             {"kernel": name, "scaling": coding.scaling, "error": error, "seconds": seconds}
         )
+        if self.callback is not None:
+            # Losses of classes are compared with each other, not with squared errors.
+            is_loss = name.startswith(LOGISTIC)
+            same = [one for one in self.tried if one["kernel"].startswith(LOGISTIC) == is_loss]
+            best = min(one["error"] for one in same)
+            if self.callback({"stage": name, "error": error, "best": best, "seconds": seconds}):
+                self.stop()
 
     # What is tried.
 

@@ -35,9 +35,9 @@ from mercer.core.reference import interpreter as reference
 
 # Threads are started for no fewer Gaussian pairs than this: two of them take 70 us to start, in
 # which one thread computes some 40,000 pairs of ten features (two AVX-512 cores).
-FEW_PAIRS = 2**17
+ONE_THREAD_UP_TO_PAIRS = 2**17
 FEATURES_OF_EXP = 16  # an exponential takes the time of some 16 features
-CACHED = 2**18  # numbers that are read faster by one thread than others are started
+NUMBERS_IN_CACHE = 2**18  # numbers that are read faster by one thread than others are started
 # Up to so many variables all are in one working set; beyond, the most it is made larger for, as in
 # working_sets.hpp.
 ONE_SET_UP_TO_VARIABLES, LARGEST_WORKING_SET = 1000, 1024
@@ -179,7 +179,7 @@ def threads(n_pairs: int, n_features: int) -> int:
 
     None besides the calling one where the work would be done before another had started.
     """
-    if n_pairs * (FEATURES_OF_EXP + n_features) < FEW_PAIRS * FEATURES_OF_EXP:
+    if n_pairs * (FEATURES_OF_EXP + n_features) < ONE_THREAD_UP_TO_PAIRS * FEATURES_OF_EXP:
         return 0
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if asked.isdecimal() and int(asked) > 0:
@@ -191,7 +191,7 @@ def threads(n_pairs: int, n_features: int) -> int:
 
 def _threads_to_read(A: np.ndarray) -> int:
     """Threads for one pass over a matrix; none besides the calling one where it is in cache."""
-    return 0 if A.size < CACHED else threads(A.size, 0)
+    return 0 if A.size < NUMBERS_IN_CACHE else threads(A.size, 0)
 
 
 def symmetry(K: np.ndarray) -> tuple[float, float]:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from typing import Any as _Any
 
     from mercer.estimators.clustering.centroid import KernelCentroidClassifier
+    from mercer.estimators.clustering.kmeans import KernelKMeans
+    from mercer.estimators.clustering.spectral import KernelSpectralClustering
     from mercer.estimators.gaussian_process.classification import GaussianProcessClassifier
     from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
     from mercer.estimators.gaussian_process.structure import StructureSearch
@@ -39,6 +41,7 @@ __all__ = [
     "KernelCCA",
     "KernelCentroidClassifier",
     "KernelDensity",
+    "KernelKMeans",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "KernelPCA",
@@ -47,6 +50,7 @@ __all__ = [
     "KernelRidgeCV",
     "KernelRidgeClassifier",
     "KernelSGDClassifier",
+    "KernelSpectralClustering",
     "LocalLinearRegressor",
     "NadarayaWatsonClassifier",
     "NadarayaWatsonRegressor",
@@ -58,6 +62,8 @@ __all__ = [
 
 _NAMES = {
     "clustering.centroid": ("KernelCentroidClassifier",),
+    "clustering.kmeans": ("KernelKMeans",),
+    "clustering.spectral": ("KernelSpectralClustering",),
     "gaussian_process.classification": ("GaussianProcessClassifier",),
     "gaussian_process.regression": ("GaussianProcessRegressor",),
     "gaussian_process.structure": ("StructureSearch",),

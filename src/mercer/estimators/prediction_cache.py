@@ -12,11 +12,11 @@ from mercer.expressions import PackedPoints, Sum, is_summable, packed_points
 from mercer.kernels import Kernel
 from mercer.kernels.domains import REALS
 from mercer.kernels.kernel import plain_key
-from mercer.operators import FEATURES_PAY, small_feature_map
+from mercer.operators import POINTS_PER_FEATURE, small_feature_map
 
 # Points are packed and cached with the model if that takes no more than one part of the memory
 # budget in so many, and functions are summed over them if they are no more than so many.
-KEPT_SHARE, KEPT_FUNCTIONS = 8, 256
+PACKINGS_PER_BUDGET, MOST_PACKED_FUNCTIONS = 8, 256
 # Entries of a Gram matrix for which the memory budget is not asked.
 ALWAYS_ENTRIES = 2**17
 
@@ -72,8 +72,8 @@ def packed_sums(model: Any, X: Any, points: Any, coef: np.ndarray) -> np.ndarray
     kept, key = _packed.get(model), plain_key(vars(kernel), type(kernel)) or kernel.key()
     if kept is None or kept.points is not points or kept.key != key:
         kept = _packed[model] = _pack(kernel, key, points)
-    few = kept.always or len(X) < FEATURES_PAY
-    if kept.sums is None or not few or coef.shape[1] > KEPT_FUNCTIONS:
+    few = kept.always or len(X) < POINTS_PER_FEATURE
+    if kept.sums is None or not few or coef.shape[1] > MOST_PACKED_FUNCTIONS:
         return None
     entries = len(X) * len(points)
     if entries > ALWAYS_ENTRIES and 8 * entries > memory_budget():
@@ -83,7 +83,7 @@ def packed_sums(model: Any, X: Any, points: Any, coef: np.ndarray) -> np.ndarray
 
 def _pack(kernel: Kernel, key: tuple, points: Any) -> _Packed:
     plain = type(points) is np.ndarray and points.dtype in FLOATS and points.ndim == 2
-    plain = plain and points.size > 0 and KEPT_SHARE * 8 * points.size <= memory_budget()
+    plain = plain and points.size > 0 and PACKINGS_PER_BUDGET * 8 * points.size <= memory_budget()
     if not plain or not kernel.domain.is_vectors or getattr(kernel, "is_precomputed", False):
         return _Packed(key, points, None, False)
     sums = packed_points(kernel.expression(), to_float64(points))

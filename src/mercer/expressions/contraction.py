@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_dense, to_float64
+from mercer.arrays import as_dense, as_numpy, backend, like, namespace, row_major, to_float64
 from mercer.expressions.derivative import derivative, moved, partial
 from mercer.expressions.interpreter import PairMatrix
 from mercer.expressions.nodes import (
@@ -33,6 +33,8 @@ from mercer.expressions.views import Check, Scale
 # Numbers of a tile, and its most columns: W's and the derivative's stay in cache between the passes
 # over them.
 TILE, WIDEST = 2**17, 2**10
+# The same of tensors, where a tile is to keep a device busy.
+TENSOR_TILE, TENSOR_WIDEST = 2**24, 2**12
 
 
 class Outer:
@@ -40,34 +42,37 @@ class Outer:
 
     Parameters
     ----------
-    U : (n, c) array
-    V : (m, c) array
+    U : (n, c) array or tensor
+    V : (m, c) array or tensor
     symmetric : bool
         Whether the symmetric part of W stands for W, as is right for a symmetric K.
     """
 
-    def __init__(self, U: np.ndarray, V: np.ndarray, symmetric: bool):
+    def __init__(self, U: Any, V: Any, symmetric: bool):
         if symmetric and U is not V:
-            U, V = 0.5 * np.hstack([U, V]), np.hstack([V, U])
-        self.U, self.V = np.ascontiguousarray(U), np.ascontiguousarray(V.T)
+            hstack = namespace(U).hstack
+            U, V = 0.5 * hstack([U, V]), hstack([V, U])
+        self.U, self.V = row_major(U), row_major(V.T)
         self.room = np.empty(0)
 
-    def __getitem__(self, places: tuple[slice, slice]) -> np.ndarray:
+    def __getitem__(self, places: tuple[slice, slice]) -> Any:
         rows, columns = places
         U, V = self.U[rows], self.V[:, columns]
+        if not isinstance(U, np.ndarray):
+            return U @ V
         self.room, tile = _taken(self.room, len(U), V.shape[1])
         return np.matmul(U, V, out=tile)
 
 
 def contracted(
-    pairs: PairMatrix, W: np.ndarray | Outer, paths: Collection[str] | None = None
+    pairs: PairMatrix, W: Any, paths: Collection[str] | None = None
 ) -> dict[str, float | np.ndarray]:
     """Σ_ij W_ij ∂K_ij/∂θ for every hyperparameter θ of the expression.
 
     Parameters
     ----------
     pairs : PairMatrix
-    W : (n, m) float64 array, or Outer
+    W : (n, m) float64 array or tensor, or Outer
         Where K is of n points with themselves, it is symmetric, and only its half on and below the
         diagonal is read.
     paths : collection of str, optional
@@ -144,29 +149,35 @@ def is_joint(pairs: PairMatrix) -> bool:
 
 def _put(found: dict[str, float | np.ndarray], each: _Single) -> None:
     if each.index is None:
-        found[each.path] += each.sum
+        found[each.path] += float(each.sum)
     else:
-        np.asarray(found[each.path])[each.index] += each.sum
+        np.asarray(found[each.path])[each.index] += float(each.sum)
 
 
-def _tiles(pairs: PairMatrix, W: Any) -> Iterator[tuple[np.ndarray, slice, slice]]:
+def _tiles(pairs: PairMatrix, W: Any) -> Iterator[tuple[Any, slice, slice]]:
     """W's tiles; of a symmetric one below the diagonal, with half the diagonal.
 
     So that the sum over W is twice theirs.
     """
     n, m = pairs.shape
-    height = max(16, TILE // max(min(m, WIDEST), 1))
+    of_tensors = not _is_of_arrays(pairs)
+    most, widest = (TENSOR_TILE, TENSOR_WIDEST) if of_tensors else (TILE, WIDEST)
+    height = max(16, most // max(min(m, widest), 1))
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
         end = rows.stop if pairs.symmetric else m
-        for left in range(0, end, WIDEST):
-            columns = slice(left, min(left + WIDEST, end))
-            tile = W[rows, columns]
+        for left in range(0, end, widest):
+            columns = slice(left, min(left + widest, end))
+            tile = (
+                like(W[rows, columns], pairs.raw[0], np.float64) if of_tensors else W[rows, columns]
+            )
             if pairs.symmetric and columns.stop > start:
-                tile = np.tril(tile, start - left)
-                own = np.arange(max(start, left), columns.stop)
-                tile[own - start, own - left] *= 0.5
+                tile = backend(tile).lower_half(tile, start - left)
             yield tile, rows, columns
+
+
+def _is_of_arrays(pairs: PairMatrix) -> bool:
+    return backend(pairs.raw[0]).executor != "torch"
 
 
 def _taken(room: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -181,8 +192,11 @@ class _Values:
 
     def __init__(self, pairs: PairMatrix, e: Expression):
         self.pairs, self.room = pairs.like(e, np.float64), np.empty(0)
+        self.in_place = _is_of_arrays(pairs)
 
-    def tile(self, like: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+    def tile(self, like: Any, rows: slice, columns: slice) -> Any:
+        if not self.in_place:
+            return self.pairs.block(rows, columns)
         self.room, tile = _taken(self.room, *like.shape)
         return self.pairs.block(rows, columns, out=tile)
 
@@ -195,15 +209,15 @@ class _Single:
     slope: Expression
     path: str
     index: int | None = None
-    sum: float = 0.0
+    sum: Any = 0.0
 
     def __post_init__(self) -> None:
         self.values = _Values(self.pairs, self.slope)
 
-    def add(self, tile: np.ndarray, rows: slice, columns: slice) -> None:
+    def add(self, tile: Any, rows: slice, columns: slice) -> None:
         times = 1 + self.pairs.symmetric
         values = self.values.tile(tile, rows, columns)
-        self.sum += times * float(np.einsum("ij,ij", tile, values))
+        self.sum = self.sum + times * backend(tile).sum_of_products(tile, values)
 
 
 @dataclass
@@ -215,7 +229,7 @@ class _Joint:
     G: Expression
     path: str
     own: np.ndarray
-    sums: np.ndarray = field(init=False)
+    sums: Any = field(init=False)
 
     def __post_init__(self) -> None:
         self.values = _Values(self.pairs, self.G)
@@ -226,14 +240,14 @@ class _Joint:
         self.rates = -1 / np.asarray(last.scales) if is_last else None
         self.X, self.Z = self._moved([self.pairs.points(self.leaf.view, side) for side in (0, 1)])
         if self.rates is not None:
-            self.dX, self.dZ = self.X * self.rates, self.Z * self.rates
+            rates = like(self.rates, self.X)
+            self.dX, self.dZ = self.X * rates, self.Z * rates
         else:
             tangent = Tangent(self.leaf, self.path, None)
             self.dX, self.dZ = self._moved([self.pairs.change(tangent, side) for side in (0, 1)])
-        self.sums = np.zeros(self.X.shape[1])
-        self.sizes = np.zeros(self.X.shape[1])
+        self.sums, self.sizes = (like(np.zeros(self.X.shape[1]), self.X) for _ in range(2))
 
-    def _moved(self, points: list[Any]) -> list[np.ndarray]:
+    def _moved(self, points: list[Any]) -> list[Any]:
         """Points of both sides, moved towards the origin where only differences count."""
         X, Z = (to_float64(as_dense(P.tocsc() if sp.issparse(P) else P)) for P in points)
         origin = centre(Z) if self.is_distance else 0.0
@@ -242,18 +256,18 @@ class _Joint:
     def slope(self, index: int) -> Expression:
         return multiply(self.G, moved(self.leaf, self.path, index))
 
-    def add(self, tile: np.ndarray, rows: slice, columns: slice) -> None:
+    def add(self, tile: Any, rows: slice, columns: slice) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # such are summed one by one
             self._add(tile, rows, columns)
 
-    def _add(self, tile: np.ndarray, rows: slice, columns: slice) -> None:
+    def _add(self, tile: Any, rows: slice, columns: slice) -> None:
         M, times = self.values.tile(tile, rows, columns), 1 + self.pairs.symmetric
         M *= tile
         X, dX, Z, dZ = self.X[rows], self.dX[rows], self.Z[columns], self.dZ[columns]
         if self.rates is not None:  # x dz = dx z
-            mixed = 2 * np.einsum("ik,ik->k", dX, M @ Z)
+            mixed = 2 * (dX * (M @ Z)).sum(0)
         else:
-            mixed = np.einsum("ik,ik->k", X, M @ dZ) + np.einsum("ik,ik->k", dX, M @ Z)
+            mixed = (X * (M @ dZ) + dX * (M @ Z)).sum(0)
         if not self.is_distance:  # Σ M (x dz + dx z)
             self.sums += times * mixed
             return
@@ -261,15 +275,15 @@ class _Joint:
         squares, others = X * dX, Z * dZ
         whole = M.sum(1) @ squares + M.sum(0) @ others
         self.sums += 2 * times * (whole - mixed)
-        np.abs(M, out=M)
-        self.sizes += 2 * times * (M.sum(1) @ np.abs(squares) + M.sum(0) @ np.abs(others))
+        M = backend(M).absolute(M)
+        self.sizes += 2 * times * (M.sum(1) @ abs(squares) + M.sum(0) @ abs(others))
 
     def total(self) -> tuple[np.ndarray, np.ndarray]:
         """The sums by entry, and which of them have lost half their digits, left at zero."""
         size = int(self.own.max()) + 1
         found, sizes = np.zeros(size), np.zeros(size)
-        np.add.at(found, self.own, self.sums)
-        np.add.at(sizes, self.own, self.sizes)
+        np.add.at(found, self.own, as_numpy(self.sums))
+        np.add.at(sizes, self.own, as_numpy(self.sizes))
         eps = np.finfo(np.float64).eps
         unsure = np.flatnonzero(~(eps * sizes <= eps**0.5 * np.abs(found)))
         found[unsure] = 0.0

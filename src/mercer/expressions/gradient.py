@@ -6,7 +6,7 @@ through squared distances or dot products, all of them come from one product wit
     Σ u_i G_ij v_j (x_ik - z_jk)² = Σ x_ik² u_i (Gv)_i + Σ z_jk² v_j (Gᵀu)_j
                                     - 2 Σ x_ik u_i (G(v z_k))_i
 
-Of several columns on the host the weights ``W_ij = Σ_c u_ic v_jc`` are formed tile by tile instead,
+Of several columns the weights ``W_ij = Σ_c u_ic v_jc`` are formed tile by tile instead,
 which takes the columns once: see `contraction`.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import as_dense, as_numpy, backend, like, namespace, to_float64
+from mercer.arrays import as_dense, as_numpy, like, namespace, to_float64
 from mercer.expressions.contraction import Outer, contracted, is_joint
 from mercer.expressions.derivative import moved, partial
 from mercer.expressions.interpreter import PairMatrix
@@ -54,7 +54,7 @@ def gradient(
     if U.shape[1] != V.shape[1] or 0 in U.shape:
         counts = f"U has {U.shape[1]} columns and V {V.shape[1]}"
         raise ValueError(f"{counts}; expected as many, and at least one")
-    if U.shape[1] >= WEIGHTED and backend(U).executor != "torch" and is_joint(pairs):
+    if U.shape[1] >= WEIGHTED and is_joint(pairs):
         return contracted(pairs, Outer(U, V, pairs.symmetric), paths)
     found: dict[str, float | np.ndarray] = {}
     for path, size in pairs.formula.parameters().items():

@@ -1,6 +1,12 @@
 """Gram operators: dense, tiled, from features, centred; and the choice between them."""
 
-from mercer.operators.choice import FEATURES_PAY, expansion, gram, gram_operator, small_feature_map
+from mercer.operators.choice import (
+    POINTS_PER_FEATURE,
+    expansion,
+    gram,
+    gram_operator,
+    small_feature_map,
+)
 from mercer.operators.gram import (
     CentredGram,
     CorrectedGram,
@@ -9,17 +15,19 @@ from mercer.operators.gram import (
     GramOperator,
     TiledGram,
 )
+from mercer.operators.scaled import ScaledGram
 from mercer.operators.spectrum import corrected, first_indefinite, is_indefinite
 from mercer.operators.streams import streamed
 from mercer.operators.tensors import TensorGram
 
 __all__ = [
-    "FEATURES_PAY",
+    "POINTS_PER_FEATURE",
     "CentredGram",
     "CorrectedGram",
     "DenseGram",
     "FeatureGram",
     "GramOperator",
+    "ScaledGram",
     "TensorGram",
     "TiledGram",
     "corrected",

@@ -24,7 +24,7 @@ from mercer.operators.gram import DenseGram, FeatureGram, GramOperator, TiledGra
 from mercer.operators.tensors import tensor_gram
 
 # Explicit features win when there are this many times fewer of them than points.
-FEATURES_PAY = 4
+POINTS_PER_FEATURE = 4
 # So few entries are computed at once sooner than some of them one after the other.
 STORED = 2**20
 
@@ -171,7 +171,7 @@ def _feature_gram(kernel: Kernel, X: Any, Y: Any) -> FeatureGram | None:
         with suppress(MemoryError):
             G = phi.mapped(right)
             F = G if Y is None else phi.mapped(X)
-            if not sp.issparse(G) or FEATURES_PAY * (F.nnz + G.nnz) <= n * m:
+            if not sp.issparse(G) or POINTS_PER_FEATURE * (F.nnz + G.nnz) <= n * m:
                 return FeatureGram(F, G, f"explicit features: {reason}")
     return None
 
@@ -210,7 +210,7 @@ def small_feature_map(
         return None, "no finite feature map"
     if width is None:
         return None, "the number of features is not known beforehand"
-    if FEATURES_PAY * width > n:
+    if POINTS_PER_FEATURE * width > n:
         return None, f"{quantity(width)} features are not few compared with {n} points"
     if not phi.is_sparse(X) and 8 * n_rows(X) * width > memory_budget():
         return None, f"{n_rows(X)} points in {width} features exceed the memory budget"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, eigvalsh
 from scipy.linalg.lapack import dpotrf
 
+from mercer.arrays.threads import blas_threads
 from mercer.kernels.validity import CLEARLY_NEGATIVE
 
 
@@ -42,15 +43,19 @@ def corrected(K: np.ndarray, method: str) -> tuple[np.ndarray, np.ndarray | None
         K' = K P for "clip" and "flip", so f(x) = k(x, X) P alpha for new points x. None for
         "shift", which changes only the diagonal of the training Gram.
     """
-    eigenvalues, U = eigh(K)
-    if method == "shift":
-        return K + max(0.0, -float(eigenvalues[0])) * np.eye(len(K)), None
-    if method == "clip":
-        signs = (eigenvalues > 0).astype(float)
-    elif method == "flip":
-        signs = np.sign(eigenvalues)
-    else:
+    if method not in ("clip", "flip", "shift"):
         raise ValueError(f"indefinite={method!r}; expected 'error', 'clip', 'flip' or 'shift'")
-    P = (U * signs) @ U.T
-    fixed = (U * (eigenvalues * signs)) @ U.T
-    return (fixed + fixed.T) / 2, P
+    with blas_threads(len(K)):
+        if method == "shift":
+            least = float(eigvalsh(K, subset_by_index=(0, 0))[0])
+            return K + max(0.0, -least) * np.eye(len(K)), None
+        eigenvalues, U = eigh(K, driver="evd")
+        # The negative part alone: K' = K - c U diag(lam) U^T and P = I - c U U^T.
+        n_negative = int(np.count_nonzero(eigenvalues < 0))
+        U, negative = U[:, :n_negative], eigenvalues[:n_negative]
+        c = 1.0 if method == "clip" else 2.0
+        P = -c * (U @ U.T)
+        P.flat[:: len(K) + 1] += 1.0
+        root = U * np.sqrt(-negative)
+        fixed = K + c * (root @ root.T)
+    return fixed, P

@@ -29,7 +29,7 @@ PARTS = {
     "mercer.tables.coding": {"coding.Table": "TableCoding"},
     "mercer.tables.graphs": {"coding.Graphs": "GraphCoding"},
     "mercer.tables.coordinates": {"coding.Coordinates": "TableCoordinates"},
-    "mercer.estimators.gaussian_process.classification": {"gaussian.Binary": "BinaryModel"},
+    "mercer.estimators.gaussian_process.binary": {"gaussian.Binary": "BinaryModel"},
     "mercer.estimators.gaussian_process.mean": {"gaussian.Mean": "MeanBasis"},
     "mercer.estimators.gaussian_process.sklearn_kernels": {"gaussian.Gram": "GramCovariance"},
     "mercer.estimators.gaussian_process.structure_words": {"gaussian.Axis": "Axis"},
@@ -99,12 +99,15 @@ PARTS = {
     "mercer.solvers.evidence.exact": {"gaussian.Posterior": "ExactPosterior"},
     "mercer.solvers.evidence.inducing": {"gaussian.InducingPosterior": "InducingPosterior"},
     "mercer.solvers.evidence.inducing_sums": {"gaussian.Sums": "Sums"},
-    "mercer.solvers.evidence.laplace": {
-        "gaussian.LabelProblem": "LabelProblem",
-        "gaussian.LaplacePosterior": "LaplacePosterior",
+    "mercer.solvers.evidence.iterative": {
+        "gaussian.IterativeEngine": "IterativeEngine",
+        "gaussian.IterativePosterior": "IterativePosterior",
     },
+    "mercer.solvers.evidence.label_bound": {"gaussian.LabelPosterior": "LabelPosterior"},
+    "mercer.solvers.evidence.laplace": {"gaussian.LaplacePosterior": "LaplacePosterior"},
     "mercer.solvers.evidence.problem": {
         "gaussian.Evidence": "Evidence",
+        "gaussian.LabelProblem": "LabelProblem",
         "gaussian.Problem": "EvidenceProblem",
     },
     "mercer.solvers.losses": {
@@ -230,6 +233,7 @@ UPGRADES: dict[str, list[Callable[[Attributes], Attributes]]] = {
         lambda old: {**old, "quality": "best", "log_target_": None, "residuals_": None},
         lambda old: {**old, "partitions_": None, "weights_": None, "tree_log_target_": None},
     ],
+    "GaussianProcessClassifier": [lambda old: {**old, "engine": "exact", "n_inducing": None}],
 }
 
 

@@ -73,10 +73,14 @@ def _points(X: Any, X_train: Any) -> tuple[Any, Any] | None:
 
 def _others(task: str, is_sparse: bool, random_state: int) -> dict[str, Any]:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+    from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
     if task == "regression":
         linear: Any = RidgeCV(np.logspace(-3, 3, 13))
+        if is_sparse:  # RidgeCV makes a dense matrix of the size of X
+            split = ShuffleSplit(1, test_size=0.2, random_state=random_state)
+            linear = GridSearchCV(Ridge(), {"alpha": np.logspace(-3, 3, 7)}, cv=split)
         trees: Any = HistGradientBoostingRegressor(random_state=random_state)
     else:
         linear = LogisticRegression(max_iter=300)

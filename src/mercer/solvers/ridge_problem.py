@@ -20,7 +20,7 @@ from mercer.arrays import as_numpy, backend, like, namespace
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
 # What float32 rounding does to K must be so small compared with lam for float32 arithmetic to pay.
-FLOAT32_PAYS = 0.02
+FLOAT32_ERROR_OVER_LAM = 0.02
 
 # A direct solve leaves a relative gradient near rounding; far above it, rounding has won.
 ROUNDING_LIMIT = 1e-6
@@ -106,7 +106,7 @@ def rounding_advice(largest: float, lam: np.ndarray) -> str:
 
 def float32_is_small(n: int, largest: float, lam: float) -> bool:
     """Whether float32 rounding of n rows, random over their entries, is small compared with lam."""
-    return EPS32 * np.sqrt(n) * largest <= FLOAT32_PAYS * lam
+    return EPS32 * np.sqrt(n) * largest <= FLOAT32_ERROR_OVER_LAM * lam
 
 
 def _squared_norms(K: Any, U: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from mercer.kernels.string.files import fasta_records
 from mercer.tables.data import Data
 from mercer.tables.frames import read_feather, read_json, read_parquet, read_spreadsheet
 from mercer.tables.identifiers import NAMES_SEQUENCES
+from mercer.tables.limits import refuse_gaps
 from mercer.tables.text import Table, names_are_values, read_table
 
 LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+\d+:[-+.\deE]+)*\s*(#.*)?")
@@ -108,6 +109,9 @@ def _fasta(content: bytes, header: bool) -> Data:
         described = {"description": words} if words else {}
         records.append({**pairs, **described, "sequence": sequence})
         ids.append(name)
+    refuse_gaps(
+        len(records), len({k for record in records for k in record}), sum(map(len, records))
+    )
     frame = pandas.DataFrame(records)
     for column in frame.columns.difference(["sequence", "description"]):
         numbers = pandas.to_numeric(frame[column], errors="coerce")

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.tables.columnar import feather_table
+from mercer.tables.limits import refuse_gaps
+from mercer.tables.spreadsheets import first_sheet
 from mercer.tables.text import Table, named
 
 
@@ -27,6 +30,7 @@ def read_feather(content: bytes) -> Table:
     import pandas
 
     try:
+        feather_table(content)
         frame = pandas.read_feather(io.BytesIO(content))
     except ImportError as error:
         raise ImportError("Feather files need pyarrow: pip install 'mercer[parquet]'") from error
@@ -35,15 +39,13 @@ def read_feather(content: bytes) -> Table:
 
 def read_spreadsheet(content: bytes, header: bool) -> Table:
     """The first sheet of an xlsx file."""
-    import pandas
-
     try:
-        frame = pandas.read_excel(io.BytesIO(content), header=0 if header else None)
+        frame = first_sheet(content, header)
     except ImportError as error:
         raise ImportError(
             "xlsx files need openpyxl: pip install 'mercer[xlsx]', or save it as CSV"
         ) from error
-    return _typed(frame.dropna(axis="index", how="all").dropna(axis="columns", how="all"))
+    return _typed(frame)
 
 
 def read_json(content: bytes) -> Table:
@@ -68,6 +70,8 @@ def read_json(content: bytes) -> Table:
             if isinstance(value, dict | list):
                 kind = "an object" if isinstance(value, dict) else "a list"
                 raise ValueError(f"record {number} has {kind} in {name!r}; expected a plain value")
+    names = {name for record in records for name in record}
+    refuse_gaps(len(records), len(names), sum(map(len, records)))
     return _typed(pandas.DataFrame.from_records(records))
 
 
@@ -83,6 +87,8 @@ def _known_type(column: Any) -> Any:
 
     if column.dtype.kind == "m":
         return column / pandas.Timedelta(days=1)
+    if isinstance(column.dtype, pandas.PeriodDtype | pandas.IntervalDtype):
+        return column.astype(str).where(column.notna())
     if column.dtype.kind != "O":
         return column
     first = next(iter(column.dropna()), None)

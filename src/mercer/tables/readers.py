@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import io
 import os
@@ -13,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from mercer.memory_errors import explained
+from mercer.tables.columnar import feather_size, parquet_size
 from mercer.tables.data import Data, refuse_repeated, suggested
 from mercer.tables.formats import LIBSVM_LINE, READERS, SUFFIXES, graphs_of_folder
+from mercer.tables.limits import MAX_GIB
 from mercer.whole_files import read_regular
 
-# GiB that a compressed file may have when it is unpacked.
-MAX_GIB = 4.0
 JSON = re.compile(rb"\s*(\{|\[\s*[\[{])")
 # How text begins that is not UTF-8 and says so; the longer marks begin as the shorter ones do.
 WIDE_TEXT = {
@@ -85,7 +86,8 @@ def read(
         raise explained(error, doing, FEWER_ROWS) from error
     except Exception as error:  # of the libraries that read each format
         read_as = f" as {form}" if form else ""
-        raise ValueError(f"{_shown(path)} cannot be read{read_as}: {error}") from error
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{_shown(path)} cannot be read{read_as}: {why}") from error
     return _chosen(data, path, target)
 
 
@@ -117,16 +119,13 @@ def _as_utf8(content: bytes, form: str) -> tuple[bytes, str]:
 
 def _unpacked(content: bytes, max_gib: float) -> bytes:
     """The content without gzip; a ValueError where that, or what else is packed, is too large."""
-    largest = int(max_gib * 2**30)
+    largest, size = int(max_gib * 2**30), 0
     if content[:2] == b"\x1f\x8b":
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             content = file.read(largest + 1)
         size = len(content)
-    else:
-        try:
-            size = _packed_size(content)
-        except (ValueError, OSError, zipfile.BadZipFile):
-            return content  # which its reader refuses
+    with contextlib.suppress(ValueError, OSError, zipfile.BadZipFile):  # which its reader refuses
+        size = max(size, _packed_size(content, largest))
     if size > largest:
         raise ValueError(
             f"it has more than {max_gib:g} GiB when it is unpacked; --max-gib allows more"
@@ -134,18 +133,18 @@ def _unpacked(content: bytes, max_gib: float) -> bytes:
     return content
 
 
-def _packed_size(content: bytes) -> int:
-    """Bytes that a zip archive has when it is unpacked, or a Parquet file at eight to a value."""
-    if content[:2] == b"PK":
+def _packed_size(content: bytes, largest: int) -> int:
+    """Bytes of an unpacked zip archive, Parquet or Feather file; 0 of other files."""
+    if zipfile.is_zipfile(io.BytesIO(content)):  # some begin with other bytes
         return sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(content)).infolist())
-    if content[:4] != b"PAR1":
-        return 0
     try:
-        from pyarrow.parquet import read_metadata
+        if content[:4] == b"PAR1":
+            return parquet_size(content, largest)
+        if content[:6] == b"ARROW1":
+            return feather_size(content, largest)
     except ImportError:
-        return 0  # what reads it says that pyarrow is missing
-    found = read_metadata(io.BytesIO(content))
-    return 8 * found.num_rows * found.num_columns
+        pass  # what reads it says that pyarrow is missing
+    return 0
 
 
 def _file(path: str) -> bytes:

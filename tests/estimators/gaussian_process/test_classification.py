@@ -153,3 +153,36 @@ def test_pickles():
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("choice", [{"engine": "inducing"}, {"n_inducing": 25}])
+def test_inducing_points_predict_as_all_points(choice):
+    kernel = 1.0 * K.RBF()
+    exact, few = (GaussianProcessClassifier(kernel, **each).fit(X, LABELS) for each in ({}, choice))
+    assert few.result_.method.startswith("variational")
+    assert few.log_marginal_likelihood_value_ < exact.log_marginal_likelihood_value_ + 1.0
+    np.testing.assert_allclose(few.predict_proba(NEW), exact.predict_proba(NEW), atol=0.1)
+    theta = np.log(list(few.hyperparameters_.values()))
+    value = few.log_marginal_likelihood(theta)
+    assert value == pytest.approx(few.log_marginal_likelihood_value_, rel=1e-6)
+
+
+def test_inducing_points_for_several_classes_and_words():
+    model = GaussianProcessClassifier(K.RBF(), n_inducing=10, optimizer=None).fit(IRIS, SPECIES)
+    assert model.score(IRIS, SPECIES) > 0.9
+    words = ["ab", "abb", "bba", "cd", "cdd", "dcd"] * 3
+    model = GaussianProcessClassifier(K.Spectrum(1).normalize(), n_inducing=4, optimizer=None)
+    assert model.fit(words, [0, 0, 0, 1, 1, 1] * 3).score(words, [0, 0, 0, 1, 1, 1] * 3) == 1
+
+
+def test_inducing_points_are_chosen_by_size(monkeypatch):
+    monkeypatch.setattr("mercer.estimators.gaussian_process.binary.EXACT_AT_MOST", 50)
+    model = GaussianProcessClassifier(1.0 * K.RBF(), optimizer=None).fit(X, LABELS)
+    assert "60 points" in model.result_.method
+    assert model.result_.method.startswith("variational")
+
+
+def test_inducing_points_refuse_white_noise():
+    kernel = S.RBF() + S.WhiteKernel()
+    with pytest.raises(ValueError, match="no white noise"):
+        GaussianProcessClassifier(kernel, engine="inducing").fit(X, LABELS)

@@ -524,3 +524,24 @@ def test_parts_of_their_kernels_leave_the_white_noise_out():
     np.testing.assert_allclose(sum(part.mean for part in parts), model.predict(NEW), atol=1e-8)
     with pytest.raises(ValueError, match="converted"):
         GaussianProcessRegressor(S.Matern(nu=0.7), alpha=0.1).fit(X, Y).predict_parts(NEW)
+
+
+def test_restarts_in_threads_find_what_those_in_turn_find(monkeypatch):
+    kernel = 1.0 * K.RBF(scales=np.ones(2))
+    model = GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0)
+    found = []
+    for workers in (1, 3):
+        monkeypatch.setattr(
+            "mercer.solvers.evidence.exact.ExactEngine.workers", workers, raising=True
+        )
+        found.append(model.fit(X, Y))
+        found[-1] = (model.hyperparameters_, model.result_.history, model.result_.n_iter)
+    assert found[0] == found[1]
+    assert len(found[0][1]) == 4
+
+
+def test_memory_maps_stay_on_disk(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = GaussianProcessRegressor(1.0 * K.RBF(), n_inducing=10, optimizer=None).fit(mapped, Y)
+    assert np.shares_memory(model.X_train_, mapped)

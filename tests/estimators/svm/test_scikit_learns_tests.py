@@ -69,7 +69,7 @@ else:
         "asks for LIBSVM's words where NuSVC has no weight left; ours are those of scikit-learn "
         "1.9, whose test of it is run there"
     )
-# Defaults of ours that a test needs otherwise, beside the "sigmoid" kernel's indefinite="clip".
+# Defaults of ours that a test needs otherwise, besides the "sigmoid" kernel's indefinite="clip".
 DEFAULTS = {
     # Two fits are compared more finely than the tolerance of 1e-3 makes them equal.
     "test_svm_with_infinite_C": {"tol": 1e-9},

@@ -10,7 +10,9 @@ from scipy.stats import norm
 from mercer import kernels as K
 from mercer.kernels.hyperparameters import Entry, learnable
 from mercer.solvers.evidence.covariance import KernelCovariance, of_kernel
-from mercer.solvers.evidence.laplace import LabelProblem, LaplaceEngine, mean_logistic
+from mercer.solvers.evidence.laplace import LaplaceEngine
+from mercer.solvers.evidence.logistic import mean_logistic
+from mercer.solvers.evidence.problem import LabelProblem
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(25, 2))

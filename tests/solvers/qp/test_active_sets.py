@@ -84,8 +84,7 @@ def test_auto_turns_to_active_sets_then_back_and_then_to_interior_points(monkeyp
     given_up = replace(quick, status=Status.STALLED, method="active sets", n_iter=3)
     monkeypatch.setattr(support_vectors, "active_sets", lambda *given, **limits: given_up)
     slow = solve_program(program, tol=1e-5)
-    rest = (
-        r"active sets \(3\), then smo \(\d+\), then active sets \(3\), then interior point \(\d+\)"
-    )
-    assert re.fullmatch(r"smo \(\d+ steps\), then " + rest, slow.method)
+    tries = r"(, then active sets \(3\), then smo \(\d+\))+"
+    rest = r", then active sets \(3\), then interior point \(\d+\)"
+    assert re.fullmatch(r"smo \(\d+ steps\)" + tries + rest, slow.method)
     assert_allclose(slow.value.objective, quick.value.objective, rtol=1e-9)

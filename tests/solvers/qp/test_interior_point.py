@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from mercer.operators import DenseGram
 from mercer.solvers.qp import crossover
 from mercer.solvers.qp.diagonal_shifts import DiagonalShifts
+from mercer.solvers.qp.free_variables import FreeVariables
 from mercer.solvers.qp.interior_point import interior_point, low_rank
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
 from mercer.solvers.qp.smo import smo
@@ -135,10 +136,8 @@ def test_low_rank_is_left_alone_where_it_is_not_low():
 def test_the_crossover_ends_with_the_time_and_the_callback(monkeypatch):
     program = make("svr", gram(60), C=100.0)
     solved = []
-    solve_free = crossover.solve_free
-    monkeypatch.setattr(
-        crossover, "solve_free", lambda *given: solved.append(1) or solve_free(*given)
-    )
+    solve = FreeVariables.solve
+    monkeypatch.setattr(FreeVariables, "solve", lambda *given: solved.append(1) or solve(*given))
     assert interior_point(program, tol=1e-9, max_time=0.0).status is Status.MAX_TIME
     assert not solved
     path = interior_point(program, tol=1e-9).n_iter

@@ -1,4 +1,4 @@
-"""Losses with corners, rounded less and less: beside interior points, and their certificates."""
+"""Losses with corners, rounded less and less, against interior points; their certificates."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Class means in feature space."""
+"""Class means and clusters in feature space."""

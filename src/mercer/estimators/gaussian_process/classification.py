@@ -1,4 +1,4 @@
-"""Gaussian process classification by Laplace's approximation."""
+"""Gaussian process classification by Laplace's approximation, or with inducing points."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
     .. math::
         p(s | f) = \prod_i \sigma(s_i f(x_i)), \qquad f \sim \mathrm{GP}(0, k)
 
-    The posterior of f is approximated by the normal distribution at its mode (Laplace), and
-    probabilities are means of :math:`\sigma(f)` under it, integrated to rounding. The class has the
-    parameters, methods and attributes of scikit-learn's class of this name, and takes its kernel
-    objects too.
+    The posterior of f is approximated by the normal distribution at its mode (Laplace), or for many
+    points by the normal distribution of f at a few inducing points with the highest lower bound of
+    the evidence. Probabilities are means of :math:`\sigma(f)` under it, integrated to rounding. The
+    class has the parameters, methods and attributes of scikit-learn's class of this name, and takes
+    its kernel objects too.
 
     Parameters
     ----------
@@ -52,7 +53,8 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
     n_restarts_optimizer : int, default=0
         Further runs from random hyperparameters, log-uniform within the bounds.
     max_iter_predict : int, default=100
-        Maximum number of Newton steps for the mode.
+        Maximum number of Newton steps for the mode, or of steps for the normal factors that stand
+        for the labels of "inducing".
     warm_start : bool, default=False
         Whether the first search for the mode starts from that of the last fit.
     copy_X_train : bool, default=True
@@ -66,6 +68,15 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
         Number of these models that are fitted in parallel.
     bounds, priors : dict or None, default=None
         As in `GaussianProcessRegressor`.
+    engine : {"auto", "exact", "inducing"}, default="auto"
+        - "exact" is Laplace's approximation from the covariance of all points.
+        - "inducing" maximises a lower bound of the evidence over the distribution of f at a few
+          points, their positions and the hyperparameters. Its time grows in proportion to the
+          number of training points.
+        - "auto" is "exact" up to 3,000 points, and "inducing" beyond or if ``n_inducing`` is given.
+          ``result_.method`` reports the choice.
+    n_inducing : int or None, default=None
+        Number of points of "inducing"; None is 256.
     max_time : float or None, default=None
         Time limit of each search in seconds, checked after each step.
 
@@ -82,9 +93,10 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
         Name and value of each hyperparameter found.
     X_train_, y_train_ : training points and class numbers
     log_marginal_likelihood_value_ : float
-        The evidence; for more classes the mean over the models.
+        The evidence, for "inducing" its lower bound; for more classes the mean over the models.
     result_ : Result
-        ``gap`` is the largest error of a dual coefficient at the mode, the worst over models.
+        ``gap`` is the largest error of a dual coefficient at the mode, or for "inducing" what the
+        last step added to the bound, the worst over models.
 
     References
     ----------
@@ -111,6 +123,8 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
         "n_jobs": [int, None],
         "bounds": [dict, None],
         "priors": [dict, None],
+        "engine": [StrOptions({"auto", "exact", "inducing"})],
+        "n_inducing": [at_least(1), None],
         "max_time": [POSITIVE, None],
     }
 
@@ -128,6 +142,8 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
         n_jobs: int | None = None,
         bounds: dict[str, Any] | None = None,
         priors: dict[str, Any] | None = None,
+        engine: str = "auto",
+        n_inducing: int | None = None,
         max_time: float | None = None,
     ):
         self.kernel = kernel
@@ -141,6 +157,8 @@ class GaussianProcessClassifier(Classifier, BaseEstimator):
         self.n_jobs = n_jobs
         self.bounds = bounds
         self.priors = priors
+        self.engine = engine
+        self.n_inducing = n_inducing
         self.max_time = max_time
 
     @atomic_fit

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer._sklearn import StrOptions
+from mercer.arrays.threads import ONE_THREAD_CHOLESKY, blas_threads
 from mercer.estimators.constraints import at_least
 from mercer.estimators.fitting import warn_of_convergence
 from mercer.kernels import Kernel
@@ -79,7 +80,12 @@ def searched(
     """
     chooses = isinstance(engine, InducingEngine | IterativeEngine)
     if not chooses or estimator.optimizer is None or not len(problem.covariance.theta):
-        return engine, learned(estimator, engine.evidence, problem.covariance, **options)
+        workers = getattr(engine, "workers", 1)
+        with blas_threads(len(problem.Y), ONE_THREAD_CHOLESKY):
+            search = learned(
+                estimator, engine.evidence, problem.covariance, workers=workers, **options
+            )
+        return engine, search
     if isinstance(estimator.optimizer, str):
         return _from_some_rows(estimator, engine, problem, **options)
     search = learned(estimator, engine.evidence, problem.covariance, **options)
@@ -94,6 +100,7 @@ def learned(
     priors: tuple = (),
     quiet: tuple[str, ...] = (),
     restarts: int | None = None,
+    workers: int = 1,
 ) -> Result:
     """The search for theta: its ``value`` is the best found.
 
@@ -105,6 +112,7 @@ def learned(
         At the theta to begin with.
     quiet : names of hyperparameters that may be at their lower bound without a warning
     restarts : int, in place of the estimator's
+    workers : int, runs at a time
     """
     theta, bounds = covariance.theta, covariance.bounds
     if not len(theta):
@@ -120,6 +128,7 @@ def learned(
         priors=priors,
         optimizer=estimator.optimizer,
         max_time=getattr(estimator, "max_time", None),
+        workers=workers,
     )
     warn_of_bounds(result.value, bounds, covariance.names, quiet)
     return result

@@ -48,8 +48,17 @@ def known_noise(alpha: Any, n: int) -> np.ndarray:
 
 
 def copied(X: Any) -> Any:
-    """The points, in memory of their own."""
+    """The points, in memory of their own; those of a memory map stay on the disk."""
+    if _is_mapped(X):
+        return X
     return X.copy() if hasattr(X, "copy") else list(X)
+
+
+def _is_mapped(X: Any) -> bool:
+    """Whether an array is a memory map or a view of one."""
+    while isinstance(X, np.ndarray) and not isinstance(X, np.memmap):
+        X = X.base
+    return isinstance(X, np.memmap)
 
 
 def joined(X: Any, more: Any) -> Any:

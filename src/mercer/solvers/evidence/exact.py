@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, get_blas_funcs, get_lapack_funcs, solve_triangular
 
-from mercer.arrays import n_rows, refuse_beyond_memory, take_rows
+from mercer import core
+from mercer.arrays import memory_budget, n_rows, refuse_beyond_memory, take_rows
 from mercer.arrays.factorisation import factorised
+from mercer.arrays.lapack import invert_upper
 from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.problem import Covariance, Evidence, EvidenceProblem, Posterior
 from mercer.solvers.result import Result, Status
@@ -49,6 +51,14 @@ class ExactEngine:
     def __init__(self, problem: EvidenceProblem):
         refuse_beyond_memory(len(problem.Y), 2)
         self.problem = problem
+
+    @property
+    def workers(self) -> int:
+        """Evaluations at a time that processors and memory allow."""
+        if self.problem.covariance.kernel is None:  # a kernel class of the user's
+            return 1
+        room = memory_budget() // (16 * len(self.problem.Y) ** 2)
+        return max(1, min(core.threads(2**40, 1), int(room)))
 
     def evidence(self, theta: np.ndarray, gradient: bool = True) -> Evidence:
         """log p(Y | theta); -inf with a gradient of zeros where C is not positive definite."""
@@ -110,11 +120,11 @@ class Factor:
     def gradient(self) -> np.ndarray:
         """By theta; the inverse takes the factor's place, which is lost."""
         t = self.problem.Y.shape[1]
-        potri, potrf = get_lapack_funcs(("potri", "potrf"), (self.U,))
-        W, _ = potri(self.U, lower=0, overwrite_c=1)
+        W = self.U
+        invert_upper(W)
         columns = self.alpha
         if self.A.size:  # the coefficients' part of C^-1
-            R, _ = potrf(self.A, lower=0)
+            R = np.linalg.cholesky(self.A).T
             B = solve_triangular(R, self.V.T, trans="T", lower=False).T
             columns = np.hstack([self.alpha, np.sqrt(t) * B])
         (syrk,) = get_blas_funcs(("syrk",), (W,))

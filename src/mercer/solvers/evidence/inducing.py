@@ -23,7 +23,7 @@ of sparse variational inference in Gaussian processes regression", for the choic
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, cast
@@ -32,14 +32,14 @@ import numpy as np
 from scipy.linalg import LinAlgError, blas
 
 from mercer.arrays import as_dense, n_rows, take_rows, to_float64
+from mercer.arrays.memory import row_blocks
 from mercer.kernels.kernel import Kernel
 from mercer.solvers.evidence.inducing_points import means, pivots
-from mercer.solvers.evidence.inducing_sums import Sums
+from mercer.solvers.evidence.inducing_sums import BLOCK_BYTES, Sums
 from mercer.solvers.evidence.maximisation import LogNormal, maximise
 from mercer.solvers.evidence.problem import (
     Covariance,
     Evidence,
-    EvidenceProblem,
     KernelDerivatives,
     Posterior,
 )
@@ -59,6 +59,9 @@ class InducingEngine:
     choose : "pivots" (some of the points, by randomly pivoted Cholesky) or "means" (by k-means)
     Z : points, optional
         Inducing points to take in place of those chosen.
+    sums : callable
+        ``sums(problem, covariance, Z)`` has the bounds ``lower`` and ``upper``, ``gradient`` as
+        `Sums` and a ``posterior()``.
     random_state : int
     """
 
@@ -66,14 +69,16 @@ class InducingEngine:
 
     def __init__(
         self,
-        problem: EvidenceProblem,
+        problem: Any,
         n_inducing: int = 512,
         *,
         choose: str = "pivots",
         Z: Any = None,
+        sums: Callable[[Any, Covariance, Any], Any] | None = None,
         random_state: int = 0,
     ):
         self.problem, self.choose, self.random_state = problem, choose, random_state
+        self.sums: Any = Sums if sums is None else sums
         self.n_inducing = n_inducing if Z is None else n_rows(Z)
         self.Z = self._chosen(problem.covariance) if Z is None else Z
 
@@ -103,7 +108,7 @@ class InducingEngine:
         -inf with a gradient of zeros where a factorisation fails or the errors vanish.
         """
         try:
-            sums = Sums(self.problem, self.problem.covariance.at(theta), self.Z)
+            sums = self.sums(self.problem, self.problem.covariance.at(theta), self.Z)
         except LinAlgError:
             return Evidence(-np.inf, np.zeros(len(theta)) if gradient else None)
         slope = sums.gradient()[0] if gradient else None
@@ -152,7 +157,7 @@ class InducingEngine:
         theta, other.Z = positions.parts(result.value)
         return other, replace(result, value=theta)
 
-    def posterior(self, theta: np.ndarray) -> InducingPosterior:
+    def posterior(self, theta: np.ndarray) -> Any:
         """The posterior.
 
         Raises
@@ -160,14 +165,15 @@ class InducingEngine:
         numpy.linalg.LinAlgError
             If a factorisation fails, or the errors vanish.
         """
-        return InducingPosterior(self.problem, self.problem.covariance.at(theta), self.Z)
+        sums = self.sums(self.problem, self.problem.covariance.at(theta), self.Z)
+        return sums.posterior() if hasattr(sums, "posterior") else InducingPosterior(sums)
 
 
 class Positions:
     """theta and inducing points as one vector, in units of like effect on the bound."""
 
     def __init__(self, engine: InducingEngine, p: int, priors: Sequence[LogNormal | None] = ()):
-        self.problem, self.p, self.priors = engine.problem, p, priors
+        self.problem, self.sums, self.p, self.priors = engine.problem, engine.sums, p, priors
         self.Z = np.array(to_float64(as_dense(engine.Z)))
         self.units = self.Z.std(0)
         self.units[self.units == 0] = 1.0
@@ -184,7 +190,7 @@ class Positions:
     def evidence(self, vector: np.ndarray, gradient: bool = True) -> Evidence:
         theta, Z = self.parts(vector)
         try:
-            sums = Sums(self.problem, self.problem.covariance.at(theta), Z)
+            sums = self.sums(self.problem, self.problem.covariance.at(theta), Z)
         except LinAlgError:
             return Evidence(-np.inf, np.zeros(len(vector)))
         (slope, moved), value = sums.gradient(by_points=True), sums.lower
@@ -205,10 +211,9 @@ class InducingPosterior(Posterior):
     Z : inducing points
     """
 
-    def __init__(self, problem: EvidenceProblem, covariance: Covariance, Z: Any):
+    def __init__(self, sums: Sums):
         start = time.perf_counter()
-        self.problem, self.prior, self.Z = problem, covariance, Z
-        sums = self.sums = Sums(problem, covariance, Z)
+        self.sums, self.problem, self.prior, self.Z = sums, sums.problem, sums.covariance, sums.Z
         self.weights, self.of_basis, profile = sums.coefficients
         self.mean_coefficients, self.mean_covariance = profile.beta, np.linalg.inv(profile.A)
         self.evidence = Evidence(sums.lower, lower=sums.lower, upper=sums.upper)
@@ -218,16 +223,24 @@ class InducingPosterior(Posterior):
         self.result = Result(alpha, Status.COMPLETED, gap, 1, seconds, method=method)
 
     def mean(self, X: Any, part: Kernel | None = None) -> np.ndarray:
-        found = self._features(X, part) @ self.weights
-        if part is None and self.problem.basis is not None:
-            found += self.problem.basis(X) @ self.mean_coefficients
+        found = np.empty((n_rows(X), self.weights.shape[1]))
+        for rows in self._blocks(X):
+            some = take_rows(X, rows)
+            found[rows] = self._features(some, part) @ self.weights
+            if part is None and self.problem.basis is not None:
+                found[rows] += self.problem.basis(some) @ self.mean_coefficients
         return found
 
     def variance(self, X: Any, part: Kernel | None = None) -> np.ndarray:
-        own = self.prior.own(X) if part is None else np.array(part.diag(X), dtype=float)
-        Phi, W, M = self._known(X, part)
-        squares = [np.einsum("ij,ij->i", A, A) for A in (Phi, W, M)]
-        return np.maximum(np.maximum(own - squares[0], 0.0) + squares[1] + squares[2], 0.0)
+        found = self.prior.own(X) if part is None else np.array(part.diag(X), dtype=float)
+        for rows in self._blocks(X):
+            Phi, W, M = self._known(take_rows(X, rows), part)
+            squares = [np.einsum("ij,ij->i", A, A) for A in (Phi, W, M)]
+            found[rows] = np.maximum(found[rows] - squares[0], 0.0) + squares[1] + squares[2]
+        return found
+
+    def _blocks(self, X: Any) -> Iterator[slice]:
+        return row_blocks(n_rows(X), 8 * len(self.weights), BLOCK_BYTES)
 
     def covariance(self, X: Any, part: Kernel | None = None) -> np.ndarray:
         own = self.prior.gram(X) if part is None else np.array(part(X), dtype=float)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from mercer.solvers.evidence.exact import ExactEngine
 from mercer.solvers.evidence.inducing import InducingEngine
 from mercer.solvers.evidence.maximisation import LogNormal, maximise
-from mercer.solvers.evidence.problem import EvidenceProblem
 from mercer.solvers.evidence.some_rows import of_some_rows
 from mercer.solvers.result import Result, Status
 
@@ -19,9 +20,11 @@ STEPS = 15
 
 
 def search(
-    problem: EvidenceProblem,
+    problem: Any,
     n_inducing: int,
     *,
+    sums: Any = None,
+    exact: Any = ExactEngine,
     starts: Sequence[np.ndarray] = (),
     priors: Sequence[LogNormal | None] = (),
     max_iter: int = 50,
@@ -35,8 +38,11 @@ def search(
 
     Parameters
     ----------
-    problem : EvidenceProblem
+    problem : EvidenceProblem or LabelProblem
     n_inducing : int
+    sums : callable, optional
+        Of `InducingEngine`.
+    exact : class of the engine for some rows
     starts : list of (p,) arrays, where searches on some rows begin; none for the problem's theta
     priors : LogNormal or None for each entry of theta
     max_iter : int
@@ -56,8 +62,10 @@ def search(
     def seconds_left() -> float | None:
         return None if max_time is None else max(0.0, max_time - (time.perf_counter() - start))
 
-    at = of_some_rows(problem, starts, priors=priors, max_time=max_time, random_state=random_state)
-    engine, theta = InducingEngine(at, n_inducing, random_state=random_state), at.covariance.theta
+    options: dict[str, Any] = {"priors": priors, "max_time": max_time, "engine": exact}
+    at = of_some_rows(problem, starts, random_state=random_state, **options)
+    engine = InducingEngine(at, n_inducing, sums=sums, random_state=random_state)
+    theta = at.covariance.theta
     if engine.moves:
         engine, result = engine.improved(
             theta, priors=priors, max_iter=max_iter, max_time=seconds_left()

@@ -38,6 +38,7 @@ from scipy.linalg import LinAlgError
 
 from mercer.arrays import memory_budget, n_rows, take_rows, to_float64
 from mercer.arrays.memory import row_blocks
+from mercer.cached import cached_property
 from mercer.kernels.kernel import Kernel
 from mercer.operators import expansion
 from mercer.solvers.conjugate_gradients import conjugate_gradients, dots
@@ -193,7 +194,7 @@ class IterativePosterior(Posterior):
     def __init__(self, engine: IterativeEngine, covariance: Covariance):
         start = time.perf_counter()
         self.engine, self.problem, self.prior = engine, engine.problem, covariance
-        self.system = system = engine.system(covariance)
+        system = self.system
         probed = engine._probed(system)
         V, monitor, stalled = self._refined(system.R, np.ascontiguousarray(probed.V))
         probed.V, probed.bounds = V, bounded(system, system.R, V)
@@ -207,6 +208,11 @@ class IterativePosterior(Posterior):
         result = monitor.result(self.alpha, self._residual(), status=status, method=method)
         steps, seconds = result.n_iter + probed.n_iter, time.perf_counter() - start
         self.result: Result = replace(result, n_iter=steps, seconds=seconds)
+
+    @cached_property
+    def system(self) -> System:
+        """C with its preconditioner, which a model file leaves out."""
+        return self.engine.system(self.prior)
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """C^-1 B, to the tolerance of the dual coefficients."""

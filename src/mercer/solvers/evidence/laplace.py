@@ -21,36 +21,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, get_lapack_funcs, solve_triangular
-from scipy.special import expit, ndtr
+from scipy.linalg import LinAlgError, cho_solve, solve_triangular
+from scipy.special import expit
 
 from mercer.arrays import n_rows, refuse_beyond_memory, take_rows
 from mercer.arrays.factorisation import factorised
+from mercer.arrays.lapack import invert_upper
 from mercer.solvers.evidence.exact import BLOCK, lower_triangle
-from mercer.solvers.evidence.problem import Covariance, Evidence
+from mercer.solvers.evidence.problem import Covariance, Evidence, LabelProblem
 from mercer.solvers.result import Result, Status
 
 # The mode is found when no dual coefficient, all of which are between -1 and 1, is further off.
 TOLERANCE = 1e-10
 # The shortest part of a Newton step that is tried.
 SHORTEST = 2.0**-30
-
-
-@dataclass(frozen=True, eq=False)
-class LabelProblem:
-    """Points with labels of two classes.
-
-    Attributes
-    ----------
-    covariance : Covariance
-        At the hyperparameters to begin with.
-    X : points
-    s : (n,) float64 array of -1 and 1
-    """
-
-    covariance: Covariance
-    X: Any
-    s: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +144,8 @@ class LaplaceEngine:
 
     def _gradient(self, covariance: Covariance, mode: Mode) -> np.ndarray:
         """By theta: the explicit part, and that by way of the mode, in one matrix of weights."""
-        (potri,) = get_lapack_funcs(("potri",), (mode.U,))
-        R, _ = potri(mode.U, lower=0, overwrite_c=1)
-        R = R.T  # whose lower half is B^-1
+        invert_upper(mode.U)
+        R = mode.U.T  # whose lower half is B^-1
         own = R.diagonal().copy()
         # -1/2 var(f_i) d^3 log p / d f_i^3, where var(f_i) = (1 - own_i) / W_i.
         third = -0.5 * (1 - own) * (1 - 2 * mode.pi)
@@ -227,35 +210,3 @@ class LaplacePosterior:
         height = max(1, BLOCK // len(self.alpha))
         for start in range(0, n_rows(X), height):
             yield slice(start, min(start + height, n_rows(X)))
-
-
-# Steps and ends of the trapezoidal rule below, whose error is of the order of rounding.
-STEP_OF_NORMAL, END_OF_NORMAL = 0.2, 9.0
-STEP_OF_LOGISTIC, END_OF_LOGISTIC = 0.5, 38.0
-
-
-def mean_logistic(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """E sigma(f) for f normal: (m,).
-
-    The trapezoidal rule converges geometrically for both forms of the integral: over the normal
-    variable where its spread is at most that of the logistic distribution, else over a logistic
-    variable e, since E sigma(f) = P(e <= f) = E Phi((mean + e) / spread).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mean_logistic(np.array([0.0, 1.0, 1.0]), np.array([4.0, 0.0, 1e4])).round(6)
-    array([0.5     , 0.731059, 0.503989])
-    """
-    spread, found = np.sqrt(variance), np.empty(len(mean))
-    narrow = spread <= 1.0
-    t = np.arange(-END_OF_NORMAL, END_OF_NORMAL + STEP_OF_NORMAL / 2, STEP_OF_NORMAL)
-    weight = np.exp(-0.5 * t**2)
-    found[narrow] = expit(np.add.outer(mean[narrow], 0 * t) + np.outer(spread[narrow], t)) @ (
-        weight / weight.sum()
-    )
-    e = np.arange(-END_OF_LOGISTIC, END_OF_LOGISTIC + STEP_OF_LOGISTIC / 2, STEP_OF_LOGISTIC)
-    weight, wide = expit(e) * expit(-e), ~narrow
-    scaled = (mean[wide][:, None] + e) / spread[wide][:, None]
-    found[wide] = ndtr(scaled) @ (weight / weight.sum())
-    return found

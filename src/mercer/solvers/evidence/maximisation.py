@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
+from mercer.arrays.threads import one_blas_thread
 from mercer.solvers.result import Result, Status
 
 MAX_ITER = 200
@@ -95,6 +97,7 @@ def maximise(
     optimizer: Any = "fmin_l_bfgs_b",
     max_iter: int | None = None,
     max_time: float | None = None,
+    workers: int = 1,
 ) -> Result:
     """The best theta of all runs, one from each start.
 
@@ -111,6 +114,8 @@ def maximise(
         Of one run; None is 200.
     max_time : float or None
         Seconds of all runs together.
+    workers : int
+        Runs at a time, each in a thread with BLAS in one, if there are several starts.
 
     Returns
     -------
@@ -119,33 +124,46 @@ def maximise(
         evidence at the end of each run; ``method`` reports why the best run stopped.
     """
     begin = time.perf_counter()
-    target = Target(evidence, priors, None if max_time is None else begin + max_time)
-    runs, steps, chosen = [], 0, ""
-    status = Status.COMPLETED
-    for start in starts:
-        before = target.best[0]
-        reason, state, n_iter = _run(target, start, bounds, optimizer, max_iter or MAX_ITER)
-        steps += n_iter
-        runs.append(target.best[0])
-        if target.best[0] > before or not chosen:
-            chosen, status = reason, state
-        if target.deadline is not None and time.perf_counter() > target.deadline:
-            break
-    theta = starts[0] if target.best[1] is None else target.best[1]
-    gap = _projected(theta, target.slope, bounds)
+    deadline = None if max_time is None else begin + max_time
+
+    def run(start: np.ndarray) -> _Run | None:
+        if start is not starts[0] and deadline is not None and time.perf_counter() > deadline:
+            return None
+        target = Target(evidence, priors, deadline)
+        return _Run(target, *_run(target, start, bounds, optimizer, max_iter or MAX_ITER))
+
+    if workers > 1 and len(starts) > 1 and isinstance(optimizer, str):
+        with one_blas_thread(), ThreadPoolExecutor(min(workers, len(starts))) as pool:
+            found = list(pool.map(run, starts))
+    else:
+        found = list(map(run, starts))
+    runs = [each for each in found if each is not None]
+    best = max(runs, key=lambda each: each.target.best[0])
+    theta = starts[0] if best.target.best[1] is None else best.target.best[1]
+    gap = _projected(theta, best.target.slope, bounds)
     name = "L-BFGS-B" if isinstance(optimizer, str) else getattr(optimizer, "__name__", "optimizer")
-    counts = f"{steps} steps, {target.n_evaluations} evaluations"
+    steps = sum(each.n_iter for each in runs)
+    counts = f"{steps} steps, {sum(each.target.n_evaluations for each in runs)} evaluations"
     several = f", best of {len(runs)} runs" if len(runs) > 1 else ""
     return Result(
         theta,
-        status,
+        best.status,
         gap,
         steps,
         time.perf_counter() - begin,
-        tuple(runs),
-        f"{name}{several}: {chosen} ({counts})",
-        ADVICE.get(status, ""),
+        tuple(each.target.best[0] for each in runs),
+        f"{name}{several}: {best.reason} ({counts})",
+        ADVICE.get(best.status, ""),
     )
+
+
+class _Run(NamedTuple):
+    """One run: its target with the best it found, why it stopped, and its number of steps."""
+
+    target: Target
+    reason: str
+    status: Status
+    n_iter: int
 
 
 ADVICE = {

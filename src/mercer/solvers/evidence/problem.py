@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from mercer.arrays import take_rows
 from mercer.expressions.contraction import Outer
 from mercer.kernels.kernel import Kernel
 from mercer.solvers.result import Result
@@ -129,6 +130,32 @@ class EvidenceProblem:
     def diagonal(self, covariance: Covariance) -> np.ndarray:
         """All that is added to the diagonal of the Gram matrix: (n,)."""
         return self.noise + covariance.errors(self.X)
+
+    def some(self, rows: np.ndarray) -> EvidenceProblem:
+        """The problem of some of the points."""
+        X = take_rows(self.X, rows)
+        return replace(self, X=X, Y=self.Y[rows], noise=self.noise[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelProblem:
+    """Points with labels of two classes.
+
+    Attributes
+    ----------
+    covariance : Covariance
+        At the hyperparameters to begin with.
+    X : points
+    s : (n,) float64 array of -1 and 1
+    """
+
+    covariance: Covariance
+    X: Any
+    s: np.ndarray
+
+    def some(self, rows: np.ndarray) -> LabelProblem:
+        """The problem of some of the points."""
+        return replace(self, X=take_rows(self.X, rows), s=self.s[rows])
 
 
 @dataclass(frozen=True)

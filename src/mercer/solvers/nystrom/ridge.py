@@ -14,7 +14,7 @@ from mercer.solvers.eigensystem import Eigensystem
 from mercer.solvers.nystrom.sums import Block, FeatureMoments, ProductSums, summed
 from mercer.solvers.nystrom.whitening import CentreWhitening
 from mercer.solvers.result import Monitor, Result, Status
-from mercer.solvers.ridge_problem import EPS, FLOAT32_PAYS, rounding_advice
+from mercer.solvers.ridge_problem import EPS, FLOAT32_ERROR_OVER_LAM, rounding_advice
 
 
 class NystromSolution(NamedTuple):
@@ -168,7 +168,7 @@ def rounding_is_small(
     features of n points. ``largest`` is that of the kernel's values, ``eps`` their precision.
     """
     error = eps * largest * whitening.reach * np.sqrt(weight * largest)
-    return bool(error <= FLOAT32_PAYS * lam and eps * weight * largest <= lam)
+    return bool(error <= FLOAT32_ERROR_OVER_LAM * lam and eps * weight * largest <= lam)
 
 
 def distance_bound(

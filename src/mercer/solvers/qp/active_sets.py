@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from mercer.solvers.qp.crossover import settle, solve_free
+from mercer.solvers.qp.crossover import settle
+from mercer.solvers.qp.free_variables import FreeVariables
 from mercer.solvers.qp.quadratic_program import QuadraticProgram, certified_result
 from mercer.solvers.result import Monitor, Result, Status
 
@@ -17,6 +18,8 @@ _ROUNDS_WITHOUT_PROGRESS = 4
 _MOST_FREED = 500
 # A bound holds its variable as long as the gradient pulls it away by less than this share of tol.
 _SLACK_PER_TOL = 0.1
+# Ratio of points to those that moved from which a gradient is corrected instead of computed anew.
+_CHANGED_PER_POINT = 8
 
 
 def active_sets(
@@ -80,13 +83,13 @@ def active_sets(
     stored = program.stored()
     a = np.clip(start, program.lo, program.hi)
     at_lo, at_hi = a <= program.lo, a >= program.hi
+    system, F = FreeVariables(stored), stored.gradient(a)
     while True:
         free = ~(at_lo | at_hi)
         try:
-            a = solve_free(stored, a, free, rounds=1)
+            a, F = _solved(system, a, F, free, _SLACK_PER_TOL * tol)
         except LinAlgError:
             break
-        F = stored.gradient(a)
         below, above = free & (a < program.lo), free & (a > program.hi)
         pull = _pull(program, F, free, at_lo, at_hi)
         leaves = pull > _SLACK_PER_TOL * tol
@@ -96,7 +99,8 @@ def active_sets(
         if np.count_nonzero(leaves) > most:
             leaves = pull >= np.partition(pull, -most)[-most]
         at_lo, at_hi = (at_lo & ~leaves) | below, (at_hi & ~leaves) | above
-        a = np.where(at_lo, program.lo, np.where(at_hi, program.hi, a))
+        before, a = a, np.where(at_lo, program.lo, np.where(at_hi, program.hi, a))
+        F = _moved(stored, F, before, a)
     early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
     return certified_result(
         program,
@@ -108,15 +112,45 @@ def active_sets(
     )
 
 
+def _solved(
+    system: FreeVariables, a: np.ndarray, F: np.ndarray, free: np.ndarray, slack: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The solution for the free variables, and its gradient, which is level on them."""
+    program = system.program
+    a = system.solve(a, free, F, rounds=1)
+    F = program.gradient(a)
+    if system.bordered and np.max(np.abs(F - _levels(program, F, free))[free]) > slack:
+        system.forget()
+        a = system.solve(a, free, F, rounds=1)
+        F = program.gradient(a)
+    return a, F
+
+
+def _moved(
+    program: QuadraticProgram, F: np.ndarray, before: np.ndarray, a: np.ndarray
+) -> np.ndarray:
+    """The gradient at a, from that at a point where most variables are the same."""
+    net = program.net(a - before)
+    changed = np.flatnonzero(net)
+    if not isinstance(program.K, np.ndarray) or _CHANGED_PER_POINT * len(changed) > len(net):
+        return program.gradient(a)
+    return F + program.spread(net[changed] @ program.K[changed])
+
+
+def _levels(program: QuadraticProgram, F: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """What the gradient of each variable is compared with, (n,): the mean of its group's free."""
+    levels = np.zeros(len(F))
+    for g in range(program.n_groups):
+        inside = program.groups == g
+        levels[inside] = F[inside & free].mean() if np.any(inside & free) else np.median(F[inside])
+    return levels
+
+
 def _pull(
     program: QuadraticProgram, F: np.ndarray, free: np.ndarray, at_lo: np.ndarray, at_hi: np.ndarray
 ) -> np.ndarray:
     """How hard the gradient F pulls each variable off the bound it is at, (n,); else zero."""
-    levels = np.zeros(program.n_groups)
-    for g in range(program.n_groups):
-        inside = program.groups == g
-        levels[g] = F[inside & free].mean() if np.any(inside & free) else np.median(F[inside])
-    r = program.reduced_gradient(F, levels)
+    r = F - _levels(program, F, free)
     return np.where(at_lo, -r, np.where(at_hi, r, 0.0))
 
 

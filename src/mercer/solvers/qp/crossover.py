@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve
+from scipy.linalg import LinAlgError
 
-from mercer.arrays import memory_budget
-from mercer.arrays.factorisation import factorised
+from mercer.solvers.qp.free_variables import FreeVariables
 from mercer.solvers.qp.quadratic_program import QuadraticProgram
 
 # More rounds than this mean that the point was far from the optimum.
 _ROUNDS = 60
-_PROXIMAL_STEPS = 10
 
 
 def crossover(
@@ -57,11 +54,12 @@ def crossover(
     a = settle(program, np.where(at_lo, lo, np.where(at_hi, hi, a)))
     best = program.solution(a)
     free = (a > lo) & (a < hi)
+    system = FreeVariables(program)
     for _ in range(_ROUNDS):
         if stop(best.gap):
             break
         try:
-            a, blocked = _step_to(program, a, solve_free(program, a, free))
+            a, blocked = _step_to(program, a, system.solve(a, free))
         except LinAlgError:
             break
         a = settle(program, a)
@@ -121,49 +119,3 @@ def settle(program: QuadraticProgram, a: np.ndarray) -> np.ndarray:
             a[free] += missing * share / share.sum()
     settled = program.feasible(a)
     return a if settled is None else settled
-
-
-def solve_free(
-    program: QuadraticProgram, a: np.ndarray, free: np.ndarray, rounds: int = _PROXIMAL_STEPS
-) -> np.ndarray:
-    """Solve the optimality conditions of the free variables, the others held where they are.
-
-    The problem's K is as it is `stored`.
-
-    Free points may be dependent, so the system is solved by proximal steps: a tiny multiple of the
-    identity makes it definite, and repeating the step takes its effect away.
-    """
-    index = np.flatnonzero(free)
-    if not index.size:
-        return a
-    points = index % program.n_points
-    Q = _block(program.K, points)
-    if program.signs is not None:
-        Q *= np.outer(program.signs[index], program.signs[index])
-    Q.flat[:: len(index) + 1] += 1e-12 * max(float(np.max(Q.diagonal())), 1e-300)
-    factor = factorised(Q)
-    inside = [program.groups == g for g in range(program.n_groups)]
-    present = [g for g, members in enumerate(inside) if np.any(members[index])]
-    E = np.array([inside[g][index] for g in present], dtype=float).reshape(-1, len(index))
-    M_E = cho_solve(factor, E.T, check_finite=False) if present else E.T
-    a = a.copy()
-    residual = np.inf
-    for _ in range(rounds):
-        step = -cho_solve(factor, program.gradient(a)[index], check_finite=False)
-        if present:
-            missing = np.array([program.totals[g] - a[inside[g]].sum() for g in present])
-            step += M_E @ np.linalg.lstsq(E @ M_E, missing - E @ step)[0]
-        a[index] += step
-        before, residual = residual, float(np.linalg.norm(step))
-        if residual > 0.5 * before:
-            break
-    return a
-
-
-def _block(K: Any, points: np.ndarray) -> np.ndarray:
-    """A copy of K on some points."""
-    if isinstance(K, np.ndarray):
-        return K[np.ix_(points, points)]
-    if 8 * len(points) ** 2 > memory_budget():
-        raise LinAlgError("too many free points for the memory budget")
-    return K.block(points, points)

@@ -13,7 +13,11 @@ from mercer.operators import FeatureGram
 from mercer.solvers.predictor_corrector import STEP_TO_BOUNDARY, largest_step
 from mercer.solvers.qp.crossover import crossover
 from mercer.solvers.qp.diagonal_shifts import DiagonalShifts, Solve
-from mercer.solvers.qp.quadratic_program import FEATURES_PAY, QuadraticProgram, certified_result
+from mercer.solvers.qp.quadratic_program import (
+    POINTS_PER_FEATURE,
+    QuadraticProgram,
+    certified_result,
+)
 from mercer.solvers.result import Monitor, Result, Status
 
 # Complementarity, relative to the objective, at which bounds can be distinguished from free
@@ -340,7 +344,7 @@ def low_rank(K: np.ndarray) -> np.ndarray | None:
         if dpstrf(K[np.ix_(some, some)], tol=flat, lower=True)[2] == _POINTS_FOR_RANK:
             return None
     factor, order, rank, _ = dpstrf(K, tol=flat, lower=True)
-    if FEATURES_PAY * rank > len(K):
+    if POINTS_PER_FEATURE * rank > len(K):
         return None
     features = np.empty((len(K), rank))
     features[order - 1] = np.tril(factor[:, :rank])

@@ -21,7 +21,7 @@ from mercer.solvers.result import Monitor, Result, Status
 LARGEST_GAP = 1e-2
 
 # Features pay where there are this many times fewer of them than points.
-FEATURES_PAY = 4
+POINTS_PER_FEATURE = 4
 
 # With an infinite bound the needed norm ||w||, in units of max|p| / max sqrt(K_ii), grows without
 # limit exactly when no model satisfies the constraints; beyond 3e6 rounding decides the answer.
@@ -360,7 +360,7 @@ def few_features(K: Any) -> np.ndarray | None:
     (4, 1)
     """
     whole = K.K if isinstance(K, RestrictedGram) else K
-    if not isinstance(whole, FeatureGram) or FEATURES_PAY * whole.left.shape[1] > K.shape[0]:
+    if not isinstance(whole, FeatureGram) or POINTS_PER_FEATURE * whole.left.shape[1] > K.shape[0]:
         return None
     features = whole.features
     return features if features is None or whole is K else features[K.index]

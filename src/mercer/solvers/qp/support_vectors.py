@@ -242,25 +242,33 @@ def _go_on(
     program: QuadraticProgram, found: Result, rule: SwitchRule, tol: float, limits: Budget
 ) -> Result:
     """Active sets from there, and if they fail `smo` again, until other methods are due."""
-    before = limits.before
-    for stage in (
-        partial(active_sets, program, found.value.a),
-        partial(_smo_again, program, found.value.a, rule),
-    ):
-        steps, seconds = limits.steps_left(found.n_iter), limits.seconds_left
-        if steps == 0 or seconds == 0.0:
-            return replace(found, status=Status.MAX_ITER if steps == 0 else Status.MAX_TIME)
-        limits.before = before + found.n_iter
-        rule.go_on()
-        last = stage(tol=tol, max_iter=steps, max_time=seconds, report=limits.stage_report())
-        found = _better_of(found, last)
-        if limits.stop is Status.STOPPED or found.status not in (Status.STALLED, Status.MAX_ITER):
-            break
+    before, point = limits.before, found.value.a
+    while rule.tries_active_sets:
+        for again in (False, True):
+            steps, seconds = limits.steps_left(found.n_iter), limits.seconds_left
+            if steps == 0 or seconds == 0.0:
+                return replace(found, status=Status.MAX_ITER if steps == 0 else Status.MAX_TIME)
+            limits.before = before + found.n_iter
+            rule.go_on()
+            stage: _Stage = partial(_smo_again, rule=rule) if again else active_sets
+            last = stage(
+                program,
+                point,
+                tol=tol,
+                max_iter=steps,
+                max_time=seconds,
+                report=limits.stage_report(),
+            )
+            found = _better_of(found, last)
+            point = last.value.a if again else point
+            going = found.status in (Status.STALLED, Status.MAX_ITER, Status.STOPPED)
+            if limits.stop is Status.STOPPED or not going:
+                return found
     return found
 
 
 def _smo_again(
-    program: QuadraticProgram, start: np.ndarray, rule: SwitchRule, **limits: Any
+    program: QuadraticProgram, start: np.ndarray, *, rule: SwitchRule, **limits: Any
 ) -> Result:
     return smo_together([program], starts=[start], watches=[rule], **limits)[0]
 

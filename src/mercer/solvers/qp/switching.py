@@ -12,6 +12,7 @@ from mercer.solvers.measured import (
     NS_PER_CUBE,
     NS_PER_ENTRY,
     NS_PER_FREE_ENTRY,
+    NS_PER_ROUND,
     NS_PER_STEP,
     STEPS_PER_CUBE,
     STEPS_PER_SQUARE,
@@ -25,11 +26,15 @@ _POINTS_FOR_RANK = 400
 # spent at the first forecast.
 _STEPS_BEFORE_RANK = 20_000
 _COST_FRACTION_AT_FIRST_FORECAST = 1 / 32
-# Rounds of active sets near the solution, and more of them per fraction of the first violation.
-_ROUNDS_NEAR_SOLUTION, _ROUNDS_PER_VIOLATION = 3, 30
-# Fraction of the cost of active sets that is spent before they are tried, if the forecast is for
-# as many steps again: forecasts are low, since a large gap makes the search go on.
-_COST_FRACTION_BEFORE_ACTIVE_SETS = 0.6
+# Rounds of active sets near the solution, all but one of which need no factorisation, and more
+# factorisations per fraction of the first violation.
+_ROUNDS_NEAR_SOLUTION, _ROUNDS_PER_VIOLATION = 4, 60
+# Steps before active sets are tried, the fraction of their cost that is spent by then, and that of
+# the steps forecast: forecasts are low, since a large gap makes the search go on.
+_STEPS_BEFORE_ACTIVE_SETS = 4000
+# Once they have failed they are tried again after so many times more steps.
+_STEPS_BEFORE_NEXT_TRY = 3
+_COST_FRACTION_SPENT, _COST_FRACTION_FORECAST = 0.4, 0.6
 
 
 class SwitchRule:
@@ -40,7 +45,8 @@ class SwitchRule:
     been spent as interior points would cost, any that is worse than they are will do.
 
     Active sets cost far less while few variables are free, or where few bounds are still to be
-    guessed. They are tried once, when more than half has been spent of what they will cost.
+    guessed. They are tried when nearly half has been spent of what they will cost, and where
+    they fail, again after three times as many steps.
 
     Attributes
     ----------
@@ -58,33 +64,38 @@ class SwitchRule:
         self.lowest = [(0, np.inf)]  # steps, and the smallest violation so far
         self.switches = False
         self.tries_active_sets = False
-        self._tried = not program.bounded
+        self._next_try = _STEPS_BEFORE_ACTIVE_SETS if program.bounded else np.inf
 
     def __call__(self, n_iter: int, violation: float, a: np.ndarray) -> bool:
         if self.first == np.inf:
             self.first = violation
         self.lowest.append((n_iter, min(violation, self.lowest[-1][1])))
         last = self.max_iter is not None and n_iter >= self.max_iter
-        if self.switches or last or n_iter < _STEPS_BEFORE_RANK:
+        if self.switches or last:
             return self.switches
         if self._active_sets_pay(n_iter, a):
-            self.switches = self.tries_active_sets = self._tried = True
+            self.switches = self.tries_active_sets = True
+            self._next_try = _STEPS_BEFORE_NEXT_TRY * n_iter
             return True
-        if n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._cost_of_switching():
+        if n_iter < max(
+            _STEPS_BEFORE_RANK, _COST_FRACTION_AT_FIRST_FORECAST * self._cost_of_switching()
+        ):
             return False
         cost = self._cost_of_switching()
         self.switches = self._left(n_iter) > cost * max(1.0, cost / n_iter) ** 0.5
         return self.switches
 
     def go_on(self) -> None:
-        """Active sets have failed: `smo` may take its steps."""
+        """Active sets have failed: `smo` may take its steps, which are counted from zero."""
         self.switches = self.tries_active_sets = False
+        self.lowest = [(0, np.inf)]
 
     def _active_sets_pay(self, n_iter: int, a: np.ndarray) -> bool:
-        if self._tried:
+        if n_iter < self._next_try:
             return False
         cost = self._cost_of_active_sets(a)
-        worth = min(n_iter, self._left(n_iter)) > _COST_FRACTION_BEFORE_ACTIVE_SETS * cost
+        spent = n_iter > _COST_FRACTION_SPENT * cost
+        worth = spent and self._left(n_iter) > _COST_FRACTION_FORECAST * cost
         return worth and not self.few_features
 
     def _cost_of_active_sets(self, a: np.ndarray) -> float:
@@ -93,9 +104,10 @@ class SwitchRule:
         free = np.count_nonzero((a > self.program.lo) & (a < self.program.hi))
         size = min(working_set_size(n) + 1.5 * free, LARGEST_WORKING_SET, n)
         share = min(self.lowest[-1][1] / self.first, 1.0) if self.first < np.inf else 1.0
-        rounds = _ROUNDS_NEAR_SOLUTION + _ROUNDS_PER_VIOLATION * share
-        entries = NS_PER_ENTRY * m**2 + NS_PER_FREE_ENTRY * free**2
-        return rounds * (entries + NS_PER_CUBE * free**3) / (NS_PER_STEP * size)
+        more = _ROUNDS_PER_VIOLATION * share
+        round_ = NS_PER_ROUND + NS_PER_ENTRY * m**2 + NS_PER_FREE_ENTRY * free**2
+        total = (_ROUNDS_NEAR_SOLUTION + more) * round_ + (1 + more) * NS_PER_CUBE * free**3
+        return total / (NS_PER_STEP * size)
 
     @cached_property
     def few_features(self) -> bool:

@@ -276,8 +276,8 @@ class Tanh {
 
 template <class T>
 MERCER_INLINE Vector<T> sqrt(const Vector<T>& x) {
-  Vector<T> y;
-  for (int i = 0; i < Simd<T>::width; ++i) y[i] = std::sqrt(x[i]);
+  Vector<T> y = x;
+  for (int i = 0; i < Simd<T>::width; ++i) y[i] = std::sqrt(y[i]);
   return y;
 }
 

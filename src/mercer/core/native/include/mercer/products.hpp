@@ -64,7 +64,7 @@ MERCER_INLINE void multiply_many(const T* values, const T* V, int wide, T* parti
 }
 
 // V[m, c] for the tiles of a product K V, with zeros below it: column by column if they are few, else
-// row by row, and with zeros beside it up to a whole number of vectors.
+// row by row, padded with zeros to a whole number of vectors.
 template <class T>
 class RightSide {
  public:
@@ -257,7 +257,7 @@ bool product(Pairs<T>& pairs, const T* V, int c, double* out, const T* U, int c2
   const std::ptrdiff_t at_once = std::clamp<std::ptrdiff_t>(
       across_bytes / (std::max(c2, 1) * C * std::ptrdiff_t(sizeof(T))), 1, pairs.tiles_at_once());
   // Each group of rows sums its share of K^T U apart, and the shares are added in order at the end:
-  // a fixed number of them, so that they stay small beside K.
+  // a fixed number of them, so that they stay small compared with K.
   constexpr std::ptrdiff_t most_shares = 16;
   const Tasks tasks(
       blocks, tiles,

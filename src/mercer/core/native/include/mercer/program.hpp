@@ -180,7 +180,7 @@ class Program {
 // Vectors in a row of a tile, whatever their width.
 constexpr int row_vectors = 4;
 // Rows that one step does before the next one's turn: so many that constants are seldom read, and so
-// few that a division of one step goes on beside the arithmetic of the next.
+// few that a division of one step overlaps the arithmetic of the next.
 constexpr int rows_together = 6;
 
 // What a step reads: row r begins at *base + r * stride, and its vectors follow each other by `step`,
@@ -195,7 +195,7 @@ struct Operand {
 
 // A pass with its places in memory, which does some rows of a tile at a time. So the passes over a
 // row follow each other closely enough for the processor to work on several at once, and divisions
-// and roots take their time beside the arithmetic of others.
+// and roots overlap the arithmetic of others.
 template <class T>
 struct Step {
   void (*apply)(const Step&, int first, int last);

@@ -76,7 +76,7 @@ MERCER_INLINE const T* anew(const T* p) {
   return p;
 }
 
-// Numbers spread over vectors beforehand: reading one takes no time beside arithmetic, spreading it
+// Numbers spread over vectors beforehand: reading one takes no time compared with arithmetic, spreading it
 // does.
 template <class T, int N>
 struct Spread {

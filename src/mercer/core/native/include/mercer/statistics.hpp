@@ -75,7 +75,7 @@ inline void pack(const T* points, std::ptrdiff_t first, std::ptrdiff_t count, st
 enum Sum : unsigned { of_dot = 1, of_l1 = 2, of_minsum = 4, of_chi2 = 8, of_conjunction = 16 };
 
 // Whether sums are computed in one pass. Each set is a function more to compile, and where the
-// arithmetic of one takes long, sharing the loads gains little: but for divisions beside products.
+// arithmetic of one takes long, sharing the loads gains little: but for divisions along with products.
 constexpr bool go_together(unsigned sums) {
   return std::has_single_bit(sums) || sums <= unsigned(of_dot | of_l1 | of_minsum) ||
          sums == unsigned(of_dot | of_chi2);

@@ -208,7 +208,7 @@ struct Small {
     return found;
   }
 
-  // Without groups: the best move of one variable, then the best of a second one beside it, with
+  // Without groups: the best move of one variable, then the best of a second one with it, with
   // the first free to follow where it has met no bound.
   bool free_step(double tol, double flat, Outcome& found) {
     std::ptrdiff_t ignored = -1;

@@ -105,7 +105,7 @@ MERCER_INLINE void strip(const T* X, const T* Y, std::ptrdiff_t d, T* const* out
   constexpr int W = Simd<T>::width, P = Geometry<T>::panel;
   using V = Vector<T>;
 #if defined(__FMA__)
-  // Products per pair and feature beside these sums: the more, the fewer additions are fused.
+  // Products per pair and feature besides these sums: the more, the fewer additions are fused.
   constexpr int products = (Which & of_dot ? 1 : 0) + (Which & of_conjunction ? 2 : 0);
 #else
   constexpr int products = 2;
@@ -180,7 +180,7 @@ template <class T, unsigned Which>
 void sums_of_panel(const T* X, const T* Y, std::ptrdiff_t d, T* const* out, std::ptrdiff_t offset,
                    T one) {
   constexpr int R = Geometry<T>::rows, C = Geometry<T>::columns;
-  // Many temporaries, or constants, want registers beside the accumulators.
+  // Many temporaries, or constants, need registers besides the accumulators.
   constexpr bool crowded = Which & (of_chi2 | of_conjunction) || std::popcount(Which) > 2;
   constexpr int Rows = std::max(1, R / std::popcount(Which) / (crowded ? 2 : 1));
   static_assert(R % Rows == 0);

@@ -1,0 +1,1 @@
+"""Partitions of points in feature space."""
