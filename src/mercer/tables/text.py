@@ -21,6 +21,8 @@ MORE_FIELDS = "its lines have more fields than the first, which has the names"
 DAY_NAME = re.compile(r"date|day|datum|^tag$|tag$|time", re.IGNORECASE)
 # Lines from which the form of a table is inferred.
 _HEAD = 20
+# Characters in which a delimiter is looked for.
+_MOST_SNIFFED = 10_000
 
 
 class Table(NamedTuple):
