@@ -1,9 +1,11 @@
 """Ordinary uses of every estimator at sizes from 50 to 20,000: mercer and scikit-learn in one run.
 
-    python benchmarks/sweep.py [--only WORD] [--sizes 50,200,2000] [--repeats 5]
+    python benchmarks/sweep.py [--only WORD] [--sizes 50,200,2000] [--repeats 5] [--cpu]
 
 Each line is one use: seconds of both to fit and to predict, and how many times as fast mercer is.
-The two libraries take turns, and the best of the repeats counts.
+The two libraries take turns, and the best of the repeats counts. --cpu counts CPU seconds, all
+threads together, for a machine that others use; set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1
+with it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import scipy.sparse as sp
 from sklearn import decomposition, kernel_ridge, neighbors, svm
 from sklearn.datasets import make_classification
 from sklearn.metrics.pairwise import rbf_kernel
-from timing import in_turns, machine
+from timing import count_processor_time, in_turns, machine
 
 import mercer
 
@@ -228,7 +230,10 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--sizes", default="50,200,2000,5000,20000")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--cpu", action="store_true", help="count CPU seconds")
     given = parser.parse_args()
+    if given.cpu:
+        count_processor_time()
     warnings.simplefilter("ignore")
     print(machine())
     for use in uses():

@@ -36,7 +36,10 @@ def test_names_labels_files_and_expressions_never_reach_the_terminal_raw(tmp_pat
     path = tmp_path / f"data{COLOUR}.csv"
     frame.to_csv(path, index=False)
     said = [
-        run("fit", path, "--target", "y", "--max-time", 5, "-o", tmp_path / "m.mercer"),
+        run(
+            *("fit", path, "--target", "y", "--max-time", 5, "-o", tmp_path / "m.mercer"),
+            *("--report", tmp_path / "r.html"),
+        ),
         run("fit", path, "--target", f"no{COLOUR}"),
         run("check", f"RBF({COLOUR})"),
         run("predict", tmp_path / f"none{COLOUR}", path),
@@ -45,6 +48,9 @@ def test_names_labels_files_and_expressions_never_reach_the_terminal_raw(tmp_pat
     for found in said:
         assert "\x1b" not in found.stdout + found.stderr
     assert "\\x1b[31m" in said[1].stderr
+    report = (tmp_path / "r.html").read_text()
+    assert "\x1b" not in report
+    assert "x\\x1b[31m" in report
 
 
 def test_labels_that_a_spreadsheet_would_run_are_quoted(tmp_path):

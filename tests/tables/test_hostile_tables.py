@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -15,6 +16,7 @@ import pytest
 
 from mercer.tables import limits
 from mercer.tables.readers import read
+from mercer.tables.text import _separator
 
 SHEET = "xl/worksheets/sheet1.xml"
 
@@ -152,6 +154,18 @@ def test_attacks_are_refused_in_a_line_and_little_memory(name, tmp_path):
         tracemalloc.stop()
     assert "\n" not in str(told.value)
     assert most < 30e6
+
+
+def test_delimiters_are_looked_for_in_the_beginning_only(monkeypatch):
+    seen = []
+
+    def sniff(self, sample, delimiters):
+        seen.append(len(sample))
+        raise csv.Error
+
+    monkeypatch.setattr(csv.Sniffer, "sniff", sniff)
+    assert _separator(';,"' * 100_000) == ","
+    assert seen == [10_000]
 
 
 def test_sheets_with_some_gaps_are_read(tmp_path):

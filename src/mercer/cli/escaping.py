@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import re
+from mercer.reports.controls import CONTROLS, escape
 
-# Control characters except line ends and tabs, marks of writing direction, and surrogates, which
-# no output can encode.
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+__all__ = ["escape", "escape_json", "quote_formula"]
+
 # First characters of a cell that a spreadsheet treats as a formula.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-
-
-def escape(text: str) -> str:
-    """The text with control characters escaped.
-
-    Examples
-    --------
-    >>> print(escape("a\\x1b[31mb"))
-    a\\x1b[31mb
-    """
-    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 def escape_json(text: str) -> str:
@@ -32,7 +18,7 @@ def escape_json(text: str) -> str:
     >>> print(escape_json('"a\x9b31m"'))
     "a\\u009b31m"
     """
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return CONTROLS.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def quote_formula(value: object) -> object:

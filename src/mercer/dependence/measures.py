@@ -372,5 +372,6 @@ def _array_or_operator(K: Any) -> Any:
 
 def _count(n_permutations: Any) -> int:
     if not isinstance(n_permutations, Integral) or n_permutations < 0:
-        raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 0")
+        advice = "; pass a kernel by name: kernel=..." if callable(n_permutations) else ""
+        raise ValueError(f"n_permutations={n_permutations!r}; expected a whole number >= 0{advice}")
     return int(n_permutations)

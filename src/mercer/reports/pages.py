@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from mercer.reports.controls import escape_all
 from mercer.reports.figures import Plot, figures
 from mercer.reports.summaries import facts, rounded, shortened
 
@@ -78,6 +79,7 @@ TITLES = {
 
 def page(title: str, summaries: list[dict[str, Any]]) -> str:
     """One page with a section per summary. Their content is escaped."""
+    title, summaries = escape_all(title), escape_all(summaries)
     alone = len(summaries) == 1
     body = "".join(_section(summary, k, alone) for k, summary in enumerate(summaries))
     version = next((s["mercer"] for s in summaries if "mercer" in s), "")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.kernels.string.files import fasta_records
 from mercer.tables.data import Data
 from mercer.tables.frames import read_feather, read_json, read_parquet, read_spreadsheet
 from mercer.tables.identifiers import NAMES_SEQUENCES
@@ -101,24 +102,13 @@ def _fasta(content: bytes, header: bool) -> Data:
     pandas = _pandas()
     records: list[dict[str, str]] = []
     ids: list[str] = []
-    parts: list[str] = []
-    for line in [*content.decode("utf-8-sig").splitlines(), ">"]:
-        line = line.strip()
-        if not line.startswith(">"):
-            if line and not line.startswith(";"):
-                if not records:
-                    raise ValueError("its first line does not begin with >")
-                parts.append(line)
-            continue
-        if records:
-            records[-1]["sequence"] = "".join(parts).upper()
-        parts = []
-        name, _, rest = line[1:].partition(" ")
+    for title, sequence in fasta_records(content.decode("utf-8-sig").splitlines()):
+        name, _, rest = title.partition(" ")
         pairs = dict(word.split("=", 1) for word in rest.split() if "=" in word)
         words = " ".join(word for word in rest.split() if "=" not in word)
-        records.append({**pairs, **({"description": words} if words else {})})
+        described = {"description": words} if words else {}
+        records.append({**pairs, **described, "sequence": sequence})
         ids.append(name)
-    records = records[:-1]
     refuse_gaps(
         len(records), len({k for record in records for k in record}), sum(map(len, records))
     )
@@ -127,7 +117,7 @@ def _fasta(content: bytes, header: bool) -> Data:
         numbers = pandas.to_numeric(frame[column], errors="coerce")
         frame[column] = numbers if numbers.notna().all() else frame[column]
     left_out = {"id": NAMES_SEQUENCES}
-    return Data(frame, left_out=left_out, is_text=True, names={"id": np.array(ids[:-1])})
+    return Data(frame, left_out=left_out, is_text=True, names={"id": np.array(ids)})
 
 
 def _graphs_from(content: bytes, header: bool) -> Data:

@@ -21,6 +21,8 @@ MORE_FIELDS = "its lines have more fields than the first, which has the names"
 DAY_NAME = re.compile(r"date|day|datum|^tag$|tag$|time", re.IGNORECASE)
 # Lines from which the form of a table is inferred.
 _HEAD = 20
+# Characters in which a delimiter is looked for.
+_MOST_SNIFFED = 10_000
 
 
 class Table(NamedTuple):
@@ -92,7 +94,9 @@ def _separator(text: str) -> str:
         return seen[0]
     if seen:
         try:
-            return csv.Sniffer().sniff("\n".join(lines), delimiters=DELIMITERS).delimiter
+            # The time of the search for quotes is quadratic in the length.
+            head = "\n".join(lines)[:_MOST_SNIFFED]
+            return csv.Sniffer().sniff(head, delimiters=DELIMITERS).delimiter
         except csv.Error:
             return ","
     widths = {len(line.split()) for line in lines}

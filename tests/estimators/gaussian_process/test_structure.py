@@ -11,7 +11,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mercer
 from mercer import GaussianProcessRegressor, StructureSearch
 from mercer import kernels as K
-from mercer.estimators.gaussian_process.structure import _Search
 from mercer.estimators.gaussian_process.structure_evidence import SumEvidence, slots
 from mercer.estimators.gaussian_process.structure_moves import (
     COMPONENTS,
@@ -22,6 +21,7 @@ from mercer.estimators.gaussian_process.structure_moves import (
     separated,
     steps,
 )
+from mercer.estimators.gaussian_process.structure_search import GreedySearch
 from mercer.estimators.gaussian_process.structure_words import Axis, described, share_text
 from mercer.kernels.hyperparameters import learnable
 from mercer.solvers.evidence.exact import ExactEngine
@@ -196,7 +196,7 @@ def test_evidence_and_gradient_are_those_of_the_exact_engine(alone):
     kernel += 0.4 * on(K.Periodic(0.15, 0.8), 0) * on(K.Transition(0.6, 0.05, falling=True), 0)
     kernel += 0.2 * on(K.RationalQuadratic(0.6, 0.3), 1) * on(K.Transition(0.4, 0.1), 0)
     kernel += 1.3 * on(K.Linear(), 1)
-    search = _Search(X, y, Feature.all_of(X), None)
+    search = GreedySearch(X, y, Feature.all_of(X), None)
     problem = search._problem(kernel, 0.3)
     theta = problem.covariance.theta
     expected = ExactEngine(problem).evidence(theta)

@@ -12,7 +12,7 @@ from mercer.arrays import n_rows
 from mercer.arrays.threads import ONE_THREAD_CHOLESKY, blas_threads
 from mercer.estimators.gaussian_process.covariances import checked_priors, kernel_at
 from mercer.estimators.gaussian_process.engine import (
-    combined,
+    joint_result,
     learned,
     starting_points,
     warn_of_bounds,
@@ -61,7 +61,7 @@ class BinaryModel:
                 f"The kernel, {kernel_at(template, covariance)}, has values too large for the "
                 "search for the mode; set narrower bounds, or standardise the features"
             ) from error
-        self.result_ = combined(self.posterior.result, search, reason)
+        self.result_ = joint_result(self.posterior.result, search, reason)
         self.kernel_ = kernel_at(template, self.posterior.prior)
         self.X_train_, self.y_train_ = X, (code == 1).astype(int)
         self.log_marginal_likelihood_value_ = self.posterior.evidence.value

@@ -187,7 +187,7 @@ def warn_of_bounds(
         )
 
 
-def combined(posterior: Result, search: Result, reason: str = "") -> Result:
+def joint_result(posterior: Result, search: Result, reason: str = "") -> Result:
     """One result of a search and of the posterior at its end."""
     method = f"{posterior.method} ({reason})" if reason else posterior.method
     ended = posterior if search.status.ok else search

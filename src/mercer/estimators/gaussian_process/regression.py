@@ -25,7 +25,7 @@ from mercer.estimators.gaussian_process.answers import (
 )
 from mercer.estimators.gaussian_process.attributes import set_attributes
 from mercer.estimators.gaussian_process.covariances import kernel_at, refuse_compound
-from mercer.estimators.gaussian_process.engine import ENGINES, OPTIMIZER, combined
+from mercer.estimators.gaussian_process.engine import ENGINES, OPTIMIZER, joint_result
 from mercer.estimators.gaussian_process.mean import MEANS
 from mercer.estimators.gaussian_process.posteriors import evidence_at, extended, learned_posterior
 from mercer.estimators.gaussian_process.sampling import gaussian_samples
@@ -210,7 +210,7 @@ class GaussianProcessRegressor(MultiOutputMixin, Regressor, BaseEstimator):
         self._flat = y.ndim == 1
         posterior, search, reason = learned_posterior(self, X, Y)
         set_attributes(self, posterior)
-        self.result_ = combined(posterior.result, search, reason)
+        self.result_ = joint_result(posterior.result, search, reason)
         return self
 
     @atomic_fit

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -17,21 +16,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._sklearn import StrOptions
+from mercer.arrays import DROP, refuse_masked
 from mercer.arrays.threads import one_blas_thread
 from mercer.estimators.constraints import POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit, warn_of_convergence
-from mercer.estimators.gaussian_process.covariances import make_covariance
-from mercer.estimators.gaussian_process.mean import mean_basis
 from mercer.estimators.gaussian_process.regression import GaussianProcessRegressor
-from mercer.estimators.gaussian_process.structure_evidence import Pairs, SumEvidence, slots
 from mercer.estimators.gaussian_process.structure_moves import (
     COMPONENTS,
     Feature,
-    bounds,
-    likely_periods,
     separated,
-    steps,
 )
+from mercer.estimators.gaussian_process.structure_search import GreedySearch
 from mercer.estimators.gaussian_process.structure_words import (
     DAYS,
     Axis,
@@ -42,14 +37,6 @@ from mercer.estimators.gaussian_process.structure_words import (
 from mercer.estimators.scores import Regressor
 from mercer.kernels import Constant, Kernel
 from mercer.solvers.evidence.covariance import NOISE
-from mercer.solvers.evidence.exact import ExactEngine
-from mercer.solvers.evidence.maximisation import maximise
-from mercer.solvers.evidence.problem import EvidenceProblem
-
-# L-BFGS steps of a candidate at first, and of the best few that are followed up.
-FIRST_STEPS, MORE_STEPS, FOLLOWED = 8, 60, 3
-# The score has to improve by this much, in units of log evidence.
-WORTH = 1.0
 
 
 class StructurePart(NamedTuple):
@@ -138,9 +125,9 @@ class StructureSearch(Regressor, BaseEstimator):
     >>> search = StructureSearch(("linear", "periodic"), unit="month").fit(month, y)
     >>> print(search.describe())
     Sum of 2 parts and noise:
-    1. a rising linear trend; 79 % of the variance
-    2. a yearly pattern; 20 % of the variance
-    Noise of standard deviation 0.19; 0.3 % of the variance.
+    1. a rising linear trend; 86 % of the variance
+    2. a yearly pattern; 22 % of the variance
+    Noise of standard deviation 0.19; 0.4 % of the variance.
     """
 
     _parameter_constraints: dict = {
@@ -189,6 +176,8 @@ class StructureSearch(Regressor, BaseEstimator):
         self : StructureSearch
         """
         self._check_components()
+        refuse_masked(X)
+        refuse_masked(y, "y", DROP)
         X, days = _without_dates(X)
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         self.low_, self.span_ = X.min(axis=0), np.ptp(X, axis=0)
@@ -198,7 +187,7 @@ class StructureSearch(Regressor, BaseEstimator):
         began = time.perf_counter()
         rows = self._some_rows(len(y))
         deadline = None if self.max_time is None else began + self.max_time
-        search = _Search(P[rows], _standardised(y)[rows], Feature.all_of(P), deadline)
+        search = GreedySearch(P[rows], _standardised(y)[rows], Feature.all_of(P), deadline)
         search.listener, search.n_all = self.callback, len(y)
         try:
             with one_blas_thread():  # many small factorisations
@@ -309,6 +298,7 @@ class StructureSearch(Regressor, BaseEstimator):
 
     def _query(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        refuse_masked(X)
         X, _ = _without_dates(X)
         return self._scaled(validate_data(self, X, reset=False, dtype=np.float64))
 
@@ -318,7 +308,9 @@ class StructureSearch(Regressor, BaseEstimator):
         random = check_random_state(self.random_state)
         return np.sort(random.choice(n, self.max_points, replace=False))
 
-    def _fitted(self, P: np.ndarray, y: np.ndarray, search: _Search) -> GaussianProcessRegressor:
+    def _fitted(
+        self, P: np.ndarray, y: np.ndarray, search: GreedySearch
+    ) -> GaussianProcessRegressor:
         best = search.best
         kernel = Constant(0.0) if best.kernel is None else best.kernel
         left = None if search.deadline is None else search.deadline - time.perf_counter()
@@ -340,7 +332,7 @@ class StructureSearch(Regressor, BaseEstimator):
         mean = posterior.mean(P, part=part)[:, 0] * scale
         return mean, np.sqrt(posterior.variance(P, part=part)) * scale
 
-    def _report(self, search: _Search, P: np.ndarray, y: np.ndarray, began: float) -> None:
+    def _report(self, search: GreedySearch, P: np.ndarray, y: np.ndarray, began: float) -> None:
         model, variance = self.model_, float(np.var(y)) or 1.0
         noise = model.noise_ * float(model._y_train_std) ** 2
         self.noise_ = float(np.sqrt(noise))
@@ -365,157 +357,6 @@ class StructureSearch(Regressor, BaseEstimator):
             "stopped": search.stopped,
             "seconds": time.perf_counter() - began,
         }
-
-
-@dataclass
-class _Found:
-    """A kernel at its best hyperparameters; None is a constant function."""
-
-    kernel: Kernel | None
-    noise: float
-    evidence: float
-    score: float
-    words: str = ""
-
-
-@dataclass
-class _Search:
-    """The greedy search on some points.
-
-    Attributes
-    ----------
-    X : (n, d) array in [0, 1]
-    y : (n,) array, standardised
-    features : list of Feature
-    deadline : float or None
-        Of `time.perf_counter`.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    features: list[Feature]
-    deadline: float | None
-    n_all: int = 0
-    listener: Callable[[dict[str, Any]], Any] | None = None
-    tried: list[dict[str, Any]] = field(default_factory=list)
-    stopped: str = ""
-
-    def __post_init__(self) -> None:
-        self.began, self.pairs = time.perf_counter(), Pairs(self.X)
-        n = len(self.y)
-        variance = max(float(np.sum((self.y - self.y.mean()) ** 2)) / max(n - 1, 1), 1e-12)
-        # With a flat prior on the mean, of which one number is integrated out.
-        evidence = -0.5 * ((n - 1) * (np.log(2 * np.pi * variance) + 1) + np.log(n))
-        self.best = _Found(None, variance, evidence, evidence - 0.5 * np.log(n))
-
-    def run(self, components: tuple[str, ...], max_steps: int) -> None:
-        """Take the best step until none is worth it."""
-        if len(self.y) < 5 or np.ptp(self.y) == 0:
-            self.stopped = "too few points, or y is constant"
-            return
-        for _ in range(max_steps):
-            before = self.best
-            self._one_step(components)
-            if self.stopped:
-                return
-            if self.best.score < before.score + WORTH:
-                self.stopped = "no step improves the score"
-                return
-        self.stopped = "max_steps was reached"
-
-    def bounds(self, kernel: Kernel) -> dict[str, Any]:
-        return bounds(kernel, self.features)
-
-    def _one_step(self, components: tuple[str, ...]) -> None:
-        start, found = self.best, []
-        residual = self._residual()
-        periods = {}
-        for feature in self.features:
-            if feature.n_values >= 12 and "periodic" in components:
-                x = self.X[:, feature.index]
-                given = likely_periods(x, residual, feature.gap)
-                given += likely_periods(x, self.y, feature.gap)
-                periods[feature.index] = _distinct(given)
-        for step in steps(start.kernel, self.features, components, periods):
-            candidate = self._maximised(step.kernel, start.noise, step.words, FIRST_STEPS)
-            found.append(candidate)
-            if self._is_over(candidate):
-                return
-        for candidate in sorted(found, key=lambda c: -c.score)[:FOLLOWED]:
-            assert candidate.kernel is not None
-            longer = self._maximised(candidate.kernel, candidate.noise, candidate.words, MORE_STEPS)
-            if self._is_over(longer):
-                return
-
-    def _residual(self) -> np.ndarray:
-        """What the best kernel so far leaves: y less its leave-one-out mean."""
-        if self.best.kernel is None:
-            return self.y
-        problem = self._problem(self.best.kernel, self.best.noise)
-        posterior = ExactEngine(problem).posterior(problem.covariance.theta)
-        return self.y - posterior.leave_one_out()[0][:, 0]
-
-    def _problem(self, kernel: Kernel, noise: float) -> EvidenceProblem:
-        limits = self.bounds(kernel) | {NOISE: (1e-6, 10.0)}
-        covariance = make_covariance(kernel, self.X, learns_noise=True, bounds=limits)
-        theta = covariance.theta
-        theta[-1] = np.log(np.clip(noise, *np.exp(covariance.bounds[-1])))
-        theta = np.clip(theta, covariance.bounds[:, 0], covariance.bounds[:, 1])
-        basis = mean_basis("constant", self.X)
-        return EvidenceProblem(
-            covariance.at(theta), self.X, self.y[:, None], np.zeros(len(self.y)), basis
-        )
-
-    def _maximised(self, kernel: Kernel, noise: float, words: str, n_steps: int) -> _Found:
-        start: Any = self._problem(kernel, noise).covariance
-        places = slots(kernel, [entry.path for entry in start.entries])
-
-        def at(theta: np.ndarray) -> Kernel:
-            return start.at(np.append(theta, 0.0)).whole
-
-        evidence = SumEvidence(self.pairs, self.y, at, places)
-        left = None
-        if self.deadline is not None:
-            left = max(self.deadline - time.perf_counter(), 1e-3)
-        result = maximise(
-            evidence,
-            [start.theta],
-            start.bounds,
-            max_iter=n_steps,
-            max_time=left,
-        )
-        best: Any = start.at(result.value)
-        value = float(max(result.history))
-        score = value - 0.5 * np.log(len(self.y)) * (len(result.value) + 1)
-        return _Found(best.whole, float(best.noise), value, score, words)
-
-    def _is_over(self, found: _Found) -> bool:
-        """Record a candidate; whether the search has to end."""
-        seconds = time.perf_counter() - self.began
-        entry = {
-            "kernel": repr(found.kernel),
-            "step": found.words,
-            "evidence": found.evidence,
-            "score": found.score,
-            "seconds": seconds,
-        }
-        self.tried.append(entry)
-        if np.isfinite(found.score) and found.score > self.best.score:
-            self.best = found
-        if self.listener is not None and self.listener(entry):
-            self.stopped = "the callback ended the search"
-        elif self.deadline is not None and time.perf_counter() > self.deadline:
-            self.stopped = "max_time was reached"
-        return bool(self.stopped)
-
-
-def _distinct(periods: list[float]) -> list[float]:
-    """Periods without those that are close to an earlier one."""
-    found: list[float] = []
-    for period in periods:
-        if all(abs(period / other - 1) > 0.02 for other in found):
-            found.append(period)
-    return found
 
 
 def _standardised(y: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.signal import lombscargle
 from scipy.special import ive
 
 from mercer.estimators.gaussian_process.answers import summands
@@ -336,6 +335,8 @@ def likely_periods(x: np.ndarray, y: np.ndarray, gap: float) -> list[float]:
     >>> [round(period, 2) for period in likely_periods(x, np.sin(2 * np.pi * x / 0.1), 1 / 119)[:1]]
     [0.1]
     """
+    from scipy.signal import lombscargle  # slow to import
+
     line = np.polynomial.Polynomial.fit(x, y, 1)
     left = y - line(x)
     scale = float(np.std(left))
@@ -349,7 +350,7 @@ def likely_periods(x: np.ndarray, y: np.ndarray, gap: float) -> list[float]:
     power = lombscargle(x, left / scale, 2 * np.pi * frequency)
     inside = np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:])) + 1
     best = inside[np.argsort(-power[inside])][:PEAKS]
-    return [1 / f for f in frequency[best]]
+    return (1 / frequency[best]).tolist()
 
 
 def amplitude_of(term: Kernel) -> float:

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._sklearn import StrOptions
 from mercer.arrays import as_numpy
 from mercer.arrays.remote import over_blocks
+from mercer.dependence.measures import PermutationTest
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags
-from mercer.estimators.spectral.permutation_test import PermutationTest
 from mercer.estimators.spectral.regularization import (
     REGULARIZATIONS,
     choose_regularization,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from mercer.arrays.threads import blas_threads
 from mercer.solvers.qp.crossover import settle
 from mercer.solvers.qp.free_variables import FreeVariables
 from mercer.solvers.qp.quadratic_program import QuadraticProgram, certified_result
@@ -83,7 +84,29 @@ def active_sets(
     stored = program.stored()
     a = np.clip(start, program.lo, program.hi)
     at_lo, at_hi = a <= program.lo, a >= program.hi
-    system, F = FreeVariables(stored), stored.gradient(a)
+    with blas_threads(program.n_points):
+        a = _last_guess(stored, a, at_lo, at_hi, tol, monitor)
+    early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
+    return certified_result(
+        program,
+        monitor,
+        settle(program, np.clip(a, program.lo, program.hi)),
+        tol,
+        status=monitor.status if early else None,
+        method="active sets",
+    )
+
+
+def _last_guess(
+    program: QuadraticProgram,
+    a: np.ndarray,
+    at_lo: np.ndarray,
+    at_hi: np.ndarray,
+    tol: float,
+    monitor: Monitor,
+) -> np.ndarray:
+    """The point of the last guess, which may be outside of the box."""
+    system, F = FreeVariables(program), program.gradient(a)
     while True:
         free = ~(at_lo | at_hi)
         try:
@@ -100,16 +123,8 @@ def active_sets(
             leaves = pull >= np.partition(pull, -most)[-most]
         at_lo, at_hi = (at_lo & ~leaves) | below, (at_hi & ~leaves) | above
         before, a = a, np.where(at_lo, program.lo, np.where(at_hi, program.hi, a))
-        F = _moved(stored, F, before, a)
-    early = monitor.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STOPPED)
-    return certified_result(
-        program,
-        monitor,
-        settle(program, np.clip(a, program.lo, program.hi)),
-        tol,
-        status=monitor.status if early else None,
-        method="active sets",
-    )
+        F = _moved(program, F, before, a)
+    return a
 
 
 def _solved(

@@ -158,7 +158,7 @@ def smo_together(
             if isinstance(search.program.K, RestrictedGram):
                 search.program.K.forget()  # the points of all pairs of classes are many times X
     taken = sum(search.monitor.n_iter + 1 for search in searches)
-    return [search.close(limits.seconds / taken) for search in searches]
+    return [search.certified(limits.seconds / taken) for search in searches]
 
 
 def _by_rows(searches: list[Search], K: Any, limits: Budget, parts: bool) -> None:

@@ -154,7 +154,7 @@ class Search:
     def over(self) -> bool:
         return self.solution is not None or self.status is not None
 
-    def close(self, seconds_per_step: float) -> Result:
+    def certified(self, seconds_per_step: float) -> Result:
         """The answer, with its share of the time that all took together."""
         self.monitor.took = seconds_per_step * (self.monitor.n_iter + 1)
         return certified_result(

@@ -231,7 +231,7 @@ def _finish(
         most = _MOST_ROUNDS_PER_STAGE if steps is None else min(_MOST_ROUNDS_PER_STAGE, steps)
         limits.before = before + found.n_iter - first.n_iter
         last = stage(tol=tol, max_iter=most, max_time=seconds, report=limits.stage_report())
-        found = _better_of(found, last)
+        found = _more_accurate(found, last)
         if found.status not in (Status.STALLED, Status.MAX_ITER):
             return found
     # Out of the rounds that a stage may take, with some left of those that were asked for.
@@ -259,7 +259,7 @@ def _go_on(
                 max_time=seconds,
                 report=limits.stage_report(),
             )
-            found = _better_of(found, last)
+            found = _more_accurate(found, last)
             point = last.value.a if again else point
             going = found.status in (Status.STALLED, Status.MAX_ITER, Status.STOPPED)
             if limits.stop is Status.STOPPED or not going:
@@ -273,7 +273,7 @@ def _smo_again(
     return smo_together([program], starts=[start], watches=[rule], **limits)[0]
 
 
-def _better_of(first: Result, second: Result) -> Result:
+def _more_accurate(first: Result, second: Result) -> Result:
     """The second result with what both took, and with the first's answer if that is better."""
     decided = second.status.ok or second.status is Status.INFEASIBLE
     # Gaps are relative to the objective: an answer that is far worse may have the smaller one.

@@ -29,7 +29,8 @@ _COST_FRACTION_AT_FIRST_FORECAST = 1 / 32
 # Rounds of active sets near the solution, all but one of which need no factorisation, and more
 # factorisations per fraction of the first violation.
 _ROUNDS_NEAR_SOLUTION, _ROUNDS_PER_VIOLATION = 4, 60
-# Steps before active sets are tried, the fraction of their cost that is spent by then, and that of
+# Steps before active sets are tried, unless all variables are in one working set, where steps take
+# a tenth of the time; the fraction of their cost that is spent by then, and that of
 # the steps forecast: forecasts are low, since a large gap makes the search go on.
 _STEPS_BEFORE_ACTIVE_SETS = 4000
 # Once they have failed they are tried again after so many times more steps.
@@ -64,7 +65,11 @@ class SwitchRule:
         self.lowest = [(0, np.inf)]  # steps, and the smallest violation so far
         self.switches = False
         self.tries_active_sets = False
-        self._next_try = _STEPS_BEFORE_ACTIVE_SETS if program.bounded else np.inf
+        n = len(program.p)
+        self._next_try: float = np.inf
+        if program.bounded:
+            several = working_set_size(n) < n
+            self._next_try = _STEPS_BEFORE_ACTIVE_SETS if several else _STEPS_BEFORE_RANK
 
     def __call__(self, n_iter: int, violation: float, a: np.ndarray) -> bool:
         if self.first == np.inf:
@@ -77,9 +82,9 @@ class SwitchRule:
             self.switches = self.tries_active_sets = True
             self._next_try = _STEPS_BEFORE_NEXT_TRY * n_iter
             return True
-        if n_iter < max(
-            _STEPS_BEFORE_RANK, _COST_FRACTION_AT_FIRST_FORECAST * self._cost_of_switching()
-        ):
+        if n_iter < _STEPS_BEFORE_RANK:  # before which the rank is not worth computing
+            return False
+        if n_iter < _COST_FRACTION_AT_FIRST_FORECAST * self._cost_of_switching():
             return False
         cost = self._cost_of_switching()
         self.switches = self._left(n_iter) > cost * max(1.0, cost / n_iter) ** 0.5
