@@ -39,10 +39,16 @@ KERNEL_ESTIMATORS = {
 FUNCTIONS = {"product_of_first": product_of_first, "squares": squares}
 
 
+# Methods that joined a class when files of its models had been written, without their answers.
+JOINED = {"KernelRidgeClassifier": {"predict_proba"}}
+
+
 def outputs(model, X):
     """All that the model says of new points, as arrays."""
     methods = ("decision_function", "predict_proba", "transform", "score_samples", "predict")
-    found = [getattr(model, method)(X) for method in methods if hasattr(model, method)]
+    without = JOINED.get(type(model).__name__, set())
+    methods = [name for name in methods if hasattr(model, name) and name not in without]
+    found = [getattr(model, method)(X) for method in methods]
     return [out.toarray() if sp.issparse(out) else np.asarray(out) for out in found]
 
 
