@@ -26,7 +26,7 @@ def read_smiles(smiles: str | os.PathLike[str] | Iterable[str]) -> list[Graph]:
     list of Graph
     """
     try:
-        from rdkit import Chem, rdBase
+        from rdkit import Chem, rdBase  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError("read_smiles needs RDKit: pip install rdkit") from error
     if isinstance(smiles, str | os.PathLike):
