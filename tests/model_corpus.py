@@ -285,14 +285,6 @@ def pipelines():
     yield "frames", framed.set_output(transform="default").fit(X), X[::9] + 0.1
 
 
-def clusters():
-    model = mercer.KernelKMeans(3, gamma=0.2).fit(IRIS)
-    yield "k-means", model, IRIS[::19]
-    centred = mercer.KernelKMeans(3, kernel=K.RBF(0.2), n_centers=9).fit(IRIS)
-    yield "k-means on centres", centred, IRIS[::19]
-    yield "spectral clusters", mercer.KernelSpectralClustering(2).fit(IRIS), IRIS[::19]
-
-
 def automatic():
     rng = np.random.default_rng(0)
     n = 60
@@ -421,7 +413,7 @@ FAMILIES = (
     losses,
     objects,
     pipelines,
-    clusters,
+    model_zoo.clusters,
     automatic,
     coordinates,
     partitions,

@@ -93,6 +93,14 @@ def kernel_models(name):
         yield f"on {kernel!r}", fitted, points(kernel, 5, rng)
 
 
+def clusters():
+    new = IRIS[::19]
+    yield "k-means", mercer.KernelKMeans(3, gamma=0.2).fit(IRIS), new
+    centred = mercer.KernelKMeans(3, kernel=K.RBF(0.2), n_centers=9)
+    yield "k-means on centres", centred.fit(IRIS), new
+    yield "spectral clusters", mercer.KernelSpectralClustering(2).fit(IRIS), new
+
+
 def other_models():
     """The estimators that take no Mercer kernel, and unusual ways to fit the others."""
     rng = np.random.default_rng(0)

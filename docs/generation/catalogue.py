@@ -26,6 +26,7 @@ LONG = 150
 # Where a module's kernels are shown; a kernel of another module is found under the last.
 GROUPS = {
     "Dot products": ("dot_product", "algebra.Constant"),
+    "Transitions": ("transition",),
     "Distances": ("distance",),
     "Histograms": ("histogram",),
     "Sets": ("sets",),

@@ -174,9 +174,9 @@ def test_predict_numbers_from_narrower_libsvm_files(here):
 
 def test_models_saved_from_python(irises):
     X, y = irises.iloc[:, 1:4], irises["species"]
-    mercer.save(mercer.KernelRidgeClassifier().fit(X, y), "python.mercer")
+    mercer.save(mercer.KernelCentroidClassifier().fit(X, y), "python.mercer")
     assert len(run("predict", "python.mercer", "iris.csv").stdout.splitlines()) == 151
-    assert "KernelRidgeClassifier" in run("report", "python.mercer").stdout
+    assert "KernelCentroidClassifier" in run("report", "python.mercer").stdout
     assert "needs a classifier" in refused(
         "predict", "python.mercer", "iris.csv", "--probabilities"
     )

@@ -15,7 +15,7 @@ import mercer
 from command_line import command, refused, run, runner
 from mercer.cli import main, models
 from mercer.cli.app import app
-from mercer.reports import figures
+from mercer.reports import drawing
 
 
 def test_pipes(irises):
@@ -61,7 +61,7 @@ def test_a_report_that_cannot_be_written_leaves_the_model_and_its_score(irises, 
 
 
 def test_a_report_without_matplotlib_is_refused_before_any_work(irises, monkeypatch):
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
     monkeypatch.setattr(models.Trainer, "train", None)
     assert "need matplotlib" in refused("fit", "iris.csv", "-t", "species", "--report", "p.html")
 

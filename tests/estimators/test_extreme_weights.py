@@ -17,7 +17,7 @@ TINY, HUGE = 2.0**-996, 2.0**996  # 1.5e-300 and 6.7e299: powers of two round no
 WEIGHT = np.random.default_rng(1).uniform(0.1, 1.0, 40)
 # Estimators of which ratios of weights are all that matters.
 SCALE_FREE = {
-    "KernelCentroidClassifier", "KernelDensity", "KernelSGDClassifier", "NuSVC",
+    "KernelCentroidClassifier", "KernelDensity", "KernelKMeans", "KernelSGDClassifier", "NuSVC",
 }  # fmt: skip
 # A row of these counts as many times as its weight says, and at most one of them is left out.
 COUNTED = {"LocalLinearRegressor", "NadarayaWatsonClassifier", "NadarayaWatsonRegressor"}

@@ -115,7 +115,9 @@ def test_every_kernel_estimator_on_every_kernel(name, tmp_path):
             raise AssertionError(f"{name} {label}") from error
 
 
-@pytest.mark.parametrize("family", [model_zoo.other_models, model_zoo.feature_maps])
+@pytest.mark.parametrize(
+    "family", [model_zoo.other_models, model_zoo.clusters, model_zoo.feature_maps]
+)
 def test_the_others(family, tmp_path):
     for label, model, new in family():
         try:
@@ -132,7 +134,8 @@ def test_every_class_is_known():
     for name in public:
         assert registry.class_name(registry.named(name)) == name
     tried = set(model_zoo.KERNEL_ESTIMATORS)
-    tried |= {type(model).__name__ for _, model, _ in model_zoo.other_models()}
+    for models in (model_zoo.other_models, model_zoo.clusters):
+        tried |= {type(model).__name__ for _, model, _ in models()}
     assert tried >= set(ESTIMATORS)
 
 

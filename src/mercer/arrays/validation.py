@@ -152,13 +152,15 @@ def refuse_text(X: Any, name: str = "X") -> None:
 
 def refuse_objects(X: Any, name: str = "X") -> None:
     """Raise a TypeError that names the first object in place of a number, if there is one."""
+    if sp.issparse(X):
+        return
     for where, value in np.ndenumerate(np.asarray(X, dtype=object)):
         if value is not None and not hasattr(type(value), "__float__"):
             place = f"row {where[0]}" if where else "its only entry"
             raise TypeError(
-                f"{name} has an object of type {type(value).__name__} at {place}, where a kernel "
-                "on vectors needs a number; for objects of your own pass a function of two of "
-                "them, kernels.FromFunction(f)"
+                f"{name} has an object of type {type(value).__name__} at {place}, and a kernel on "
+                "vectors reads numbers: the argument must be a string or a number; for objects of "
+                "your own pass a function of two of them, kernels.FromFunction(f)"
             ) from None
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.string.files import fasta_records
 from mercer.tables.data import Data
 from mercer.tables.frames import read_feather, read_json, read_parquet, read_spreadsheet
 from mercer.tables.identifiers import NAMES_SEQUENCES
@@ -98,6 +97,8 @@ def _libsvm(content: bytes, header: bool) -> Data:
 
 
 def _fasta(content: bytes, header: bool) -> Data:
+    from mercer.kernels.string.files import fasta_records  # slow to import
+
     """Sequences; ``key=value`` in a record's first line gives columns, other text a description."""
     pandas = _pandas()
     records: list[dict[str, str]] = []

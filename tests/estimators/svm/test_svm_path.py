@@ -199,7 +199,7 @@ def test_leave_one_out_needs_two_of_every_class():
 
 def test_leave_one_out_says_where_it_stopped_early():
     X, y = load("breast_cancer")
-    with pytest.warns(ConvergenceWarning, match="with a point left out") as caught:
+    with pytest.warns(ConvergenceWarning, match="without one of the points") as caught:
         SVC(max_iter=1, solver="smo").leave_one_out(X[:60], y[:60])
     assert {warning.filename for warning in caught} == {__file__}
 

@@ -23,7 +23,7 @@ from mercer.estimators.decision_values import expansion_at
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, validate_query, validate_training
 from mercer.estimators.kernel_parameter import resolve_kernel
-from mercer.estimators.labels import checked_weights
+from mercer.estimators.labels import checked_weights, weight_unit
 
 
 class KernelKMeans(
@@ -181,9 +181,13 @@ class KernelKMeans(
             )
         self.kernel_ = resolve_kernel(self, X, weight)
         weight = np.ones(n) if weight is None else weight
+        unit = weight_unit(weight)
         rng = check_random_state(self.random_state)
         fit = kmeans_exactly if self.n_centers is None else kmeans_on_centres
-        fit(self, X, weight, rng)
+        fit(self, X, weight / unit, rng)
+        self.inertia_ *= unit
+        if self.inertia_bound_ is not None:
+            self.inertia_bound_ *= unit
         self._n_features_out = self.n_clusters
         return self
 
