@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._sklearn import StrOptions
 from mercer.arrays import DROP, refuse_masked
+from mercer.arrays.remote import over_blocks
 from mercer.arrays.threads import one_blas_thread
 from mercer.estimators.constraints import POSITIVE, at_least
 from mercer.estimators.fitting import atomic_fit, warn_of_convergence
@@ -200,6 +201,7 @@ class StructureSearch(Regressor, BaseEstimator):
         self._report(search, P, y, began)
         return self
 
+    @over_blocks
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean at new points, with the standard deviation of new targets if wanted.
 

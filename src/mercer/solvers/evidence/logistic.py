@@ -39,7 +39,7 @@ def logistic_moments(mean: np.ndarray, variance: np.ndarray) -> Moments:
     >>> import numpy as np
     >>> found = logistic_moments(np.array([0.0, 0.0]), np.array([0.0, 9.0]))
     >>> print(found.log.round(4), found.slope.round(4))
-    [-0.6931 -1.3653] [0.25   0.1149]
+    [-0.6931 -1.3941] [0.25   0.1148]
     """
     found = np.empty((3, len(mean)))
     spread = np.sqrt(variance)
