@@ -65,8 +65,12 @@ def torch_alone(monkeypatch):
         yield
 
 
+# Tensors in memory are read as arrays, and those on a device refused.
+ARRAYS_ONLY = {"KernelKMeans", "KernelSpectralClustering", "StructureSearch"}
+
+
 def test_none_is_forgotten():
-    assert set(CASES) == set(mercer.estimators.__all__)
+    assert set(CASES) | ARRAYS_ONLY == set(mercer.estimators.__all__)
 
 
 def fitted(name, kind, dtype=np.float64, **more):

@@ -85,7 +85,7 @@ def kernels(
         {
             "name": key,
             "written": f"{key}{str(inspect.signature(cls)).split(' ->')[0]}",
-            "is": inspect.cleandoc(cls.__doc__ or "").splitlines()[0].strip(),
+            "is": inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].strip(),
         }
         for key, cls in known.items()
     ]
