@@ -58,7 +58,7 @@ class KernelKMeans(
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
     n_init : int or "auto", default="auto"
-        Number of starts by k-means++ in feature space, of which the best is kept; "auto" is 1.
+        Number of starts by k-means++ in feature space; the best is kept. "auto" is 1.
     max_iter : int, default=300
         Maximum number of steps of each start.
     tol : float, default=0.0

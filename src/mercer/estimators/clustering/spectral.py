@@ -10,16 +10,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 
 from mercer.arrays import n_rows
+from mercer.estimators.clustering.engine import LARGEST_SEED
 from mercer.estimators.constraints import KERNEL, NON_NEGATIVE, at_least
 from mercer.estimators.fitting import atomic_fit
 from mercer.estimators.inputs import input_tags, validate_training
 from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.training_gram import training_gram
 from mercer.solvers.spectral.laplacian import laplacian_embedding
-
-# Draws are the same for any type of random_state.
-LARGEST_SEED = 2**31 - 1
-
 
 class KernelSpectralClustering(ClusterMixin, BaseEstimator):
     r"""Spectral clustering: k-means on eigenvectors of the normalised Laplacian of a kernel.
