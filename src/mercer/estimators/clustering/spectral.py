@@ -18,6 +18,7 @@ from mercer.estimators.kernel_parameter import resolve_kernel
 from mercer.estimators.training_gram import training_gram
 from mercer.solvers.spectral.laplacian import laplacian_embedding
 
+
 class KernelSpectralClustering(ClusterMixin, BaseEstimator):
     r"""Spectral clustering: k-means on eigenvectors of the normalised Laplacian of a kernel.
 
