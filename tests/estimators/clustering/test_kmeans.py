@@ -105,6 +105,22 @@ def test_centres_approximate_feature_space(batch_size):
     assert model.inertia_ == pytest.approx(exact.inertia_, rel=0.02)
     assert model.inertia_ >= exact.inertia_bound_
     assert_array_equal(model.predict(X), model.labels_)
+    assert model.result_.gap == 0.0
+
+
+@pytest.mark.parametrize("size", [20, 50])
+def test_batches_have_the_size_that_is_asked_for(monkeypatch, size):
+    from sklearn.cluster import MiniBatchKMeans
+
+    sizes, plain = [], MiniBatchKMeans.partial_fit
+
+    def noted(self, X, y=None, sample_weight=None):
+        sizes.append(len(X))
+        return plain(self, X, y, sample_weight)
+
+    monkeypatch.setattr(MiniBatchKMeans, "partial_fit", noted)
+    KernelKMeans(3, gamma=0.02, n_centers=40, batch_size=size).fit(X)
+    assert max(sizes) == size
 
 
 def test_all_points_as_centres_are_exact():

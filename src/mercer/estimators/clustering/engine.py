@@ -21,6 +21,8 @@ from mercer.solvers.spectral.inertia_bound import inertia_bound
 
 # Draws are the same for any type of random_state.
 LARGEST_SEED = 2**31 - 1
+# Points of a batch by default.
+BATCH = 1024
 
 
 def kmeans_exactly(estimator: Any, X: Any, weight: np.ndarray, rng: np.random.RandomState) -> None:
@@ -55,14 +57,16 @@ def kmeans_on_centres(
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status says so
         if fits and estimator.batch_size is None:
             Phi = np.vstack([features for _, features in centres.features(X)])
-            model: Any = KMeans(max_iter=estimator.max_iter, tol=estimator.tol, **shared)
+            model: Any = KMeans(max_iter=estimator.max_iter, tol=0.0, **shared)
             model.fit(Phi, sample_weight=weight)
             status = Status.CONVERGED if model.n_iter_ < estimator.max_iter else Status.MAX_ITER
-            monitor.n_iter = int(model.n_iter_)
+            monitor.n_iter, before = int(model.n_iter_), model.labels_
         else:
             shared["n_init"] = 1
-            model = MiniBatchKMeans(batch_size=estimator.batch_size or 1024, **shared)
-            status = _in_batches(estimator, model, centres, X, weight, monitor)
+            size = estimator.batch_size or BATCH
+            model = MiniBatchKMeans(batch_size=size, **shared)
+            before = _in_batches(model, centres, X, weight, monitor, size, rng)
+            status = monitor.status
     means = np.asarray(model.cluster_centers_, dtype=np.float64)
     estimator.X_fit_, estimator.dual_coef_ = centres.expansion(X, np.asarray(W @ means.T))
     estimator.squared_norms_ = np.einsum("ij,ij->i", means, means)
@@ -75,25 +79,34 @@ def kmeans_on_centres(
     estimator.labels_, estimator.inertia_ = labels, max(inertia, 0.0)
     estimator.inertia_bound_ = None
     words = f"k-means on {W.shape[1]} Nyström features"
-    estimator.result_ = monitor.result(None, 0.0, status=status, method=words)
+    moved = float(weight[labels != before].sum() / weight.sum())
+    estimator.result_ = monitor.result(None, moved, status=status, method=words)
     estimator.n_iter_ = monitor.n_iter
 
 
 def _in_batches(
-    estimator: Any, model: Any, centres: Any, X: Any, weight: np.ndarray, monitor: Monitor
-) -> Status:
-    """Passes over blocks of points until no more than tol of the weight moves in one."""
-    before = None
+    model: Any,
+    centres: Any,
+    X: Any,
+    weight: np.ndarray,
+    monitor: Monitor,
+    size: int,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """Passes in random batches until no more than tol of the weight moves in one: the labels."""
+    before = np.full(n_rows(X), -1)
     while True:
-        labels = []
+        after = np.empty_like(before)
         for rows, features in centres.features(X):
-            model.partial_fit(features, sample_weight=weight[rows])
-            labels.append(model.labels_)
-        after = np.concatenate(labels)
-        moved = 1.0 if before is None else float(weight[after != before].sum() / weight.sum())
+            order = rng.permutation(len(features))
+            for start in range(0, len(order), size):
+                some = order[start : start + size]
+                model.partial_fit(features[some], sample_weight=weight[rows][some])
+            after[rows] = model.predict(features)
+        moved = float(weight[after != before].sum() / weight.sum())
         before = after
         if monitor.record(moved):
-            return monitor.status or Status.MAX_ITER
+            return before
 
 
 def _monitor(estimator: Any) -> Monitor:

@@ -62,7 +62,8 @@ class KernelKMeans(
     max_iter : int, default=300
         Maximum number of steps of each start.
     tol : float, default=0.0
-        Stop when at most this share of the weight changed clusters in a step.
+        Stop when at most this share of the weight changed clusters in a step; with ``n_centers``
+        and all points at once, when none did.
     n_centers : int or None, default=None
         Approximate feature space by the span of so many training points, chosen by randomly
         pivoted Cholesky, for data too large for products with the whole Gram matrix. The inertia
