@@ -20,7 +20,7 @@ _GAMMAS = (1.0, 4.0)
 
 
 class GraphSearch(Search):
-    """Normalised kernels on graphs, the best by itself and within a Gaussian.
+    """Normalised kernels on graphs: the best one, and a Gaussian of it.
 
     Parameters and attributes are those of `Search`; X is an (n, 1) array of graphs.
     """

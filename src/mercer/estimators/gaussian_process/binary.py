@@ -1,4 +1,4 @@
-"""Gaussian process models of two classes, of which those of more classes consist."""
+"""Gaussian process models of two classes; models of more classes consist of these."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ def likely_periods(x: np.ndarray, y: np.ndarray, gap: float) -> list[float]:
     x : (n,) array, in [0, 1]
     y : (n,) array
     gap : float
-        Distance between neighbouring values, of which a period has at least two.
+        Distance between neighbouring values; a period spans at least two.
 
     Examples
     --------
