@@ -1,4 +1,4 @@
-"""Gaussian processes: mercer compared with scikit-learn and GPyTorch in one run, with accuracy and time.
+"""Gaussian processes compared with scikit-learn and GPyTorch in one run: accuracy and time.
 
     python benchmarks/gaussian_process.py fit                 # scikit-learn: whole fits
     python benchmarks/gaussian_process.py evidence            # GPyTorch: evidence and gradient
